@@ -1,0 +1,34 @@
+"""Diagnostics for running .NET processes: attach, record, read and understand.
+
+Everything public is reachable from here and loaded when it is first used, so that ``import dotnetdiag`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# name -> module that defines it
+_PUBLIC: dict[str, str] = {}
+
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604 - the table above is the one list of public names
+
+
+def __getattr__(name: str) -> Any:
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
+
+
+if TYPE_CHECKING:
+    pass

@@ -1,0 +1,219 @@
+"""Every error this package raises on purpose, in one tree.
+
+::
+
+    DiagnosticsError
+    ├── UsageError (ValueError)            you asked wrongly; nothing was sent
+    │   ├── GrammarError                   a text that does not parse: text, position
+    │   └── RequestRefused                 a request we do not send: command, reason
+    │       ├── RuntimeTooOld              the runtime has no command for it: needs, has
+    │       └── DangerousRequest           it would kill or corrupt the target
+    ├── MalformedError (ValueError)        bytes that are not what they claim: offset, where
+    │   ├── ProtocolError                  a peer broke the Diagnostic IPC protocol
+    │   └── FormatError                    a trace file or stream is broken
+    ├── ServerError                        the runtime said no: command, hresult, text
+    │   ├── UnsupportedCommand             it does not know the command
+    │   ├── BadEncoding                    it could not read the request
+    │   ├── NotSupported                   the feature is not in this runtime
+    │   └── ProfilerAlreadyActive
+    ├── TransportError (ConnectionError)   bytes could not travel: address
+    │   ├── ConnectFailed
+    │   ├── ConnectionEnded (EOFError)     the peer closed too early
+    │   └── TimedOut (TimeoutError)        after timeout_s
+    ├── TargetError (LookupError)          the process to talk to could not be found: pid
+    │   ├── ProcessNotFound
+    │   ├── AmbiguousName
+    │   └── NoDiagnostics                  it runs, but offers no diagnostic endpoint
+    ├── OutputError (OSError)              a result could not be written: path
+    └── MissingDependency (ImportError)    an optional library is not installed: extra
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AmbiguousName",
+    "BadEncoding",
+    "ConnectFailed",
+    "ConnectionEnded",
+    "DangerousRequest",
+    "DiagnosticsError",
+    "FormatError",
+    "GrammarError",
+    "MalformedError",
+    "MissingDependency",
+    "NoDiagnostics",
+    "NotSupported",
+    "OutputError",
+    "ProcessNotFound",
+    "ProfilerAlreadyActive",
+    "ProtocolError",
+    "RequestRefused",
+    "RuntimeTooOld",
+    "ServerError",
+    "TargetError",
+    "TimedOut",
+    "TransportError",
+    "UnsupportedCommand",
+    "UsageError",
+]
+
+
+class DiagnosticsError(Exception):
+    """Root of all errors of this package. ``str()`` is one line that says what to do."""
+
+
+class UsageError(DiagnosticsError, ValueError):
+    """The caller asked for something that makes no sense. Nothing was sent."""
+
+
+class GrammarError(UsageError):
+    """A text (provider list, port, duration, filter) does not parse.
+
+    ``position`` is the 0-based index into ``text`` of the character that is wrong.
+    """
+
+    def __init__(self, what: str, text: str, position: int, problem: str) -> None:
+        self.what, self.text, self.position, self.problem = what, text, position, problem
+        start = max(0, position - 30)
+        shown = ("…" if start else "") + text[start : position + 30] + ("…" if position + 30 < len(text) else "")
+        super().__init__(f"{what}: {problem} at character {position + 1} of {shown!r}")
+
+
+class RequestRefused(UsageError):
+    """A request that this package does not send. The target was not touched."""
+
+    def __init__(self, command: str, reason: str) -> None:
+        self.command, self.reason = command, reason
+        super().__init__(f"{command}: {reason}")
+
+
+class RuntimeTooOld(RequestRefused):
+    """What was asked needs a newer runtime. ``needs`` and ``has`` are versions for people; ``has`` may be None."""
+
+    def __init__(self, command: str, feature: str, *, needs: str, has: str | None = None) -> None:
+        self.feature, self.needs, self.has = feature, needs, has
+        seen = f"this one is {has}" if has else "this one answered that it does not know the command"
+        super().__init__(command, f"{feature} needs {needs} or newer; {seen}")
+
+
+class DangerousRequest(RequestRefused):
+    """The request is known to kill or corrupt runtimes (measured, ipc-protocol.md §21.1)."""
+
+
+class MalformedError(DiagnosticsError, ValueError):
+    """Bytes are not what they claim to be. ``offset`` is absolute; ``where`` names the message or block."""
+
+    def __init__(self, problem: str, *, offset: int | None = None, where: str = "") -> None:
+        self.problem, self.offset, self.where = problem, offset, where
+        place = where + (f" at 0x{offset:x}" if offset is not None else "")
+        super().__init__(f"{place}: {problem}" if place else problem)
+
+
+class ProtocolError(MalformedError):
+    """A peer sent something that the Diagnostic IPC protocol does not allow."""
+
+
+class FormatError(MalformedError):
+    """A trace is broken at ``offset`` (from the first byte of the file or stream)."""
+
+
+class ServerError(DiagnosticsError):
+    """The runtime answered with an error.
+
+    ``hresult`` is unsigned 32 bits; ``name`` is its name when known; ``text`` is what the runtime added
+    (dump 3 only, otherwise empty).
+    """
+
+    def __init__(self, command: str, hresult: int, *, name: str = "", advice: str = "", text: str = "") -> None:
+        self.command, self.hresult, self.name, self.advice, self.text = command, hresult, name, advice, text
+        label = f"0x{hresult:08X}" + (f" {name}" if name else "")
+        tail = "; ".join(part.strip() for part in (text, advice) if part.strip())
+        super().__init__(f"{command}: the runtime answered {label}" + (f": {tail}" if tail else ""))
+
+
+class UnsupportedCommand(ServerError):
+    """The runtime does not know the command (0x80131385). Drives the fall-backs to older commands."""
+
+
+class BadEncoding(ServerError):
+    """The runtime could not read the request (0x80131384)."""
+
+
+class NotSupported(ServerError):
+    """The feature is compiled out of this runtime (0x80131515)."""
+
+
+class ProfilerAlreadyActive(ServerError):
+    """Another profiler is attached (0x8013136A)."""
+
+
+class TransportError(DiagnosticsError, ConnectionError):
+    """Bytes could not travel. ``address`` is the text of the address, where there is one."""
+
+    def __init__(self, problem: str, *, address: str = "") -> None:
+        self.problem, self.address = problem, address
+        super().__init__(f"{address}: {problem}" if address else problem)
+
+
+class ConnectFailed(TransportError):
+    """No connection could be made. ``errno`` says why when the system said it."""
+
+    def __init__(self, problem: str, *, address: str = "", errno: int | None = None) -> None:
+        super().__init__(problem, address=address)
+        self.errno = errno
+
+
+class ConnectionEnded(TransportError, EOFError):
+    """The peer closed the connection before everything had arrived."""
+
+
+class TimedOut(TransportError, TimeoutError):
+    """Nothing (or not enough) happened within ``timeout_s`` seconds."""
+
+    def __init__(self, problem: str, *, address: str = "", timeout_s: float | None = None) -> None:
+        limit = f" within {timeout_s:g} s" if timeout_s is not None else ""
+        super().__init__(problem + limit, address=address)
+        self.timeout_s = timeout_s
+
+
+class TargetError(DiagnosticsError, LookupError):
+    """The process to talk to could not be found. ``pid`` may be None."""
+
+    def __init__(self, problem: str, *, pid: int | None = None) -> None:
+        self.problem, self.pid = problem, pid
+        super().__init__(problem)
+
+    def __str__(self) -> str:  # LookupError would not change it, KeyError-like quoting must not creep in
+        return self.problem
+
+
+class ProcessNotFound(TargetError):
+    """There is no such process (or no process of that name)."""
+
+
+class AmbiguousName(TargetError):
+    """Several processes have the name. ``pids`` lists them."""
+
+    def __init__(self, problem: str, *, pids: tuple[int, ...] = ()) -> None:
+        super().__init__(problem)
+        self.pids = pids
+
+
+class NoDiagnostics(TargetError):
+    """The process runs but no diagnostic endpoint of it could be found or reached."""
+
+
+class OutputError(DiagnosticsError, OSError):
+    """A result could not be written. What had arrived before is in the file, if one could be made."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
+class MissingDependency(DiagnosticsError, ImportError):
+    """An optional library is needed. ``extra`` is the extra of this package that brings it."""
+
+    def __init__(self, library: str, *, extra: str, purpose: str) -> None:
+        self.library, self.extra, self.purpose = library, extra, purpose
+        super().__init__(f"{purpose} needs {library}: pip install 'dotnetdiag[{extra}]'")
