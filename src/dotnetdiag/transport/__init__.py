@@ -1,0 +1,88 @@
+"""Addresses, discovery and byte streams over Unix sockets, named pipes and TCP.
+
+May import ``errors``. Never ``ipc`` or ``nettrace``: this room moves bytes and does not know what they mean.
+Every name is loaded when it is first used; asyncio is loaded only with ``dotnetdiag.transport.aio``, so that a
+command that lists processes starts fast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# name -> module of this room that defines it. The asyncio twins live in ``aio``, with the names of their sync models.
+_PUBLIC = {
+    "Address": "addresses",
+    "PipeAddress": "addresses",
+    "TcpAddress": "addresses",
+    "UnixAddress": "addresses",
+    "parse_address": "addresses",
+    "Deadline": "deadline",
+    "Finding": "diagnosis",
+    "diagnose": "diagnosis",
+    "Endpoint": "discovery",
+    "candidates": "discovery",
+    "connect_pid": "discovery",
+    "endpoints": "discovery",
+    "Listener": "streams",
+    "SocketListener": "streams",
+    "SocketStream": "streams",
+    "Stream": "streams",
+    "connect": "streams",
+    "listen": "streams",
+    "AsyncListener": "aio",
+    "AsyncStream": "aio",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
+
+
+if TYPE_CHECKING:
+    from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress, parse_address
+    from dotnetdiag.transport.aio import AsyncListener, AsyncStream
+    from dotnetdiag.transport.deadline import Deadline
+    from dotnetdiag.transport.diagnosis import Finding, diagnose
+    from dotnetdiag.transport.discovery import Endpoint, candidates, connect_pid, endpoints
+    from dotnetdiag.transport.streams import (
+        Listener,
+        SocketListener,
+        SocketStream,
+        Stream,
+        connect,
+        listen,
+    )
+
+__all__ = [
+    "Address",
+    "AsyncListener",
+    "AsyncStream",
+    "Deadline",
+    "Endpoint",
+    "Finding",
+    "Listener",
+    "PipeAddress",
+    "SocketListener",
+    "SocketStream",
+    "Stream",
+    "TcpAddress",
+    "UnixAddress",
+    "candidates",
+    "connect",
+    "connect_pid",
+    "diagnose",
+    "endpoints",
+    "listen",
+    "parse_address",
+]

@@ -1,0 +1,37 @@
+"""How long an operation may still take, over all the steps it is made of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from dotnetdiag.errors import TimedOut, UsageError
+
+
+class Deadline:
+    """``timeout_s`` seconds from now; ``None`` is for ever. ``clock`` gives seconds that never go back."""
+
+    __slots__ = ("_clock", "_end", "timeout_s")
+
+    def __init__(self, timeout_s: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        if timeout_s is not None and not timeout_s >= 0:  # also refuses NaN
+            raise UsageError(f"a timeout of {timeout_s} s: must be 0 or more")
+        self.timeout_s = timeout_s
+        self._clock = clock
+        self._end = None if timeout_s is None else clock() + timeout_s
+
+    def left(self, problem: str = "nothing happened", *, address: str = "") -> float | None:
+        """Seconds left, more than 0; ``None`` for ever. Raises ``TimedOut`` with ``problem`` when it is over."""
+        if self._end is None:
+            return None
+        left = self._end - self._clock()
+        if left <= 0:
+            raise TimedOut(problem, address=address, timeout_s=self.timeout_s)
+        return left
+
+    @property
+    def is_over(self) -> bool:
+        return self._end is not None and self._clock() >= self._end
+
+    def __repr__(self) -> str:
+        return f"Deadline({self.timeout_s})"
