@@ -1,0 +1,149 @@
+"""The events of the runtime itself, which its traces do not describe.
+
+Package data, made by ``tools/build_catalogue.py``; read when first asked, and an event's fields when it is looked up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from dotnetdiag.events.layout import parse_fields
+from dotnetdiag.events.names import provider_guid
+from dotnetdiag.events.schema import EventSchema, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueMap:
+    """Names of a field's values; ``bits`` when each bit has one."""
+
+    name: str
+    bits: bool
+    values: Mapping[int, str]
+
+    def text(self, value: int) -> str:
+        """The name of a value, or the names of its bits with ``|``; what has none is a number."""
+        if not self.bits:
+            return self.values.get(value, str(value))
+        words = [word for bit, word in self.values.items() if bit and value & bit == bit]
+        rest = value & ~sum(bit for bit in self.values if value & bit == bit)
+        return "|".join(words + ([hex(rest)] if rest else [])) or self.values.get(0, "0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One provider of the runtime. ``opcodes`` by ``number`` or ``number/task``, as the manifest has them."""
+
+    name: str
+    guid: UUID
+    keywords: Mapping[str, int]
+    tasks: Mapping[int, str]
+    opcodes: Mapping[str, str]
+    maps: Mapping[str, ValueMap]
+    event_ids: tuple[int, ...]
+
+
+@cache
+def _raw() -> dict[str, Any]:
+    text = resources.files("dotnetdiag.events").joinpath("catalogue.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+@cache
+def _guids() -> dict[UUID, str]:
+    from dotnetdiag.events import known
+
+    made = {UUID(entry["guid"]): name for name, entry in _raw().items()}
+    made.update((provider_guid(name), name) for name in known.PROVIDERS)
+    return made
+
+
+def providers() -> tuple[str, ...]:
+    """Names of the providers in the catalogue."""
+    return tuple(_raw())
+
+
+@cache
+def provider(name: str) -> Provider | None:
+    """A provider by name (as written), or None."""
+    entry = _raw().get(name)
+    if entry is None:
+        return None
+    maps = {
+        key: ValueMap(
+            name=key,
+            bits=kind == "bits",
+            values=MappingProxyType({int(number): word for number, word in values.items()}),
+        )
+        for key, (kind, values) in entry["maps"].items()
+    }
+    return Provider(
+        name=name,
+        guid=UUID(entry["guid"]),
+        keywords=MappingProxyType(entry["keywords"]),
+        tasks=MappingProxyType({int(number): word for number, word in entry["tasks"].items()}),
+        opcodes=MappingProxyType(entry["opcodes"]),
+        maps=MappingProxyType(maps),
+        event_ids=tuple(sorted(int(number) for number in entry["events"])),
+    )
+
+
+def provider_name(name: str, guid: UUID | None) -> str:
+    """The name of a provider of which a file may give only the id (NetPerf 1): as stated, or by id."""
+    if name:
+        try:
+            return _guids().get(UUID(name), name) if len(name) in (36, 38) else name
+        except ValueError:
+            return name
+    return _guids().get(guid, str(guid)) if guid is not None else ""
+
+
+def versions(provider: str, event_id: int) -> tuple[int, ...]:
+    """Known versions of an event, lowest first."""
+    entry = _raw().get(provider, {}).get("events", {}).get(str(event_id))
+    return tuple(sorted(int(version) for version in entry[3])) if entry else ()
+
+
+@cache
+def _schema(provider: str, event_id: int, version: int) -> EventSchema:
+    name, symbol, opcode, by_version = _raw()[provider]["events"][str(event_id)]
+    level, keywords, fields = by_version[str(version)]
+    return EventSchema(
+        provider=provider,
+        event_id=event_id,
+        version=version,
+        name=name,
+        manifest_name=f"{symbol}_V{version}" if version else symbol,
+        level=level,
+        keywords=keywords,
+        opcode=opcode,
+        fields=parse_fields(fields),
+        source=Source.CATALOGUE,
+        layout_version=version,
+        provider_guid=UUID(_raw()[provider]["guid"]),
+    )
+
+
+def lookup(provider: str, event_id: int, version: int) -> EventSchema | None:
+    """The event in the highest known version that is not above ``version``, or None."""
+    fitting = [known for known in versions(provider, event_id) if known <= version]
+    return _schema(provider, event_id, fitting[-1]) if fitting else None
+
+
+def any_version(provider: str, event_id: int) -> EventSchema | None:
+    """The event in its lowest known version, for its name only."""
+    known = versions(provider, event_id)
+    return _schema(provider, event_id, known[0]) if known else None
+
+
+def events(provider: str) -> tuple[EventSchema, ...]:
+    """Every event of a provider in its newest version, by id."""
+    found = _raw().get(provider, {}).get("events", {})
+    return tuple(_schema(provider, number, versions(provider, number)[-1]) for number in sorted(map(int, found)))

@@ -1,0 +1,188 @@
+"""Layouts that neither the files nor the runtime's manifest give: managed providers, and the universal ones of V6.
+
+Written in the grammar of ``layout.parse_fields``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dotnetdiag.events.layout import SchemaField, parse_fields
+from dotnetdiag.events.names import provider_guid
+from dotnetdiag.events.schema import EventSchema, Source
+
+SAMPLE_PROFILER = "Microsoft-DotNETCore-SampleProfiler"
+EVENT_PIPE = "Microsoft-DotNETCore-EventPipe"
+DIAGNOSTIC_SOURCE = "Microsoft-Diagnostics-DiagnosticSource"
+TPL = "System.Threading.Tasks.TplEventSource"
+UNIVERSAL_SYSTEM = "Universal.System"
+UNIVERSAL_EVENTS = "Universal.Events"
+
+_PROCESS = "NamespaceId:vu,Name:s8,NamespaceName:s8"
+# Files of one-collect declare these strings as single code units: the layout counts, not the declaration
+# (nettrace.md §12).
+_OVERRIDES = {
+    "ExistingProcess": _PROCESS,
+    "ProcessCreate": _PROCESS,
+    "ProcessExit": "",
+    "ProcessMapping": "Id:vu,StartAddress:vu#,EndAddress:vu#,FileOffset:vu#,FileName:s8,MetadataId:vu,"
+    "SymbolMetadata:s8,VersionMetadata:s8",
+    "ProcessSymbol": "Id:vu,MappingId:vu,StartAddress:vu#,EndAddress:vu#,Name:s8",
+    "ProcessMappingMetadata": "Id:vu,SymbolMetadata:s8,VersionMetadata:s8",
+}
+
+# Bridged DiagnosticSource events have no usable metadata before V5 (nettrace.md §9).
+_BRIDGED = "SourceName:z16,EventName:z16,Arguments:{Key:z16,Value:z16}*u16"
+
+_TASK = "OriginatingTaskSchedulerID:i4,OriginatingTaskID:i4"
+# (provider, event name) → fields, for files that declare none.
+_FIELDS: dict[str, dict[str, str]] = {
+    DIAGNOSTIC_SOURCE: dict.fromkeys(
+        (
+            "Event",
+            "ActivityStart",
+            "ActivityStop",
+            "Activity1Start",
+            "Activity1Stop",
+            "Activity2Start",
+            "Activity2Stop",
+            "RecursiveActivity1Start",
+            "RecursiveActivity1Stop",
+        ),
+        _BRIDGED,
+    )
+    | {"Message": "Message:z16", "NewDiagnosticListener": "SourceName:z16", "Version": "Major:i4,Minor:i4,Patch:i4"},
+    TPL: {
+        "TaskScheduled": _TASK + ",TaskID:i4,CreatingTaskID:i4,TaskCreationOptions:i4,appDomain:i4",
+        "TaskStarted": _TASK + ",TaskID:i4",
+        "TaskCompleted": _TASK + ",TaskID:i4,IsExceptional:bool",
+        "TaskWaitBegin": _TASK + ",TaskID:i4,Behavior:i4,ContinueWithTaskID:i4",
+        "TaskWaitEnd": _TASK + ",TaskID:i4",
+        "TaskWaitContinuationComplete": "TaskID:i4",
+        "TaskWaitContinuationStarted": "TaskID:i4",
+        "AwaitTaskContinuationScheduled": _TASK + ",ContinuwWithTaskId:i4",
+        "TraceOperationBegin": "TaskID:i4,OperationName:z16,RelatedContext:i8",
+        "TraceOperationRelation": "TaskID:i4,Relation:i4",
+        "TraceOperationEnd": "TaskID:i4,Status:i4",
+        "TraceSynchronousWorkBegin": "TaskID:i4,Work:i4",
+        "TraceSynchronousWorkEnd": "Work:i4",
+        "RunningContinuation": "TaskID:i4,Object:i8",
+        "RunningContinuationList": "TaskID:i4,Index:i4,Object:i8",
+        "SetActivityId": "NewId:guid",
+        "NewID": "TaskID:i4",
+        "IncompleteAsyncMethod": "stateMachineDescription:z16",
+    },
+    "System.Net.Http": {
+        "RequestStart": "scheme:z16,host:z16,port:i4,pathAndQuery:z16,versionMajor:u1,versionMinor:u1,versionPolicy:i4",
+        "RequestStop": "statusCode:i4",
+        "RequestFailed": "exceptionMessage:z16",
+        "ConnectionEstablished": "versionMajor:u1,versionMinor:u1,connectionId:i8,scheme:z16,host:z16,port:i4,"
+        "remoteAddress:z16",
+        "ConnectionClosed": "versionMajor:u1,versionMinor:u1,connectionId:i8",
+        "RequestLeftQueue": "timeOnQueueMilliseconds:f8,versionMajor:u1,versionMinor:u1",
+        "RequestHeadersStart": "connectionId:i8",
+        "ResponseHeadersStop": "statusCode:i4",
+        "RequestContentStop": "contentLength:i8",
+        "RequestFailedDetailed": "exception:z16",
+        "Redirect": "redirectUri:z16",
+    },
+    "System.Net.NameResolution": {"ResolutionStart": "hostNameOrAddress:z16"},
+    "System.Net.Sockets": {
+        "ConnectStart": "address:z16",
+        "ConnectFailed": "error:i4,exceptionMessage:z16",
+        "AcceptStart": "address:z16",
+        "AcceptFailed": "error:i4,exceptionMessage:z16",
+    },
+    "System.Net.Security": {
+        "HandshakeStart": "isServer:bool,targetHost:z16",
+        "HandshakeStop": "protocol:i4",
+        "HandshakeFailed": "isServer:bool,elapsedMilliseconds:f8,exceptionMessage:z16",
+    },
+}
+
+# (provider, event id) → (name of TraceEvent, manifest's name, opcode, {version: fields}).
+_BY_ID: dict[str, dict[int, tuple[str, str, int, dict[int, str]]]] = {
+    SAMPLE_PROFILER: {0: ("Thread/Sample", "ThreadSample", 1, {0: "Type:u4"})},
+    EVENT_PIPE: {
+        1: (
+            "ProcessInfo",
+            "ProcessInfo",
+            0,
+            {0: "CommandLine:z16", 1: "CommandLine:z16,OSInformation:z16,ArchInformation:z16"},
+        )
+    },
+}
+
+# What TraceEvent calls events whose own names say something else.
+_TITLES: dict[str, dict[str, tuple[str, int]]] = {
+    TPL: {
+        "ParallelLoopBegin": ("Loop/Start", 1),
+        "ParallelLoopEnd": ("Loop/Stop", 2),
+        "ParallelInvokeBegin": ("Invoke/Start", 1),
+        "ParallelInvokeEnd": ("Invoke/Stop", 2),
+        "ParallelFork": ("ForkJoin/Start", 1),
+        "ParallelJoin": ("ForkJoin/Stop", 2),
+        "TaskScheduled": ("TaskScheduled/Send", 9),
+        "TaskStarted": ("TaskExecute/Start", 1),
+        "TaskCompleted": ("TaskExecute/Stop", 2),
+        "TaskWaitBegin": ("TaskWait/Send", 9),
+        "TaskWaitEnd": ("TaskWait/Stop", 2),
+        "AwaitTaskContinuationScheduled": ("AwaitTaskContinuationScheduled/Send", 9),
+        "TraceOperationBegin": ("TraceOperation/Start", 1),
+        "TraceOperationEnd": ("TraceOperation/Stop", 2),
+        "TraceSynchronousWorkBegin": ("TraceSynchronousWork/Start", 1),
+        "TraceSynchronousWorkEnd": ("TraceSynchronousWork/Stop", 2),
+    }
+}
+
+PROVIDERS = (*_FIELDS, *_BY_ID, UNIVERSAL_SYSTEM, UNIVERSAL_EVENTS)
+"""Providers of which something is known here."""
+
+
+@cache
+def override(provider: str, name: str) -> tuple[SchemaField, ...] | None:
+    """The fields that count whatever a file declares, or None."""
+    if provider == UNIVERSAL_SYSTEM and name in _OVERRIDES:
+        return parse_fields(_OVERRIDES[name])
+    if provider == UNIVERSAL_EVENTS and name:
+        return parse_fields("Value:vu")
+    return None
+
+
+@cache
+def lookup(provider: str, name: str, event_id: int, version: int) -> EventSchema | None:
+    """The event by provider and id (native ones) or provider and name, or None."""
+    entry = _BY_ID.get(provider, {}).get(event_id)
+    if entry is not None:
+        title, manifest_name, opcode, by_version = entry
+        fitting = max((known for known in by_version if known <= version), default=0)
+        fields = by_version[fitting]
+        return _made(provider, event_id, fitting, title, manifest_name, opcode, fields)
+    text = _FIELDS.get(provider, {}).get(name)
+    return None if text is None else _made(provider, event_id, version, name, name, 0, text)
+
+
+def _made(
+    provider: str, event_id: int, version: int, name: str, manifest_name: str, opcode: int, fields: str
+) -> EventSchema:
+    return EventSchema(
+        provider=provider,
+        event_id=event_id,
+        version=version,
+        name=name,
+        manifest_name=manifest_name,
+        level=4,
+        opcode=opcode,
+        fields=parse_fields(fields),
+        source=Source.KNOWN,
+        layout_version=version,
+        provider_guid=provider_guid(provider),
+    )
+
+
+def title(provider: str, name: str, event_id: int) -> tuple[str, int] | None:
+    """TraceEvent's name and opcode, where neither file nor rule gives them."""
+    entry = _BY_ID.get(provider, {}).get(event_id)
+    if entry is not None:
+        return entry[0], entry[2]
+    return _TITLES.get(provider, {}).get(name)

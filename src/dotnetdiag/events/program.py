@@ -1,0 +1,387 @@
+"""Layouts → a program for the kernel, and its output → columns.
+
+The operations and their columns are drawn in ``_kernels.py``. One program decodes the values of one level: the top
+level of a payload, or the elements of a list; elements that vary in size are found by the kernel first, then decoded
+as rows of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import FormatError
+from dotnetdiag.events import kernels
+from dotnetdiag.events.columns import Bytes, Column, ListOf, Mask, Scalar, Spans, Struct, Text
+from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField, fixed_size, least_size, unit_size
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Selection: TypeAlias = Sequence[str] | None
+
+
+class Op(IntEnum):
+    """Operations of ``_kernels.walk``."""
+
+    SCALAR = 1
+    VARUINT = 2
+    VARINT = 3
+    Z16 = 4
+    Z8 = 5
+    SPAN = 6
+    LIST = 7
+    BLOCK = 8
+    REST = 9
+
+
+_DTYPES: dict[Kind, str] = {
+    Kind.CHAR: "<u2",
+    Kind.CHAR8: "u1",
+    Kind.I1: "i1",
+    Kind.U1: "u1",
+    Kind.I2: "<i2",
+    Kind.U2: "<u2",
+    Kind.I4: "<i4",
+    Kind.U4: "<u4",
+    Kind.I8: "<i8",
+    Kind.U8: "<u8",
+    Kind.F4: "<f4",
+    Kind.F8: "<f8",
+    Kind.DECIMAL: "V16",
+    Kind.DATETIME: "<i8",
+    Kind.GUID: "V16",
+    Kind.VARINT: "<i8",
+    Kind.VARUINT: "<u8",
+}
+_ENCODINGS = {Kind.Z16: "utf16", Kind.TEXT16: "utf16", Kind.Z8: "utf8", Kind.TEXT8: "utf8"}
+_MODES = {Count.FIXED: 0, Count.U16: 1, Count.U32: 2, Count.FIELD: 3, Count.REL: 4, Count.DATA: 5}
+
+
+def _scalar(raw: Array, kind: Kind, valid: Mask | None) -> Scalar:
+    """Raw bytes of one scalar per row as a column."""
+    if kind == Kind.BOOL:
+        return Scalar(raw.view(np.uint8) != 0, valid, kind)
+    if kind == Kind.BOOL32:
+        return Scalar(raw.view("<u4") != 0, valid, kind)
+    return Scalar(raw.view(_DTYPES[kind]), valid, kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    """One value of a program: where its output stands, and what stands in it."""
+
+    name: str
+    layout: Layout
+    ordinal: int
+    slot: int = -1
+    size: int = 0
+    children: tuple[_Node, ...] = ()
+    program: Program | None = None
+    body: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What :func:`build` made. ``complete`` says that it runs to the end of the fields; ``locations`` that it has
+    such.
+    """
+
+    ops: Array
+    widths: tuple[int, ...]
+    registers: int
+    values: int
+    nodes: tuple[_Node, ...]
+    complete: bool
+    locations: bool
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of output per row, without what varies."""
+        return sum(self.widths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """Columns by name (made unique), and per row where decoding ended and how (see ``_kernels.walk``)."""
+
+    columns: dict[str, Column]
+    positions: Array
+    state: Array
+
+
+def _select(selection: Selection, name: str) -> tuple[bool, Selection]:
+    """Whether a field is selected, and what of it (None: all)."""
+    if selection is None:
+        return True, None
+    if name in selection:
+        return True, None
+    if name == "":  # the single unnamed object: its members are meant
+        return True, selection
+    inner = [path[len(name) + 1 :] for path in selection if path.startswith(name + ".")]
+    return bool(inner), inner
+
+
+class _Builder:
+    def __init__(self, pointer_size: int) -> None:
+        self.pointer_size = pointer_size
+        self.ops: list[list[int]] = []
+        self.widths: list[int] = []
+        self.registers = 0
+        self.ordinal = 0
+        self.depth = 0
+        self.locations = False
+
+    def slot(self, width: int, wanted: bool) -> int:
+        if not wanted or self.depth:
+            return -1
+        self.widths.append(width)
+        return len(self.widths) - 1
+
+    def op(self, code: Op, *, slot: int = -1, size: int = 0, keep: int = -1, mode: int = 0, param: int = 0) -> int:
+        self.ops.append([code, slot, size, keep, mode, param, 0, self.ordinal])
+        return len(self.ops) - 1
+
+    def fields(self, fields: Sequence[SchemaField], selection: Selection) -> tuple[_Node, ...]:
+        counted = {field.layout.count_field for field in fields if field.layout.count_at == Count.FIELD}
+        keeps: dict[str, int] = {}
+        nodes = []
+        for field in fields:
+            keep = -1
+            if field.name in counted:
+                keep = keeps[field.name] = self.registers
+                self.registers += 1
+            wanted, inner = _select(selection, field.name)
+            node = self.value(field.name, field.layout, wanted, inner, keep, keeps)
+            if node is not None and wanted:
+                nodes.append(node)
+        return tuple(nodes)
+
+    def value(
+        self, name: str, layout: Layout, wanted: bool, selection: Selection, keep: int, keeps: dict[str, int]
+    ) -> _Node | None:
+        kind = layout.kind
+        ordinal = self.ordinal
+        if kind == Kind.STRUCT:
+            children = self.fields(layout.fields, selection if wanted else ())
+            if wanted and selection is not None and not children:
+                return None
+            return _Node(name=name, layout=layout, ordinal=ordinal, children=children)
+        size = fixed_size(layout, self.pointer_size)
+        if kind == Kind.PAD:
+            self.op(Op.SCALAR, size=layout.count)
+            self.ordinal += 1
+            return None
+        if kind <= Kind.POINTER:
+            assert size is not None
+            if kind == Kind.POINTER:
+                layout = Layout(kind=Kind.U8 if size == 8 else Kind.U4)
+            slot = self.slot(size, wanted)
+            self.op(Op.SCALAR, slot=slot, size=size, keep=keep)
+            self.ordinal += 1
+            widen = 8 if kind == Kind.POINTER and size == 4 else size
+            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=widen)
+        if kind in (Kind.VARINT, Kind.VARUINT):
+            slot = self.slot(8, wanted)
+            self.op(Op.VARINT if kind == Kind.VARINT else Op.VARUINT, slot=slot, keep=keep)
+            self.ordinal += 1
+            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=8)
+        slot = self.slot(16, wanted)
+        if kind in (Kind.Z16, Kind.Z8, Kind.OPAQUE):
+            self.op({Kind.Z16: Op.Z16, Kind.Z8: Op.Z8, Kind.OPAQUE: Op.REST}[kind], slot=slot)
+            self.ordinal += 1
+            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot)
+        return self.counted(name, layout, slot, selection, keeps)
+
+    def counted(self, name: str, layout: Layout, slot: int, selection: Selection, keeps: dict[str, int]) -> _Node:
+        ordinal, mode, param = self.ordinal, _MODES[layout.count_at], layout.count
+        self.locations = self.locations or layout.count_at in (Count.REL, Count.DATA)
+        if layout.count_at == Count.FIELD:
+            if layout.count_field not in keeps:
+                raise FormatError(
+                    f"{name} is counted by {layout.count_field}, which is not in front of it", where="fields"
+                )
+            param = keeps[layout.count_field]
+        unit = unit_size(layout, self.pointer_size)
+        program: Program | None = None
+        if layout.kind == Kind.LIST and slot >= 0 and unit != 0:
+            assert layout.element is not None
+            program = build((SchemaField(name="", layout=layout.element),), self.pointer_size, selection)
+        if unit is not None:
+            self.op(Op.SPAN, slot=slot, size=unit, mode=mode, param=param)
+            self.ordinal += 1
+            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=unit, program=program)
+        assert layout.element is not None
+        at = self.op(
+            Op.LIST, slot=slot, size=max(least_size(layout.element, self.pointer_size), 1), mode=mode, param=param
+        )
+        self.depth += 1
+        self.fields((SchemaField(name="", layout=layout.element),), None)
+        self.depth -= 1
+        self.ops[at][6] = len(self.ops)
+        self.ordinal = ordinal + 1
+        return _Node(
+            name=name, layout=layout, ordinal=ordinal, slot=slot, program=program, body=(at + 1, len(self.ops))
+        )
+
+
+def _blocks(ops: list[list[int]]) -> tuple[list[list[int]], dict[int, int]]:
+    """Runs of scalars at top level get a block operation in front. Also gives old → new positions."""
+    made: list[list[int]] = []
+    moved: dict[int, int] = {}
+    position, inside_until = 0, 0
+    while position < len(ops):
+        if position >= inside_until and ops[position][0] == Op.SCALAR:
+            end = position
+            while end < len(ops) and ops[end][0] == Op.SCALAR:
+                end += 1
+            run = ops[position:end]
+            made.append([Op.BLOCK, -1, sum(op[2] for op in run), -1, 0, 0, len(made) + 1 + len(run), run[0][7]])
+            for op in run:
+                moved[position] = len(made)
+                made.append(op)
+                position += 1
+            continue
+        if position >= inside_until and ops[position][0] == Op.LIST:
+            inside_until = ops[position][6]
+        moved[position] = len(made)
+        made.append(ops[position])
+        position += 1
+    moved[len(ops)] = len(made)
+    for op in made:
+        if op[0] == Op.LIST:
+            op[6] = moved[op[6]]
+    return made, moved
+
+
+def build(fields: Sequence[SchemaField], pointer_size: int, selection: Selection = None) -> Program:
+    """The program that decodes ``fields``, or the selected ones of them and what stands in front."""
+    builder = _Builder(pointer_size)
+    nodes = builder.fields(fields, selection)
+    ops = builder.ops
+    complete = True
+    if selection is not None:
+        end = max((index + 1 for index, op in enumerate(ops) if op[1] >= 0), default=0)
+        if end and ops[end - 1][0] == Op.LIST:
+            end = ops[end - 1][6]
+        complete = end == len(ops)
+        ops = ops[:end]
+    ops, moved = _blocks(ops)
+    table = np.array(ops, np.int64).reshape(len(ops), 8)
+    return Program(
+        ops=table,
+        widths=tuple(builder.widths),
+        registers=builder.registers,
+        values=builder.ordinal,
+        nodes=tuple(_moved(node, moved) for node in nodes),
+        complete=complete,
+        locations=builder.locations,
+    )
+
+
+def _moved(node: _Node, moved: dict[int, int]) -> _Node:
+    first, last = node.body
+    return _Node(
+        name=node.name,
+        layout=node.layout,
+        ordinal=node.ordinal,
+        slot=node.slot,
+        size=node.size,
+        children=tuple(_moved(child, moved) for child in node.children),
+        program=node.program,
+        body=(moved[first], moved[last]) if last else (0, 0),
+    )
+
+
+class _Run:
+    """One run of a program over rows of a buffer, and the columns of its output."""
+
+    def __init__(
+        self, program: Program, buffer: Array, origins: Array, positions: Array, ends: Array, lazy_text: bool
+    ) -> None:
+        self.program, self.buffer, self.origins, self.ends, self.lazy_text = program, buffer, origins, ends, lazy_text
+        self.rows = len(positions)
+        self.walked = kernels.walk(
+            buffer,
+            origins,
+            positions,
+            ends,
+            program.ops,
+            list(program.widths),
+            registers=program.registers,
+            values=program.values,
+        )
+        present = self.walked.present
+        self.least = int(present.min()) if self.rows else program.values
+
+    def valid(self, ordinal: int) -> Mask | None:
+        if self.least > ordinal:
+            return None
+        valid: Mask = self.walked.present > ordinal
+        return None if valid.all() else valid
+
+    def columns(self, nodes: Sequence[_Node]) -> dict[str, Column]:
+        made: dict[str, Column] = {}
+        for node in nodes:
+            name, number = node.name, 2
+            while name in made:
+                name, number = f"{node.name}#{number}", number + 1
+            made[name] = self.column(node)
+        return made
+
+    def column(self, node: _Node) -> Column:
+        kind = node.layout.kind
+        valid = self.valid(node.ordinal)
+        if kind == Kind.STRUCT:
+            empty = not node.layout.fields
+            return Struct(self.columns(node.children), self.rows, None if empty else valid)
+        raw = self.walked.slots[node.slot]
+        if kind <= Kind.POINTER or kind in (Kind.VARINT, Kind.VARUINT):
+            made = _scalar(raw, kind, valid)
+            if node.size == 8 and made.values.dtype.itemsize == 4:  # a pointer of 32 bits
+                made = Scalar(made.values.astype(np.uint64), valid, Kind.U8)
+            return made
+        pairs = raw.view(np.int64)
+        starts, lengths = pairs[: self.rows], pairs[self.rows :]
+        if kind in (Kind.BYTES, Kind.OPAQUE):
+            return Bytes(*kernels.gather(self.buffer, starts, lengths), valid)
+        if kind in _ENCODINGS:
+            known = kind == Kind.Z16 and self.walked.ascii[node.slot]
+            text = Text.from_spans(Spans(self.buffer, starts, lengths, _ENCODINGS[kind], known), valid)
+            if not self.lazy_text:
+                text.load()
+            return text
+        return self.list(node, starts, lengths, valid)
+
+    def list(self, node: _Node, starts: Array, lengths: Array, valid: Mask | None) -> Column:
+        element = node.layout.element
+        assert element is not None
+        last = node.body[1]
+        unit = node.size
+        numbers = lengths if last or not unit else lengths // unit
+        offsets = np.zeros(self.rows + 1, np.int64)
+        np.cumsum(numbers, out=offsets[1:])
+        total = int(offsets[-1])
+        if node.program is None:  # elements of no bytes
+            return ListOf(offsets, Struct({}, total), valid)
+        if not last and element.kind in _DTYPES | {Kind.BOOL: "", Kind.BOOL32: ""}:
+            return ListOf(offsets, _scalar(kernels.gather(self.buffer, starts, lengths)[1], element.kind, None), valid)
+        if last:
+            ops, registers = self.program.ops, self.program.registers
+            firsts = kernels.elements(self.buffer, starts, numbers, self.ends, ops, *node.body, registers)
+            ends = np.repeat(self.ends, numbers)
+        else:
+            firsts = np.repeat(starts - offsets[:-1] * unit, numbers) + np.arange(total, dtype=np.int64) * unit
+            ends = firsts + unit
+        origins = np.repeat(self.origins, numbers)
+        inner = _Run(node.program, self.buffer, origins, firsts, ends, self.lazy_text)
+        (child,) = inner.columns(node.program.nodes).values() or (Struct({}, total),)
+        return ListOf(offsets, child, valid)
+
+
+def run(program: Program, buffer: Array, starts: Array, ends: Array, *, lazy_text: bool = False) -> Decoded:
+    """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``."""
+    made = _Run(program, buffer, starts, starts, ends, lazy_text)
+    return Decoded(columns=made.columns(program.nodes), positions=made.walked.positions, state=made.walked.state)
