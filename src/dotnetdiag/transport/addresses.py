@@ -36,7 +36,8 @@ class UnixAddress:
 
     def __str__(self) -> str:
         plain = self.path.startswith("/") and not self.path.startswith("//")
-        return self.path if plain else f"uds:{self.path}"
+        scheme = "uds://" if self.path.startswith("///") else "uds:"  # three slashes after a scheme are one
+        return self.path if plain else scheme + self.path
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,7 +311,7 @@ class SocketStream(Stream):
             self._usage.leave()
 
     def fileno(self) -> int:
-        return self._socket.fileno()
+        return -1 if self._usage.closed else self._socket.fileno()
 
     def close(self) -> None:
         self._usage.shut(lambda: _shutdown(self._socket))
@@ -375,7 +375,7 @@ class SocketListener(Listener):
         return TransportError("the listener is closed", address=str(self.address))
 
     def fileno(self) -> int:
-        return self._socket.fileno()
+        return -1 if self._usage.closed else self._socket.fileno()
 
     def close(self) -> None:
         self._usage.shut(self._end)

@@ -1,0 +1,111 @@
+"""A fake ``/proc`` tree, and a count of descriptors around every test."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+class FakeProc:
+    """Builds a ``/proc`` in ``path``. Real sockets can be put anywhere below ``base``; they are closed at the end."""
+
+    def __init__(self, base: Path) -> None:
+        self.base, self.path = base, base / "proc"
+        self.path.mkdir()
+        self._sockets: list[socket.socket] = []
+        self.link("self", "ns/mnt", "mnt:[1]")
+        self.link("self", "ns/pid", "pid:[1]")
+
+    def process(
+        self,
+        pid: int,
+        *,
+        start: int = 1000,
+        comm: str = "dotnet",
+        inner: tuple[int, ...] = (),
+        environ: bytes | None = b"",
+        mounts: str = "mnt:[1]",
+        root: Path | None = None,
+        cwd: str = "",
+        uid: int | None = None,
+        state: str = "S",
+        maps: bytes = b"",
+    ) -> Path:
+        """``inner``: the pids in nested namespaces. ``environ`` None: unreadable. ``root``: another root directory."""
+        folder = self.path / str(pid)
+        folder.mkdir()
+        (folder / "stat").write_text(f"{pid} ({comm}) {state} " + "0 " * 18 + f"{start} 0 0\n")
+        user = os.geteuid() if uid is None else uid
+        numbers = "\t".join(map(str, (pid, *inner)))
+        (folder / "status").write_text(
+            f"Name:\t{comm}\nTgid:\t{pid}\nUid:\t{user}\t{user}\t{user}\t{user}\nNSpid:\t{numbers}\n"
+        )
+        (folder / "comm").write_text(comm + "\n")
+        (folder / "cmdline").write_bytes(comm.encode() + b"\0")
+        (folder / "maps").write_bytes(maps)
+        if environ is not None:
+            (folder / "environ").write_bytes(environ)
+        self.link(str(pid), "ns/mnt", mounts)
+        self.link(str(pid), "ns/pid", "pid:[2]" if inner else "pid:[1]")
+        self.link(str(pid), "root", str(root) if root else "/")
+        if cwd:
+            self.link(str(pid), "cwd", cwd)
+        return folder
+
+    def link(self, pid: str, name: str, target: str) -> None:
+        path = self.path / pid / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+
+    def socket(self, directory: Path, name: str, *, stale: bool = False, modified_s: float | None = None) -> Path:
+        """A listening socket, or with ``stale`` the file that a killed process leaves."""
+        directory.mkdir(parents=True, exist_ok=True)
+        made = socket.socket(socket.AF_UNIX)
+        handle = os.open(directory, os.O_PATH)
+        try:
+            made.bind(f"/proc/self/fd/{handle}/{name}")
+        finally:
+            os.close(handle)
+        if stale:
+            made.close()
+        else:
+            made.listen(8)
+            self._sockets.append(made)
+        if modified_s is not None:
+            os.utime(directory / name, (modified_s, modified_s))
+        return directory / name
+
+    def close(self) -> None:
+        for made in self._sockets:
+            made.close()
+
+
+@pytest.fixture
+def short_tmp() -> Iterator[Path]:
+    """A directory whose sockets fit into a socket address."""
+    path = Path(tempfile.mkdtemp(prefix="dd-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def fake(short_tmp: Path) -> Iterator[FakeProc]:
+    made = FakeProc(short_tmp)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def no_leaks() -> Iterator[None]:
+    """The test leaves as many descriptors open as it found."""
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    assert len(os.listdir("/proc/self/fd")) == before

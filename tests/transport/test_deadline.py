@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from dotnetdiag.errors import TimedOut, UsageError
+from dotnetdiag.transport.deadline import Deadline
+
+
+def test_time_left_shrinks_with_the_clock_and_then_raises() -> None:
+    now = [100.0]
+    deadline = Deadline(5, clock=lambda: now[0])
+    assert deadline.left() == 5
+    now[0] = 104
+    assert deadline.left() == 1
+    assert not deadline.is_over
+    now[0] = 105
+    assert deadline.is_over
+    with pytest.raises(TimedOut, match=r"^tcp://a:1: no answer within 5 s$") as caught:
+        deadline.left("no answer", address="tcp://a:1")
+    assert isinstance(caught.value, TimeoutError)
+    assert caught.value.timeout_s == 5
+
+
+def test_no_timeout_is_for_ever() -> None:
+    assert Deadline(None).left() is None
+    assert not Deadline(None).is_over
+
+
+@pytest.mark.parametrize("timeout_s", [-1.0, float("nan")])
+def test_a_timeout_that_makes_no_sense_is_refused(timeout_s: float) -> None:
+    with pytest.raises(UsageError):
+        Deadline(timeout_s)

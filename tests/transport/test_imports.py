@@ -1,0 +1,30 @@
+"""The room must load fast: `dotnetdiag ps` goes through it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import dotnetdiag.transport as room
+
+HEAVY = {"asyncio", "subprocess", "concurrent", "concurrent.futures", "tempfile", "logging", "email", "numpy"}
+
+
+@pytest.mark.parametrize("module", ["", ".discovery", ".diagnosis", ".streams", ".pipes"])
+def test_importing_brings_nothing_heavy(module: str) -> None:
+    code = (
+        f"import sys; before = set(sys.modules); import dotnetdiag.transport{module}; print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())
+
+
+def test_every_public_name_can_be_loaded_and_is_listed() -> None:
+    assert set(room.__all__) == set(room._PUBLIC)
+    assert set(room.__all__) <= set(dir(room))
+    for name in room.__all__:
+        assert getattr(room, name) is not None
+    with pytest.raises(AttributeError, match="nothing_such"):
+        room.nothing_such  # noqa: B018

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dotnetdiag.transport import processes
+
+from .conftest import FakeProc
+
+READERS: list[Callable[[int, Path], object]] = [
+    processes.start_time_ticks,
+    processes.namespace_pids,
+    processes.environ,
+    processes.tmpdir,
+    processes.argv,
+    processes.comm,
+    processes.exe,
+    processes.cwd,
+    processes.uid,
+    processes.uptime_s,
+    processes.mapped_files,
+]
+
+
+def test_our_own_process_reads_back() -> None:
+    pid = os.getpid()
+    assert pid in set(processes.iter_pids())
+    assert processes.exists(pid)
+    assert (processes.start_time_ticks(pid) or 0) > 0
+    assert (processes.namespace_pids(pid) or (0,))[0] == pid
+    assert (processes.environ(pid) or {}).get(b"PATH") is not None
+    assert processes.exe(pid) == os.readlink("/proc/self/exe")
+    assert processes.cwd(pid) == os.getcwd()
+    assert processes.uid(pid) == os.geteuid()
+    assert processes.argv(pid)
+    assert processes.comm(pid)
+    assert 0 <= (processes.uptime_s(pid) or -1) < 86400
+    assert processes.thread_names(pid)
+    assert any(name.endswith(".so") or ".so." in name for name in processes.mapped_files(pid) or ())
+    assert not processes.is_zombie(pid)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_vanished_process_is_none(reader: Callable[[int, Path], object], tmp_path: Path) -> None:
+    assert reader(7, tmp_path) is None
+    (tmp_path / "7").mkdir()
+    assert reader(7, tmp_path) is None
+    assert reader(7, tmp_path / "no such directory") is None
+
+
+def test_no_proc_has_no_processes(tmp_path: Path) -> None:
+    assert list(processes.iter_pids(tmp_path / "none")) == []
+    assert processes.thread_names(7, tmp_path) == ()
+    assert not processes.exists(7, tmp_path)
+
+
+@pytest.mark.parametrize("comm", ["a b", "a) R 1 2 (b", "))))", "(", ""])
+def test_start_time_is_field_22_after_the_last_parenthesis(fake: FakeProc, comm: str) -> None:
+    fake.process(7, start=4242, comm=comm)
+    assert processes.start_time_ticks(7, fake.path) == 4242
+
+
+@pytest.mark.parametrize("line", [b"NSpid:\t7\t3\t1\n", b"NSpid: 7 3 1\n", b"NSpid:7 \t 3\t\t1"])
+def test_namespace_pids_are_split_on_any_whitespace(fake: FakeProc, line: bytes) -> None:
+    (fake.process(7) / "status").write_bytes(b"Name:\tx\n" + line)
+    assert processes.namespace_pids(7, fake.path) == (7, 3, 1)
+
+
+@pytest.mark.parametrize("line", [b"", b"NSpid:\n", b"NSpid:\tx\t1\n", b"NSpid:\t-7\n", b"\xff\xfe\n"])
+def test_a_status_without_namespace_pids_means_our_own(fake: FakeProc, line: bytes) -> None:
+    (fake.process(7) / "status").write_bytes(line)
+    assert processes.namespace_pids(7, fake.path) == (7,)
+
+
+def test_undecodable_tmpdir_can_still_be_opened(fake: FakeProc) -> None:
+    fake.process(7, environ=b"A=1\0TMPDIR=/tmp/\xff\xe9\0TMPDIR=/second\0=x\0noequals\0\0")
+    assert os.fsencode(processes.tmpdir(7, fake.path) or "") == b"/tmp/\xff\xe9"
+    assert processes.environ(7, fake.path) == {b"A": b"1", b"TMPDIR": b"/tmp/\xff\xe9"}
+
+
+def test_a_kernel_thread_is_readable_and_empty(fake: FakeProc) -> None:
+    folder = fake.process(7)
+    for name in ("environ", "cmdline", "maps"):
+        (folder / name).write_bytes(b"")
+    assert processes.environ(7, fake.path) == {}
+    assert processes.argv(7, fake.path) == ()
+    assert processes.mapped_files(7, fake.path) == frozenset()
+    assert processes.exe(7, fake.path) is None
+
+
+def test_empty_arguments_stay_in_the_command_line(fake: FakeProc) -> None:
+    (fake.process(7) / "cmdline").write_bytes(b"a\0\0b c\0")
+    assert processes.argv(7, fake.path) == ("a", "", "b c")
+
+
+def test_the_id_of_a_thread_is_no_process(fake: FakeProc) -> None:
+    (fake.process(8) / "status").write_text("Tgid:\t7\nPid:\t8\n")
+    assert not processes.exists(8, fake.path)
+
+
+def test_mapped_files_keep_blanks_and_forget_deleted(fake: FakeProc) -> None:
+    maps = (
+        b"7f00-7f01 r-xp 00000000 08:01 12 /a dir/libcoreclr.so\n7f00-7f01 rw-p 0 00:00 0 \n"
+        b"7f02-7f03 r-xp 0 0:0 0 [vdso]\n7f04-7f05 r--p 0 0:1 5 /x (deleted)\ngarbage\n"
+    )
+    fake.process(7, maps=maps)
+    assert processes.mapped_files(7, fake.path) == frozenset({"/a dir/libcoreclr.so", "/x"})
+
+
+def test_uptime_counts_from_the_start_and_never_below_zero(fake: FakeProc) -> None:
+    (fake.path / "uptime").write_text("500.25 900.00\n")
+    ticks = os.sysconf("SC_CLK_TCK")
+    fake.process(7, start=100 * ticks)
+    fake.process(8, start=1000 * ticks)
+    assert processes.uptime_s(7, fake.path) == 400.25
+    assert processes.uptime_s(8, fake.path) == 0
+    (fake.path / "uptime").write_text("soon\n")
+    assert processes.uptime_s(7, fake.path) is None
+
+
+@given(st.binary(max_size=300))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_garbage_in_every_file_raises_nothing(tmp_path: Path, data: bytes) -> None:
+    folder = tmp_path / "7"
+    folder.mkdir(exist_ok=True)
+    for name in ("stat", "status", "environ", "cmdline", "comm", "maps"):
+        (folder / name).write_bytes(data)
+    (tmp_path / "uptime").write_bytes(data)
+    for reader in READERS:
+        reader(7, tmp_path)
+    processes.is_zombie(7, tmp_path)
+    processes.exists(7, tmp_path)

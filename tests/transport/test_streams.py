@@ -1,0 +1,592 @@
+"""Sync and async streams, by the same sentences: ``Pair`` drives either kind."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import inspect
+import os
+import socket
+import stat
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TimedOut, TransportError, UsageError
+from dotnetdiag.transport import aio, streams
+from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress
+from dotnetdiag.transport.deadline import Deadline
+from dotnetdiag.transport.streams import SocketStream
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+SOON = 10.0
+SHORT = 0.02
+
+
+def soon() -> Deadline:
+    return Deadline(SOON)
+
+
+class Sync:
+    """The sync calls, awaitable, so that one test drives both kinds."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.address = getattr(inner, "address", None)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        member = getattr(self.inner, name)
+        if name in {"fileno", "is_alive", "peer_pid"}:
+            return member  # type: ignore[no-any-return]
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            made = member(*arguments, **named)
+            return Sync(made) if isinstance(made, streams.Stream | streams.Listener) else made
+
+        return call
+
+
+class SyncKind:
+    @staticmethod
+    async def connect(address: Address, deadline: Deadline) -> Any:
+        return Sync(streams.connect(address, deadline))
+
+    @staticmethod
+    async def listen(address: Address, *, allow_remote: bool = False) -> Any:
+        return Sync(streams.listen(address, allow_remote=allow_remote))
+
+    @staticmethod
+    def stream(connection: socket.socket) -> Any:
+        return Sync(SocketStream(connection))
+
+
+class AsyncKind:
+    connect = staticmethod(aio.connect)
+    listen = staticmethod(aio.listen)
+
+    @staticmethod
+    def stream(connection: socket.socket) -> Any:
+        return aio.AsyncStream(SocketStream(connection))
+
+
+@pytest.fixture(params=[SyncKind, AsyncKind])
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def run(work: Awaitable[Any]) -> Any:
+    async def main() -> Any:
+        return await work
+
+    return asyncio.run(main())
+
+
+def test_bytes_travel_both_ways_over_each_kind_of_socket(kind: Any, short_tmp: Path) -> None:
+    async def work(address: Address) -> None:
+        listener = await kind.listen(address)
+        client = await kind.connect(listener.address, soon())
+        server = await listener.accept(soon())
+        await client.send(b"request", soon())
+        assert await server.receive(100, soon()) == b"request"
+        await server.send(memoryview(b"reply"), soon())
+        buffer = bytearray(3)
+        assert await client.receive_into(memoryview(buffer), soon()) == 3
+        assert buffer == b"rep"
+        assert await client.receive(1, soon()) == b"l"
+        assert client.is_alive()
+        assert client.fileno() >= 0
+        expected = os.getpid() if isinstance(address, UnixAddress) else None
+        assert client.peer_pid() == expected
+        await server.close()
+        assert not client.is_alive(), "though a byte still waits"
+        assert await client.receive(10, soon()) == b"y"
+        assert await client.receive(10, soon()) == b""
+        await client.close()
+        await client.close()
+        assert client.fileno() == -1
+        assert not client.is_alive()
+        await listener.close()
+        await listener.close()
+
+    run(work(UnixAddress(f"{short_tmp}/a.sock")))
+    run(work(TcpAddress("127.0.0.1", 0)))
+
+
+def test_a_big_message_is_sent_whole(kind: Any) -> None:
+    data = os.urandom(5_000_000)
+
+    async def work() -> None:
+        one, two = socket.socketpair()
+        sender = kind.stream(one)
+        received = bytearray()
+
+        def read() -> None:
+            while part := two.recv(65536):
+                received.extend(part)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        await sender.send(data, soon())
+        await sender.close()
+        await asyncio.to_thread(reader.join)
+        two.close()
+        assert received == data
+
+    run(work())
+
+
+def test_a_wait_that_takes_too_long_is_timed_out_and_loses_nothing(kind: Any) -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = kind.stream(one)
+        with pytest.raises(TimedOut, match=r"nothing arrived within 0\.02 s"):
+            await stream.receive(10, Deadline(SHORT))
+        two.send(b"late")
+        assert await stream.receive(10, soon()) == b"late"
+        two.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with pytest.raises(TimedOut, match="does not take the bytes"):
+            await stream.send(bytes(10_000_000), Deadline(SHORT))
+        await stream.close()
+        two.close()
+
+    run(work())
+
+
+def test_a_reset_is_the_end_and_sending_to_it_is_an_error(kind: Any, short_tmp: Path) -> None:
+    async def work() -> None:
+        listener = await kind.listen(TcpAddress("127.0.0.1", 0))
+        client = await kind.connect(listener.address, soon())
+        server = await listener.accept(soon())
+        await client.send(b"never read", soon())
+        await server.receive(1, soon())
+        await server.close()  # with bytes left unread: TCP answers with a reset
+        assert await client.receive(10, soon()) == b""
+        with pytest.raises(ConnectionEnded) as caught:
+            await client.send(bytes(50_000_000), soon())
+        assert isinstance(caught.value, ConnectionError)
+        await client.close()
+        await listener.close()
+
+    run(work())
+
+
+def test_a_closed_stream_reads_as_ended_and_refuses_to_send(kind: Any) -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = kind.stream(one)
+        await stream.close()
+        assert await stream.receive(10, soon()) == b""
+        assert await stream.receive_descriptor(soon()) is None
+        with pytest.raises(TransportError, match="closed"):
+            await stream.send(b"x", soon())
+        with pytest.raises(TransportError, match="closed"):
+            await stream.send_descriptor(0, soon())
+        two.close()
+
+    run(work())
+
+
+def test_receiving_no_bytes_is_a_usage_error(kind: Any) -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = kind.stream(one)
+        for size in (0, -1):
+            with pytest.raises(UsageError):
+                await stream.receive(size, soon())
+        with pytest.raises(UsageError):
+            await stream.receive_into(memoryview(bytearray()), soon())
+        await stream.close()
+        two.close()
+
+    run(work())
+
+
+def test_a_descriptor_travels_with_one_byte(kind: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+
+    async def work() -> None:
+        one, two = socket.socketpair()
+        sender, receiver = kind.stream(one), kind.stream(two)
+        with open(tmp_path / "file", "rb") as file:
+            await sender.send_descriptor(file.fileno(), soon())
+        await sender.send(b"+", soon())
+        passed = await receiver.receive_descriptor(soon())
+        assert passed is not None
+        assert not os.get_inheritable(passed)
+        assert os.read(passed, 100) == b"content"
+        os.close(passed)
+        assert await receiver.receive_descriptor(soon()) is None, "a byte without a descriptor"
+        with pytest.raises(UsageError):
+            await sender.send_descriptor(-1, soon())
+        with pytest.raises(UsageError, match="not open"):
+            await sender.send_descriptor(987654, soon())
+        with pytest.raises(TimedOut):
+            await receiver.receive_descriptor(Deadline(SHORT))
+        await sender.close()
+        assert await receiver.receive_descriptor(soon()) is None
+        await receiver.close()
+
+    run(work())
+
+
+def test_a_descriptor_cannot_go_over_tcp(kind: Any) -> None:
+    async def work() -> None:
+        listener = await kind.listen(TcpAddress("127.0.0.1", 0))
+        client = await kind.connect(listener.address, soon())
+        with pytest.raises(TransportError, match="Unix socket"):
+            await client.send_descriptor(0, soon())
+        with pytest.raises(TransportError, match="Unix socket"):
+            await client.receive_descriptor(soon())
+        await client.close()
+        await listener.close()
+
+    run(work())
+
+
+def test_a_failed_connection_says_why(kind: Any, short_tmp: Path) -> None:
+    (short_tmp / "file").touch()
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(f"{short_tmp}/stale")
+    stale.close()
+
+    async def work(address: Address, code: int | None, text: str) -> None:
+        with pytest.raises(ConnectFailed, match=text) as caught:
+            await kind.connect(address, soon())
+        assert caught.value.errno == code
+        assert caught.value.address == str(address)
+
+    run(work(UnixAddress(f"{short_tmp}/none"), errno.ENOENT, "no such socket"))
+    run(work(UnixAddress(f"{short_tmp}/stale"), errno.ECONNREFUSED, "nobody listens"))
+    run(work(UnixAddress(f"{short_tmp}/{'x' * 200}"), errno.ENOENT, "no such socket"))
+    run(work(UnixAddress(f"{short_tmp}/file"), errno.ECONNREFUSED, "nobody listens"))
+    run(work(PipeAddress("x"), errno.ENOSYS, "Windows only"))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        run(work(TcpAddress("127.0.0.1", port), errno.ECONNREFUSED, "nobody listens"))
+    run(work(TcpAddress("a..b", 1), None, "host is not known"))
+    with pytest.raises(UsageError, match="listening"):
+        run(kind.connect(TcpAddress("*", 1), soon()))
+
+
+def test_a_full_backlog_waits_and_then_connects(kind: Any, short_tmp: Path) -> None:
+    address = UnixAddress(f"{short_tmp}/full")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(address.path)
+    server.listen(0)
+    first = socket.socket(socket.AF_UNIX)
+    first.connect(address.path)
+
+    async def late() -> None:
+        with pytest.raises(TimedOut, match="no connection within"):
+            await kind.connect(address, Deadline(SHORT))
+
+    run(late())
+    taker = threading.Timer(SHORT, lambda: server.accept()[0].close())
+    taker.start()
+
+    async def work() -> None:
+        stream = await kind.connect(address, soon())
+        await stream.send(b"connected for real", soon())
+        await stream.close()
+
+    run(work())
+    taker.join()
+    first.close()
+    server.close()
+
+
+@pytest.mark.parametrize("size", [90, 107, 108, 200, 900])
+def test_a_socket_path_of_any_length_can_be_listened_on_and_connected_to(kind: Any, short_tmp: Path, size: int) -> None:
+    path = str(short_tmp)
+    while len(path) < size - 80:
+        path += "/" + "d" * 60
+    os.makedirs(path, exist_ok=True)
+    path += "/" + "s" * (size - len(path) - 1)
+    assert len(path) == size
+
+    async def work() -> None:
+        listener = await kind.listen(UnixAddress(path))
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        client = await kind.connect(UnixAddress(path), soon())
+        server = await listener.accept(soon())
+        await client.close()
+        assert await server.receive(1, soon()) == b""
+        await server.close()
+        await listener.close()
+        assert not os.path.exists(path)
+
+    run(work())
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_the_socket_is_for_its_owner_only_whatever_the_umask(kind: Any, short_tmp: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        listener = run(kind.listen(UnixAddress(f"{short_tmp}/a")))
+        assert stat.S_IMODE(os.stat(f"{short_tmp}/a").st_mode) == 0o600
+        assert os.umask(umask) == umask, "left as it was"
+        run(listener.close())
+    finally:
+        os.umask(before)
+
+
+def test_a_live_socket_is_not_taken_over_and_a_stale_one_is(kind: Any, short_tmp: Path) -> None:
+    address = UnixAddress(f"{short_tmp}/a")
+    first = run(kind.listen(address))
+    with pytest.raises(TransportError, match="somebody listens there already"):
+        run(kind.listen(address))
+    run(first.close())
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(address.path)
+    stale.close()
+    second = run(kind.listen(address))
+    run(second.close())
+    assert not os.path.lexists(address.path)
+
+
+def test_a_file_that_is_no_socket_is_left_alone(kind: Any, short_tmp: Path) -> None:
+    (short_tmp / "a").write_text("mine")
+    with pytest.raises(TransportError, match="a file that is no socket has this name"):
+        run(kind.listen(UnixAddress(f"{short_tmp}/a")))
+    assert (short_tmp / "a").read_text() == "mine"
+    with pytest.raises(TransportError, match="cannot listen"):
+        run(kind.listen(UnixAddress(f"{short_tmp}/no/such/folder")))
+
+
+def test_close_leaves_a_socket_of_somebody_else(kind: Any, short_tmp: Path) -> None:
+    path = short_tmp / "a"
+    listener = run(kind.listen(UnixAddress(str(path))))
+    path.rename(short_tmp / "moved")
+    other = run(kind.listen(UnixAddress(str(path))))
+    run(listener.close())
+    assert path.is_socket()
+    run(other.close())
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("host", ["*", "0.0.0.0", "::"])
+def test_listening_beyond_loopback_must_be_allowed(kind: Any, host: str) -> None:
+    with pytest.raises(UsageError, match="beyond loopback needs authentication"):
+        run(kind.listen(TcpAddress(host, 0)))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.9.9.9"])
+def test_loopback_may_be_listened_on(kind: Any, host: str) -> None:
+    listener = run(kind.listen(TcpAddress(host, 0)))
+    assert listener.address.port > 0
+    assert listener.address.host == host
+    run(listener.close())
+
+
+def test_any_host_can_be_reached_over_loopback_when_allowed(kind: Any) -> None:
+    async def work() -> None:
+        listener = await kind.listen(TcpAddress("*", 0), allow_remote=True)
+        client = await kind.connect(TcpAddress("127.0.0.1", listener.address.port), soon())
+        await (await listener.accept(soon())).close()
+        await client.close()
+        await listener.close()
+
+    run(work())
+
+
+def test_a_taken_port_is_a_transport_error(kind: Any) -> None:
+    listener = run(kind.listen(TcpAddress("127.0.0.1", 0)))
+    with pytest.raises(TransportError, match="cannot listen"):
+        run(kind.listen(listener.address))
+    run(listener.close())
+
+
+def test_accept_times_out_and_a_closed_listener_says_so(kind: Any, short_tmp: Path) -> None:
+    async def work() -> None:
+        listener = await kind.listen(UnixAddress(f"{short_tmp}/a"))
+        with pytest.raises(TimedOut, match="nobody connected"):
+            await listener.accept(Deadline(SHORT))
+        await listener.close()
+        with pytest.raises(TransportError, match="listener is closed"):
+            await listener.accept(soon())
+
+    run(work())
+
+
+def _blocked(call: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """A thread that is inside of ``call``; what it gave or raised comes into the list."""
+    results: list[object] = []
+    entered = threading.Event()
+
+    def work() -> None:
+        entered.set()
+        try:
+            results.append(call())
+        except TransportError as exc:
+            results.append(exc)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait()
+    return thread, results
+
+
+def test_close_from_another_thread_wakes_a_blocked_reader() -> None:
+    one, two = socket.socketpair()
+    stream = SocketStream(one)
+    thread, results = _blocked(lambda: stream.receive(10, Deadline(None)))
+    stream.close()
+    thread.join(SOON)
+    assert results == [b""]
+    assert stream.fileno() == -1
+    two.close()
+
+
+def test_close_from_another_thread_wakes_a_blocked_accept(short_tmp: Path) -> None:
+    for address in (UnixAddress(f"{short_tmp}/a"), TcpAddress("127.0.0.1", 0)):
+        listener = streams.listen(address)
+        thread, results = _blocked(lambda listener=listener: listener.accept(Deadline(None)))  # type: ignore[misc]
+        listener.close()
+        thread.join(SOON)
+        assert isinstance(results[0], TransportError)
+        assert listener.fileno() == -1
+
+
+def test_closing_an_async_stream_wakes_its_reader() -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = aio.AsyncStream(SocketStream(one))
+        reader = asyncio.create_task(stream.receive(10, soon()))
+        await asyncio.sleep(0)
+        await stream.aclose()
+        assert await reader == b""
+        two.close()
+
+    asyncio.run(work())
+
+
+def test_closing_an_async_listener_wakes_accept(short_tmp: Path) -> None:
+    async def work() -> None:
+        listener = await aio.listen(UnixAddress(f"{short_tmp}/a"))
+        waiter = asyncio.create_task(listener.accept(soon()))
+        await asyncio.sleep(0)
+        await listener.aclose()
+        with pytest.raises(TransportError, match="listener is closed"):
+            await waiter
+
+    asyncio.run(work())
+
+
+def test_cancelling_at_any_step_loses_no_byte() -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = aio.AsyncStream(SocketStream(one))
+        for steps in range(6):
+            reader = asyncio.create_task(stream.receive(10, soon()))
+            for step in range(6):
+                if step == steps:
+                    reader.cancel()
+                if step == 2:
+                    two.send(b"x")
+                await asyncio.sleep(0)
+            try:
+                received = await reader
+            except asyncio.CancelledError:
+                received = b""
+            if not received:
+                assert await stream.receive(10, soon()) == b"x"
+        await stream.aclose()
+        two.close()
+
+    asyncio.run(work())
+
+
+def test_cancelling_accept_or_connect_at_any_step_leaks_nothing(short_tmp: Path) -> None:
+    async def work() -> None:
+        for address in (UnixAddress(f"{short_tmp}/a"), TcpAddress("127.0.0.1", 0), TcpAddress("localhost", 0)):
+            for steps in range(6):
+                listener = await aio.listen(address)
+                tasks = [
+                    asyncio.create_task(listener.accept(soon())),
+                    asyncio.create_task(aio.connect(listener.address, soon())),
+                ]
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                for task in tasks:
+                    task.cancel()
+                for result in await asyncio.gather(*tasks, return_exceptions=True):
+                    if isinstance(result, aio.AsyncStream):
+                        await result.aclose()
+                await listener.aclose()
+            await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(work())
+
+
+def test_two_readers_at_once_are_refused() -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = aio.AsyncStream(SocketStream(one))
+        first = asyncio.create_task(stream.receive(10, soon()))
+        await asyncio.sleep(0)
+        with pytest.raises(UsageError, match="same time"):
+            await stream.receive(10, soon())
+        two.send(b"x")
+        assert await first == b"x"
+        await stream.aclose()
+        two.close()
+
+    asyncio.run(work())
+
+
+def test_a_loop_that_watches_no_descriptors_uses_threads(monkeypatch: pytest.MonkeyPatch, short_tmp: Path) -> None:
+    monkeypatch.setattr(aio.Waits, "possible", staticmethod(lambda: False))
+
+    async def work() -> None:
+        listener = await aio.listen(UnixAddress(f"{short_tmp}/a"))
+        client, server = await asyncio.gather(aio.connect(listener.address, soon()), listener.accept(soon()))
+        await client.send(b"a", soon())
+        assert await server.receive(5, soon()) == b"a"
+        await client.send_descriptor(0, soon())
+        passed = await server.receive_descriptor(soon())
+        assert passed is not None
+        os.close(passed)
+        reader = asyncio.create_task(server.receive(5, soon()))
+        await asyncio.sleep(0)
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        assert server.fileno() == -1, "a cancelled thread cannot be taken back, so the stream is closed"
+        waiter = asyncio.create_task(listener.accept(soon()))
+        await asyncio.sleep(0)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        await client.aclose()
+        late = await aio.connect(listener.address, soon())  # goes to the accept that was cancelled, which closes it
+        assert await late.receive(1, soon()) == b""
+        await late.aclose()
+        await listener.aclose()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("model", "twin"),
+    [
+        (streams.Stream, aio.AsyncStream),
+        (streams.Listener, aio.AsyncListener),
+        (streams.connect, aio.connect),
+        (streams.listen, aio.listen),
+    ],
+)
+def test_the_async_twin_has_the_same_signatures(model: Any, twin: Any) -> None:
+    if not inspect.isclass(model):
+        assert list(inspect.signature(model).parameters.items()) == list(inspect.signature(twin).parameters.items())
+        return
+    names = {name for name in vars(model) if not name.startswith("_")}
+    assert names == {name for name in vars(twin) if not name.startswith("_")} - {"aclose"}
+    for name in names:
+        ours, theirs = getattr(model, name), getattr(twin, name)
+        assert inspect.signature(ours).parameters == inspect.signature(theirs).parameters
+        assert inspect.iscoroutinefunction(theirs) is (name not in {"fileno", "is_alive", "peer_pid"})
