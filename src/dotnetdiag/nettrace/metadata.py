@@ -65,8 +65,9 @@ class Field:
 class Metadata:
     """One metadata record. ``metadata_id`` is unique in its file (until a V6 sequence point drops it).
 
-    ``opcode`` is None when the file states none. ``level`` and ``keywords`` are 0 where the format has none (V1, V2 native
-    events). ``declared`` is False where the record carries no usable field list: the payload may still have bytes.
+    ``opcode`` is None when the file states none. ``level`` and ``keywords`` are 0 where the format has none (V1, V2
+    native events). ``declared`` is False where the record carries no usable field list: the payload may still have
+    bytes.
     """
 
     metadata_id: int

@@ -1,0 +1,379 @@
+"""Containers: where each block of a file or stream begins and ends, whatever is in it (nettrace.md §1-§6).
+
+Rule 1: a :class:`Framer` looks at headers only. It never allocates what a length claims.
+Rule 2: it gives the same blocks whether the bytes come whole or one by one; after an error it gives none.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace.constants import (
+    FLAT_CHUNK_BYTES,
+    FLAT_FILE,
+    FLAT_OPENING_SIZE,
+    FLAT_TAIL_SIZE,
+    MAGIC,
+    OBJECT_KINDS,
+    SERIALIZATION,
+    SUPPORTED_VERSIONS,
+    TAG_BEGIN,
+    TAG_END,
+    TAG_NULL,
+    TRACE_SIZE,
+    TYPE_NAME_LIMIT,
+    V6_NAMES,
+    BlockKind,
+)
+
+_U32 = struct.Struct("<I")
+_I32 = struct.Struct("<i")
+_TYPE = struct.Struct("<3Biii")
+_FOUR_WORDS = struct.Struct("<4I")
+
+FLAT = "flat"
+"""Container of NetPerf 1 and 2: one object, no blocks."""
+OBJECTS = "objects"
+"""Container of NetPerf 3 and nettrace 4, 5: FastSerialization objects."""
+PLAIN = "blocks"
+"""Container of nettrace 6: u32 header, kind and size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block. All offsets are absolute, in bytes from the first byte of the file or stream.
+
+    ``kind`` is UNKNOWN for what this version does not know; ``number`` keeps the kind number of version 6 and
+    ``version`` / ``min_reader`` those of an object. ``start`` and ``size`` bound the content (after alignment,
+    before the end tag). ``present`` is the number of content bytes there are: less than ``size`` only in the last
+    block of a cut file.
+    """
+
+    kind: BlockKind
+    name: str
+    offset: int
+    start: int
+    size: int
+    present: int
+    end: int
+    version: int = 0
+    min_reader: int = 0
+    number: int = -1
+
+    @property
+    def whole(self) -> bool:
+        """False when the file ends inside of the block."""
+        return self.present == self.size
+
+
+@dataclass(slots=True)
+class Framer:
+    """Splits bytes into blocks. Sans-IO: shown the bytes that are there, it answers with a block or how many it needs.
+
+    ``format`` and ``container`` are empty until the first bytes were seen. ``broke`` is the error that stopped it,
+    ``done`` is true behind the end marker. ``position`` is the absolute offset of the next block.
+    """
+
+    format: str = ""
+    container: str = ""
+    major: int = 0
+    minor: int = 0
+    position: int = 0
+    done: bool = False
+    broke: FormatError | None = None
+    pending: FormatError | None = None
+    limit: int | None = None
+    _seen_trace: bool = field(default=False)
+
+    def next(self, data: memoryview, base: int, *, final: bool) -> Block | int:
+        """The next block, or the number of bytes from ``position`` that must be there before asking again.
+
+        ``data[0]`` stands at the absolute offset ``base`` and must reach back to ``position``. With ``final``
+        nothing comes after ``data``: a cut block is returned with what is there (once), and then ``broke`` is set.
+        Returns 0 when no more blocks come.
+        """
+        if self.pending is not None:
+            self.broke, self.pending = self.pending, None
+        if self.done or self.broke is not None:
+            return 0
+        need: Block | int
+        try:
+            if not self.format:
+                need = self._open(data, base)
+            elif self.container == OBJECTS:
+                need = self._object(data, base, final)
+            elif self.container == PLAIN:
+                need = self._plain(data, base, final)
+            else:
+                need = self._flat(data, base, final)
+        except FormatError as error:
+            self.broke = error
+            return 0
+        if isinstance(need, Block):
+            return need
+        if need == 0:
+            return 0 if self.done else self.next(data, base, final=final)
+        if final:
+            left = base + len(data) - self.position
+            self.broke = FormatError(
+                "the file is empty"
+                if not self.position and not left
+                else f"the data ends here, without the end marker ({left} bytes of a next block)"
+                if left
+                else "the data ends here, without the end marker",
+                offset=self.position,
+                where="end of data",
+            )
+            return 0
+        return need
+
+    # opening ------------------------------------------------------------------------------------------------------
+
+    def _open(self, data: memoryview, base: int) -> int:
+        """Recognise the format by its first bytes (nettrace.md §1). Returns 0 when it is known."""
+        at = self.position - base
+        have = len(data) - at
+        head = bytes(data[at : at + 32])
+        if not (MAGIC.startswith(head[:8]) or SERIALIZATION.startswith(head[:24])):
+            raise FormatError("neither a NetPerf nor a nettrace file", offset=self.position, where="first bytes")
+        if head[:8] == MAGIC:
+            if have < 12:
+                return 12
+            if head[8:12] == b"\0\0\0\0":
+                if have < 20:
+                    return 20
+                self.major, self.minor = struct.unpack_from("<II", head, 12)
+                if self.major != 6:
+                    raise FormatError(
+                        f"nettrace version {self.major}.{self.minor} is not known", offset=8, where="Nettrace"
+                    )
+                self.format, self.container = f"nettrace 6.{self.minor}", PLAIN
+                self.position += 20
+                return 0
+            if not SERIALIZATION.startswith(head[8:32]):
+                raise FormatError("no FastSerialization header follows", offset=8, where="Nettrace")
+            if have < 32:
+                return 32
+            skip = 32
+        else:
+            if have < 24:
+                return 24
+            skip = 24
+        opened = self._type(data, base, self.position + skip)
+        if isinstance(opened, int):
+            return opened + skip
+        name, version, min_reader, _ = opened
+        if name == "Trace":
+            wanted = 4 if skip == 32 else 3
+            if min_reader > wanted or version != wanted:
+                raise FormatError(
+                    f"Trace version {version} is not known here", offset=self.position + skip, where="Trace"
+                )
+            self.format = "nettrace 4" if skip == 32 else "NetPerf 3"
+            self.container, self.major = OBJECTS, wanted
+            self.position += skip
+        elif name == FLAT_FILE and skip == 24:
+            if version not in (1, 2):
+                raise FormatError(f"EventPipeFile version {version} is not known", offset=skip, where=name)
+            self.format, self.container, self.major = f"NetPerf {version}", FLAT, version
+            self.position += skip
+        else:
+            raise FormatError(f"the first object is {name!r}", offset=self.position + skip, where="first object")
+        return 0
+
+    def _type(self, data: memoryview, base: int, offset: int) -> tuple[str, int, int, int] | int:
+        """(name, version, minReaderVersion, bytes) of the object opening at ``offset``, or the bytes needed
+        from there.
+        """
+        at = offset - base
+        have = len(data) - at
+        if have >= 1 and data[at] not in TAG_BEGIN:
+            raise FormatError(f"expected the begin of an object, found tag {data[at]}", offset=offset, where="object")
+        if have < 15:
+            return 15
+        tag, second, null, version, min_reader, length = _TYPE.unpack_from(data, at)
+        if second != tag or null != TAG_NULL:
+            raise FormatError(f"expected a type, found tags {second} {null}", offset=offset + 1, where="object")
+        if not 0 <= length <= TYPE_NAME_LIMIT:
+            raise FormatError(f"type name of {length} bytes", offset=offset + 11, where="object")
+        if have < 16 + length:
+            return 16 + int(length)
+        name = bytes(data[at + 15 : at + 15 + length]).decode("utf-8", "replace")
+        if data[at + 15 + length] != TAG_END:
+            raise FormatError("the type does not end", offset=offset + 15 + length, where=name)
+        if min_reader > SUPPORTED_VERSIONS.get(name, min_reader):
+            raise FormatError(f"needs a reader of version {min_reader}", offset=offset, where=name)
+        return name, int(version), int(min_reader), 16 + int(length)
+
+    # nettrace 4, 5 and NetPerf 3 ----------------------------------------------------------------------------------
+
+    def _object(self, data: memoryview, base: int, final: bool) -> Block | int:
+        at = self.position - base
+        if len(data) > at and data[at] == TAG_NULL:
+            self.done = True
+            self.position += 1
+            return 0
+        opened = self._type(data, base, self.position)
+        if isinstance(opened, int):
+            return opened
+        name, version, min_reader, opening = opened
+        if name == "Trace":
+            start, size = self.position + opening, int(TRACE_SIZE)
+        else:
+            if len(data) - at < opening + 4:
+                return opening + 4
+            size = _I32.unpack_from(data, at + opening)[0]
+            if size < 0:
+                raise FormatError(f"block size {size}", offset=self.position, where=name)
+            start = self.position + opening + 4
+            start += -start % 4
+        return self._cut_or_whole(
+            data, base, final, OBJECT_KINDS.get(name, BlockKind.UNKNOWN), name, start, size, 1, version, min_reader, -1
+        )
+
+    # nettrace 6 ---------------------------------------------------------------------------------------------------
+
+    def _plain(self, data: memoryview, base: int, final: bool) -> Block | int:
+        at = self.position - base
+        if len(data) - at < 4:
+            return 4
+        header = _U32.unpack_from(data, at)[0]
+        size, number = header & 0xFFFFFF, header >> 24
+        if number == BlockKind.END_OF_STREAM:
+            self.done = True
+            self.position += 4
+            return 0
+        kind = BlockKind(number) if number in V6_NAMES else BlockKind.UNKNOWN
+        if not self._seen_trace and kind is not BlockKind.TRACE:
+            raise FormatError("the first block is not Trace", offset=self.position, where=f"block of kind {number}")
+        name = V6_NAMES.get(kind, f"block of kind {number}")
+        return self._cut_or_whole(data, base, final, kind, name, self.position + 4, size, 0, 0, 0, number)
+
+    def _cut_or_whole(
+        self,
+        data: memoryview,
+        base: int,
+        final: bool,
+        kind: BlockKind,
+        name: str,
+        start: int,
+        size: int,
+        trailer: int,
+        version: int,
+        min_reader: int,
+        number: int,
+    ) -> Block | int:
+        offset = self.position
+        if self.limit is not None and size > self.limit:
+            raise FormatError(f"{size} bytes, more than the {self.limit} a stream may hold", offset=offset, where=name)
+        end = start + size + trailer
+        present = base + len(data) - start
+        if present < size + trailer:
+            if not final:
+                return end - offset
+            if present < size:
+                left = max(present, 0)
+                self.pending = FormatError(f"header says {size} bytes, {left} left", offset=offset, where=name)
+            else:
+                self.pending = FormatError("the end of the object is missing", offset=offset, where=name)
+            end = base + len(data)
+        elif trailer and data[end - 1 - base] != TAG_END:
+            found = data[end - 1 - base]
+            self.pending = FormatError(f"expected the end of the object, found tag {found}", offset=end - 1, where=name)
+        self._seen_trace = self._seen_trace or kind is BlockKind.TRACE
+        self.position = end
+        return Block(
+            kind=kind,
+            name=name,
+            offset=offset,
+            start=min(start, end),
+            size=size,
+            present=max(0, min(size, present)),
+            end=end,
+            version=version,
+            min_reader=min_reader,
+            number=number,
+        )
+
+    # NetPerf 1, 2 -------------------------------------------------------------------------------------------------
+
+    def _flat(self, data: memoryview, base: int, final: bool) -> Block | int:
+        """The opening as a Trace block, then pieces of whole events as EventBlocks.
+
+        The tail ends it (nettrace.md §3).
+        """
+        at = self.position - base
+        have = len(data) - at
+        if not self._seen_trace:
+            opened = self._type(data, base, self.position)
+            if isinstance(opened, int):
+                return opened
+            name, version, min_reader, opening = opened
+            start = self.position + opening
+            return self._cut_or_whole(
+                data, base, final, BlockKind.TRACE, name, start, FLAT_OPENING_SIZE, 0, version, min_reader, -1
+            )
+        end = len(data)
+        tail = final and self._is_tail(data, base)
+        if tail:
+            end -= FLAT_TAIL_SIZE
+        limit = end if final else end - FLAT_TAIL_SIZE
+        stop, too_long = at, False
+        # without `final` the last 17 bytes may be the tail: an event counts only when more than that follows it
+        while stop - at < FLAT_CHUNK_BYTES and stop + 4 <= limit:
+            extent = 4 + _U32.unpack_from(data, stop)[0]
+            too_long = self.limit is not None and extent > self.limit
+            if too_long and stop == at:
+                raise FormatError(f"event of {extent} bytes", offset=base + stop, where="events")
+            if too_long or stop + extent > limit:
+                break
+            stop += extent
+        size = stop - at
+        offset = self.position
+        if size and (final or too_long or size >= FLAT_CHUNK_BYTES):
+            self.position += size
+            return Block(
+                kind=BlockKind.EVENT,
+                name="events",
+                offset=offset,
+                start=offset,
+                size=size,
+                present=size,
+                end=offset + size,
+                version=self.major,
+            )
+        if not final:
+            if stop + 4 > limit:
+                return max(have + 1, size + 4 + FLAT_TAIL_SIZE)
+            return max(have + 1, size + 4 + int(_U32.unpack_from(data, stop)[0]) + FLAT_TAIL_SIZE)
+        if tail and stop == end:
+            self.done = True
+            self.position = base + len(data)
+            return 0
+        left = end - at
+        if left >= 4 and tail:
+            problem = f"event says {4 + _U32.unpack_from(data, at)[0]} bytes, {left} left"
+        else:
+            problem = f"the data ends here, without the end marker ({left} bytes of a next event)"
+        raise FormatError(problem, offset=offset, where="events")
+
+    def _is_tail(self, data: memoryview, base: int) -> bool:
+        """True when the data ends with the end tag and a forward reference table that points to it."""
+        at = len(data) - FLAT_TAIL_SIZE
+        if at < self.position - base or data[at] != TAG_END:
+            return False
+        label = base + at
+        return _FOUR_WORDS.unpack_from(data, at + 1) == (1, label, label + 1, label + 9)
+
+
+def iter_blocks(data: bytes | bytearray | memoryview) -> Iterator[Block]:
+    """Every block of a whole file in file order, unknown kinds included; the last may be cut (``whole`` is False).
+
+    Nothing but headers is read. Ends silently where the file breaks: keep a :class:`Framer` to know where and why.
+    """
+    view, framer = memoryview(data), Framer()
+    while isinstance(block := framer.next(view, 0, final=True), Block):
+        yield block

@@ -1,0 +1,116 @@
+"""Event headers as columns, and a batch of events with the buffer their payloads are in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.nettrace.guids import GuidTable
+from dotnetdiag.nettrace.labels import LabelList
+from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.stacks import StackTable
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderColumns:
+    """Arrays of equal length, one row per event, in the order of the file.
+
+    ``time`` is in ticks of the trace's clock. ``stack``, ``activity``, ``related`` and ``label_list`` are indices
+    into the tables of the batch or trace (0 = none). ``thread`` is the OS thread id; in version 6 the index of the
+    thread's row. ``processor`` 0xFFFFFFFF = unknown. ``sequence`` is 0 in NetPerf, which has none.
+    ``payload_offset`` counts from the start of the batch's (or whole file's) buffer.
+    """
+
+    metadata_id: npt.NDArray[np.uint32]
+    sequence: npt.NDArray[np.uint32]
+    capture_thread: npt.NDArray[np.uint64]
+    thread: npt.NDArray[np.uint64]
+    processor: npt.NDArray[np.uint32]
+    stack: npt.NDArray[np.uint32]
+    time: npt.NDArray[np.int64]
+    activity: npt.NDArray[np.uint32]
+    related: npt.NDArray[np.uint32]
+    payload_offset: npt.NDArray[np.int64]
+    payload_length: npt.NDArray[np.uint32]
+    is_sorted: npt.NDArray[np.bool_]
+    label_list: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> HeaderColumns:
+        """The rows of a slice (views), a mask or an index array (copies)."""
+        return HeaderColumns(*(getattr(self, name)[rows] for name in COLUMN_NAMES))
+
+    @classmethod
+    def allocate(cls, rows: int) -> Self:
+        """Room for ``rows`` events. Columns that are nearly always zero are zeroed; the others hold anything."""
+        return cls(
+            **{
+                name: (np.zeros if name in SPARSE_COLUMNS else np.empty)(rows, kind)
+                for name, kind in COLUMN_TYPES.items()
+            }
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[HeaderColumns]) -> HeaderColumns:
+        """One after another; payload offsets stay as they are."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.allocate(0)
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMN_NAMES))
+
+    def equals(self, other: HeaderColumns) -> bool:
+        """True when every column has the same values."""
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMN_NAMES)
+
+
+COLUMN_NAMES = tuple(field.name for field in fields(HeaderColumns))
+COLUMN_TYPES: dict[str, npt.DTypeLike] = {
+    "metadata_id": np.uint32,
+    "sequence": np.uint32,
+    "capture_thread": np.uint64,
+    "thread": np.uint64,
+    "processor": np.uint32,
+    "stack": np.uint32,
+    "time": np.int64,
+    "activity": np.uint32,
+    "related": np.uint32,
+    "payload_offset": np.int64,
+    "payload_length": np.uint32,
+    "is_sorted": np.bool_,
+    "label_list": np.uint32,
+}
+SPARSE_COLUMNS = frozenset({"activity", "related", "is_sorted", "label_list"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBatch:
+    """The events of one block, complete in itself.
+
+    ``buffer`` (uint8) holds the block's content, ``offset`` is the absolute position of ``buffer[0]``. ``segment``
+    is the number of sequence points before it. ``metadata`` is valid for its events; it may grow while later blocks
+    are read. Ids in ``headers`` refer to the tables given here, which a streaming reader replaces now and then.
+    """
+
+    buffer: npt.NDArray[np.uint8]
+    offset: int
+    headers: HeaderColumns
+    segment: int
+    metadata: Mapping[int, Metadata]
+    stacks: StackTable
+    guids: GuidTable
+    labels: Sequence[LabelList]
+
+    def __len__(self) -> int:
+        return len(self.headers)
+
+    def payload(self, row: int) -> bytes:
+        """The payload of one event, copied."""
+        start = int(self.headers.payload_offset[row])
+        return self.buffer[start : start + int(self.headers.payload_length[row])].tobytes()

@@ -1,0 +1,162 @@
+"""The Trace object: when the trace began, how fast its clock ticks, what machine and process it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.wire import Cursor
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PROCESSORS_UNKNOWN = 65535
+"""NativeAOT writes this (nettrace.md §4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceInfo:
+    """What the Trace object says. Values that the format or the writer does not state are None.
+
+    ``start_ns`` is UTC in nanoseconds since 1970, with the millisecond resolution of the file (None when the date in
+    the file is none). ``sync_ticks`` is the clock at that moment, ``frequency`` its ticks per second (> 0),
+    ``pointer_size`` 4 or 8. ``sampling_ns`` is the expected sampling period. ``key_values`` are those of version 6,
+    as text, in file order.
+    """
+
+    start_ns: int | None
+    sync_ticks: int
+    frequency: int
+    pointer_size: int = 8
+    process_id: int | None = None
+    processors: int | None = None
+    sampling_ns: int | None = None
+    key_values: tuple[tuple[str, str], ...] = ()
+
+    def elapsed_ns(self, ticks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Nanoseconds since the start of the trace, in whole numbers: ``(ticks - sync) * 10**9 // frequency``.
+
+        Differences that do not fit 64 bits wrap (damaged files only).
+        """
+        delta = ticks - np.int64(_wrap(self.sync_ticks))
+        if self.frequency == 1_000_000_000:
+            return delta
+        seconds, rest = np.divmod(delta, np.int64(self.frequency))
+        if self.frequency < 9_000_000_000:
+            fraction = rest * np.int64(1_000_000_000) // np.int64(self.frequency)
+        else:
+            fraction = (rest.astype(np.float64) * (1e9 / self.frequency)).astype(np.int64)
+        with np.errstate(over="ignore"):
+            return seconds * np.int64(1_000_000_000) + fraction
+
+    def utc_ns(self, ticks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """UTC in nanoseconds since 1970 (from 1970 itself when the file has no valid date)."""
+        return self.elapsed_ns(ticks) + np.int64(self.start_ns or 0)
+
+
+def _wrap(value: int) -> int:
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def system_time_ns(fields: tuple[int, ...]) -> int | None:
+    """UTC ns of a SYSTEMTIME (year, month, dayOfWeek, day, hour, minute, second, ms), None when there is no such time.
+
+    dayOfWeek is not looked at: one-collect counts from Monday (nettrace.md §12).
+    """
+    year, month, _, day, hour, minute, second, ms = fields
+    if not 0 <= ms < 1000:
+        return None
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    return ((moment - _EPOCH) // timedelta(seconds=1) * 1000 + ms) * 1_000_000
+
+
+def system_time(ns: int) -> tuple[int, ...]:
+    """The SYSTEMTIME of a UTC time, cut to milliseconds. OverflowError outside of the years 1 to 9999."""
+    ms = ns // 1_000_000
+    moment = _EPOCH + timedelta(milliseconds=ms)
+    weekday = (moment.weekday() + 1) % 7
+    return (
+        moment.year,
+        moment.month,
+        weekday,
+        moment.day,
+        moment.hour,
+        moment.minute,
+        moment.second,
+        moment.microsecond // 1000,
+    )
+
+
+def _clock(cursor: Cursor) -> tuple[int | None, int, int]:
+    start = system_time_ns(tuple(cursor.i16("SYSTEMTIME") for _ in range(8)))
+    sync = cursor.i64("sync ticks")
+    frequency = cursor.i64("frequency")
+    if frequency <= 0:
+        raise cursor.fail(f"{frequency} ticks per second")
+    return start, sync, frequency
+
+
+def _pointer_size(cursor: Cursor) -> int:
+    size = cursor.i32("pointer size")
+    if size not in (4, 8):
+        raise cursor.fail(f"pointers of {size} bytes")
+    return size
+
+
+def parse_trace(cursor: Cursor) -> TraceInfo:
+    """The 48 bytes of NetPerf 3 and nettrace 4, 5 (nettrace.md §4, §5.2)."""
+    start, sync, frequency = _clock(cursor)
+    pointer_size = _pointer_size(cursor)
+    process_id, processors, sampling = cursor.i32("pid"), cursor.i32("processors"), cursor.i32("sampling rate")
+    return TraceInfo(
+        start_ns=start,
+        sync_ticks=sync,
+        frequency=frequency,
+        pointer_size=pointer_size,
+        process_id=process_id & 0xFFFFFFFF,
+        processors=None if processors == PROCESSORS_UNKNOWN or processors <= 0 else processors,
+        sampling_ns=sampling,
+    )
+
+
+def parse_flat(cursor: Cursor) -> TraceInfo:
+    """The opening of NetPerf 1, 2: pointers are taken to have 8 bytes, pid and processors are unknown
+    (nettrace.md §3).
+    """
+    cursor.skip(4, "forward reference")
+    start, sync, frequency = _clock(cursor)
+    return TraceInfo(start_ns=start, sync_ticks=sync, frequency=frequency)
+
+
+def parse_trace_v6(cursor: Cursor) -> TraceInfo:
+    """The Trace block of version 6 (nettrace.md §6.1)."""
+    start, sync, frequency = _clock(cursor)
+    pointer_size = _pointer_size(cursor)
+    count = cursor.i32("key count")
+    if not 0 <= count <= cursor.left // 2:
+        raise cursor.fail(f"{count} keys in {cursor.left} bytes")
+    pairs = tuple((string8(cursor), string8(cursor)) for _ in range(count))
+    known = dict(pairs)
+    return TraceInfo(
+        start_ns=start,
+        sync_ticks=sync,
+        frequency=frequency,
+        pointer_size=pointer_size,
+        process_id=_decimal(known.get("ProcessId")),
+        processors=_decimal(known.get("HardwareThreadCount")),
+        sampling_ns=_decimal(known.get("ExpectedCPUSamplingRate")),
+        key_values=pairs,
+    )
+
+
+def _decimal(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def string8(cursor: Cursor) -> str:
+    """A string of version 6: varuint32 byte length, UTF-8."""
+    return str(cursor.view(cursor.varuint(32, "string length"), "string"), "utf-8", "replace")

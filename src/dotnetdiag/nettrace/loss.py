@@ -1,0 +1,153 @@
+"""Lost events, from sequence numbers (nettrace.md §5.9, §8).
+
+Every event a thread *attempts* takes a number, delivered or not, so that gaps count losses. NetPerf has no numbers:
+``known`` is False there.
+
+Where numbering begins differs. A .NET runtime (nettrace 4, 5) begins at 1 for each thread and session, so that a first
+number of 5 means four lost; ``lossy-10`` proves it (90,000 written). In version 6 a thread first seen begins anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.nettrace.constants import GAPS_LIMIT, THREADS_LIMIT
+
+_WORD = 0xFFFFFFFF
+_HALF = 0x80000000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """One place of loss: ``count`` events of ``capture_thread`` between two times in ticks.
+
+    ``after`` is the last event of the thread seen before (None: none was), ``before`` the next event or sequence point.
+    """
+
+    capture_thread: int
+    segment: int
+    after: int | None
+    before: int
+    count: int
+
+
+class LossAccount:
+    """Counts losses while blocks, sequence points and removed threads go by in file order.
+
+    ``by_thread`` and ``by_segment`` (number of sequence points before) hold only what lost something. ``gaps`` lists
+    the first 10,000 places; ``restarts`` counts thread ids whose numbers fell back (the id was given to a new thread).
+    """
+
+    __slots__ = ("_ended", "_last", "_starts_at_one", "by_segment", "by_thread", "gaps", "known", "restarts", "total")
+
+    def __init__(self, *, known: bool = True, starts_at_one: bool = True) -> None:
+        self.known = known
+        self.total = 0
+        self.by_thread: dict[int, int] = {}
+        self.by_segment: dict[int, int] = {}
+        self.gaps: list[Gap] = []
+        self.restarts = 0
+        self._starts_at_one = starts_at_one
+        self._last: dict[int, tuple[int, int | None]] = {}
+        self._ended: dict[int, tuple[int, int | None]] = {}
+
+    def add_block(
+        self,
+        segment: int,
+        capture_thread: npt.NDArray[np.uint64],
+        sequence: npt.NDArray[np.uint32],
+        time: npt.NDArray[np.int64],
+        runs: npt.NDArray[np.int64],
+    ) -> None:
+        """Take the events of one block in file order.
+
+        ``runs`` are the rows, ascending and beginning with 0, where the thread may change or the numbers may jump.
+        """
+        if not len(sequence):
+            return
+        ends = np.append(runs[1:], len(sequence)) - 1
+        rows = zip(
+            capture_thread[runs].tolist(),
+            sequence[runs].tolist(),
+            time[runs].tolist(),
+            sequence[ends].tolist(),
+            time[ends].tolist(),
+            strict=True,
+        )
+        last = self._last
+        for thread, first, first_time, final, final_time in rows:
+            before = last.get(thread)
+            if before is None or (first - before[0]) & _WORD != 1:
+                self._jump(thread, segment, before, first, first_time)
+            last[thread] = (final, final_time)
+        if len(last) > THREADS_LIMIT:
+            for thread in list(last)[: len(last) - THREADS_LIMIT]:
+                del last[thread]
+
+    def _jump(self, thread: int, segment: int, before: tuple[int, int | None] | None, first: int, time: int) -> None:
+        if before is None and (ended := self._ended.pop(thread, None)) is not None:
+            if (first - ended[0]) & _WORD == 1:
+                return
+            before = None
+        if before is not None:
+            delta = (first - before[0]) & _WORD
+            if 0 < delta < _HALF:
+                self._lose(thread, segment, before[1], time, delta - 1)
+                return
+            self.restarts += 1
+            before = None
+        if self._starts_at_one and 0 < first < _HALF:
+            self._lose(thread, segment, None, time, first - 1)
+
+    def add_sequence_point(
+        self, segment: int, time: int, threads: Iterable[tuple[int, int]], *, forget: bool = False
+    ) -> None:
+        """Take the sequence point that ends ``segment``: for each thread the number of its last attempted event.
+
+        With ``forget`` all threads are dropped after the check (version 6, flag 1). In nettrace 4 and 5 a thread
+        that is not listed has ended (nettrace.md §5.8).
+        """
+        listed = set()
+        for thread, number in threads:
+            listed.add(thread)
+            self._settle(thread, segment, time, number)
+        if forget:
+            self._last.clear()
+        elif self._starts_at_one:
+            gone = [thread for thread in self._last if thread not in listed]
+            for thread in gone:
+                self._ended[thread] = self._last.pop(thread)
+            while len(self._ended) > THREADS_LIMIT:
+                del self._ended[next(iter(self._ended))]
+
+    def remove_thread(self, segment: int, time: int, thread: int, number: int) -> None:
+        """Take a RemoveThread: the last attempted number of a thread that ends (version 6)."""
+        self._settle(thread, segment, time, number)
+        self._last.pop(thread, None)
+
+    def _settle(self, thread: int, segment: int, time: int, number: int) -> None:
+        before = self._last.get(thread)
+        if before is None and self._starts_at_one:
+            before = self._ended.pop(thread, None) or (0, None)
+        if before is None:
+            self._last[thread] = (number, None)
+            return
+        delta = (number - before[0]) & _WORD
+        if 0 < delta < _HALF:
+            self._lose(thread, segment, before[1], time, delta)
+            before = (number, before[1])
+        self._last[thread] = before
+
+    def _lose(self, thread: int, segment: int, after: int | None, before: int, count: int) -> None:
+        if not count:
+            return
+        self.total += count
+        self.by_thread[thread] = self.by_thread.get(thread, 0) + count
+        self.by_segment[segment] = self.by_segment.get(segment, 0) + count
+        if len(self.gaps) < GAPS_LIMIT:
+            gap = Gap(capture_thread=thread, segment=segment, after=after, before=before, count=count)
+            self.gaps.append(gap)

@@ -1,0 +1,452 @@
+"""What a trace has said so far: metadata, stacks, threads, labels, losses, and what was wrong.
+
+Shared by the streaming reader and the whole-file reader: both show it the blocks in file order.
+
+Rule 1: what is damaged costs the smallest unit around it (row, blob, block) and is recorded; nothing here raises.
+Rule 2: ids handed out stay valid: an id that a version 6 file uses again for something else gets another number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace.blocks import FLAT, OBJECTS, PLAIN, Block
+from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.constants import WARNINGS_LIMIT, BlockKind
+from dotnetdiag.nettrace.decode import PROBLEMS, Decoded, Form, Job, Translation, decode
+from dotnetdiag.nettrace.guids import GuidTable
+from dotnetdiag.nettrace.info import TraceInfo, parse_flat, parse_trace, parse_trace_v6
+from dotnetdiag.nettrace.labels import LabelList, parse_label_list
+from dotnetdiag.nettrace.loss import LossAccount
+from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.records import parse_flat_record, parse_record, parse_row
+from dotnetdiag.nettrace.stacks import IdMap, StackTable, parse_stacks
+from dotnetdiag.nettrace.threads import ThreadInfo, parse_thread
+from dotnetdiag.wire import Cursor
+
+_EVENT_HEADER = struct.Struct("<hhqq")
+RESET_THREADS = 1
+RESET_METADATA = 2
+
+
+class TraceState:
+    """The accumulated meaning of the blocks seen. ``keep`` = a whole file: nothing is ever dropped."""
+
+    def __init__(self, *, keep: bool) -> None:
+        self.keep = keep
+        self.format = ""
+        self.major = 0
+        self.container = ""
+        self.info: TraceInfo | None = None
+        self.metadata: dict[int, Metadata] = {}
+        self.threads: dict[int, ThreadInfo] = {}
+        self.stacks = StackTable()
+        self.guids = GuidTable()
+        self.labels: list[LabelList] = [LabelList()]
+        self.lost = LossAccount()
+        self.segment = 0
+        self.sequence_points: list[tuple[int, list[tuple[int, int]]]] = []
+        self.skipped: Counter[str] = Counter()
+        self.skipped_bytes = 0
+        self.broke: FormatError | None = None
+        self._warned: dict[str, tuple[int, int]] = {}
+        self._metadata_ids = IdMap()
+        self._stack_ids = IdMap()
+        self._label_ids = IdMap()
+        self._label_known: dict[LabelList, int] = {}
+        self._label_guids: list[tuple[int, int]] = [(0, 0)]
+        self._thread_ids: dict[int, int] = {}
+        self._thread_moved = False
+        self._now = 0
+        self._translation: Translation | None = None
+        self.postponed: list[Callable[[], None]] | None = None
+        """With a list, losses are not counted now: what is to be done stands there in file order."""
+
+    def opened(self, text: str, container: str, major: int) -> None:
+        """The format is known."""
+        self.format, self.container, self.major = text, container, major
+        self.lost = LossAccount(known=container == PLAIN or major >= 4, starts_at_one=container == OBJECTS)
+
+    # findings -----------------------------------------------------------------------------------------------------
+
+    def damage(self, error: FormatError) -> None:
+        """Something is broken; the first place in the file counts."""
+        if self.broke is None or (error.offset or 0) < (self.broke.offset or 0):
+            self.broke = error
+        self.warn(f"damaged {error.where.split(' at ')[0]}" if error.where else "damaged", error.offset or 0)
+
+    def warn(self, text: str, offset: int, count: int = 1) -> None:
+        """Something is odd: counted, with the first place."""
+        if text in self._warned or len(self._warned) < WARNINGS_LIMIT:
+            seen, first = self._warned.get(text, (0, offset))
+            self._warned[text] = (seen + count, min(first, offset))
+
+    @property
+    def warnings(self) -> list[str]:
+        """One line for each kind of oddity, with how often and where first."""
+        return [f"{text}: {count}, first at 0x{first:x}" for text, (count, first) in self._warned.items()]
+
+    # blocks -------------------------------------------------------------------------------------------------------
+
+    def take(self, block: Block, data: memoryview, base: int) -> None:
+        """Read a block that holds no events; ``data[0]`` stands at ``base``."""
+        cursor = Cursor(
+            data,
+            position=block.start - base,
+            end=block.start - base + block.present,
+            base=base,
+            where=block.name,
+        )
+        try:
+            if block.kind is BlockKind.TRACE:
+                self._trace(block, cursor)
+            elif self.info is None:
+                raise cursor.fail("the block stands before the Trace object")
+            elif block.kind is BlockKind.METADATA:
+                self._metadata_block(block, cursor)
+            elif block.kind is BlockKind.STACK:
+                clashes = parse_stacks(cursor, self.stacks, self._stack_ids)
+                if clashes:
+                    self.warn("stack ids given twice", block.offset, clashes)
+            elif block.kind is BlockKind.SEQUENCE_POINT:
+                self._sequence_point(cursor)
+            elif block.kind is BlockKind.THREAD:
+                self._threads(cursor)
+            elif block.kind is BlockKind.REMOVE_THREAD:
+                self._remove_threads(cursor)
+            elif block.kind is BlockKind.LABEL_LIST:
+                self._labels(cursor)
+            elif block.kind is BlockKind.UNKNOWN:
+                self.skipped[block.name] += 1
+                self.skipped_bytes += block.present
+        except FormatError as error:
+            self._translation = None
+            if block.whole or block.kind is BlockKind.TRACE:
+                self.damage(error)
+
+    def _trace(self, block: Block, cursor: Cursor) -> None:
+        if self.info is not None:
+            self.warn("Trace objects after the first", block.offset)
+            return
+        parse = parse_flat if self.container == FLAT else parse_trace_v6 if self.container == PLAIN else parse_trace
+        self.info = parse(cursor)
+        self.stacks = StackTable(self.info.pointer_size)
+        if self.info.start_ns is None:
+            self.warn("the start date is none", block.start)
+
+    # metadata -----------------------------------------------------------------------------------------------------
+
+    def define(self, made: Metadata, offset: int, number: int | None = None) -> None:
+        """Add a metadata record found at ``offset``."""
+        number = made.metadata_id if number is None else number
+        if not number:
+            self.warn("metadata with id 0", offset)
+            return
+        there = self._metadata_ids.get(number)
+        if there:
+            if replace(made, metadata_id=there) != self.metadata.get(there):
+                self.warn("metadata ids defined twice, differently: the first counts", offset)
+            return
+        stays = number
+        while (other := self.metadata.get(stays)) is not None and replace(made, metadata_id=stays) != other:
+            stays = max(max(self.metadata) + 1, number + 1) & 0xFFFFFFFF or 1
+        self.metadata[stays] = replace(made, metadata_id=stays)
+        self._metadata_ids.define(number, stays)
+        self._translation = None
+
+    def _metadata_block(self, block: Block, cursor: Cursor) -> None:
+        if self.container == PLAIN:
+            cursor.skip(cursor.u16("header size"), "header")
+            while cursor.left:
+                row = cursor.child(cursor.u16("row size"), "metadata row")
+                self._record(row, v6=True)
+            return
+        job = self.job(block, cursor)
+        found = decode(cursor.data, job)
+        for start, size in zip(
+            found.headers.payload_offset.tolist(), found.headers.payload_length.tolist(), strict=True
+        ):
+            row = Cursor(cursor.data, position=start, end=start + size, base=cursor.base, where="metadata record")
+            self._record(row, v6=False)
+        self.check(block, found, cursor.base)
+
+    def _record(self, row: Cursor, *, v6: bool) -> None:
+        offset = row.offset
+        try:
+            made = parse_row(row) if v6 else parse_record(row)
+        except FormatError as error:
+            self.damage(error)
+            return
+        self.define(made, offset)
+
+    # stacks, sequence points, threads, labels -----------------------------------------------------------------------
+
+    def _sequence_point(self, cursor: Cursor) -> None:
+        time = cursor.i64("timestamp")
+        flags = cursor.u32("flags") if self.container == PLAIN else 0
+        count = cursor.u32("thread count")
+        wide = self.container != PLAIN
+        rows: list[tuple[int, int]] = []
+        broken: FormatError | None = None
+        try:
+            if count > cursor.left // (12 if wide else 2):
+                raise cursor.fail(f"{count} threads in {cursor.left} bytes")
+            for _ in range(count):
+                rows.append(
+                    (cursor.u64(), cursor.u32())
+                    if wide
+                    else (self._thread(cursor.varuint(64, "thread index")), cursor.varuint(32, "sequence number"))
+                )
+        except FormatError as error:
+            broken = error
+        segment, forget = self.segment, bool(flags & RESET_THREADS)
+        self._account(lambda: self.lost.add_sequence_point(segment, time, rows, forget=forget))
+        self.segment += 1
+        if self.keep:
+            self.sequence_points.append((time, rows))
+        self._stack_ids = IdMap()
+        self._label_ids = IdMap()
+        self._translation = None
+        if flags & RESET_THREADS:
+            self._thread_ids = {}
+            self._thread_moved = False
+            if not self.keep:
+                self.threads = {}
+        if flags & RESET_METADATA:
+            self._metadata_ids = IdMap()
+            if not self.keep:
+                self.metadata = {}
+        if broken is not None:
+            raise broken
+
+    def _thread(self, index: int) -> int:
+        return self._thread_ids.get(index, index) if self._thread_moved else index
+
+    def _threads(self, cursor: Cursor) -> None:
+        while cursor.left:
+            row = cursor.child(cursor.u16("row size"), "thread row")
+            try:
+                made = parse_thread(row)
+            except FormatError as error:
+                self.damage(error)
+                continue
+            if made.index in self._thread_ids:
+                if replace(made, index=self._thread_ids[made.index]) != self.threads.get(self._thread_ids[made.index]):
+                    self.warn("thread indices defined twice, differently: the first counts", row.offset)
+                continue
+            stays = made.index
+            while (other := self.threads.get(stays)) is not None and replace(made, index=stays) != other:
+                stays = max(self.threads) + 1 & 0xFFFFFFFFFFFFFFFF
+            self.threads[stays] = replace(made, index=stays)
+            self._thread_ids[made.index] = stays
+            self._thread_moved = self._thread_moved or stays != made.index
+
+    def _remove_threads(self, cursor: Cursor) -> None:
+        while cursor.left:
+            index, number = cursor.varuint(64, "thread index"), cursor.varuint(32, "sequence number")
+            stays = self._thread(index)
+            if index not in self._thread_ids:
+                self.warn("threads removed that were not there", cursor.offset)
+            self._account(partial(self._removed, self.segment, stays, number))
+            self._thread_ids.pop(index, None)
+
+    def _removed(self, segment: int, thread: int, number: int) -> None:
+        self.lost.remove_thread(segment, self._now, thread, number)
+
+    def _account(self, act: Callable[[], None]) -> None:
+        if self.postponed is None:
+            act()
+        else:
+            self.postponed.append(act)
+
+    def _labels(self, cursor: Cursor) -> None:
+        first, count = cursor.u32("first label list"), cursor.u32("label list count")
+        if not first or count > cursor.left:
+            raise cursor.fail(f"{count} label lists from {first} in {cursor.left} bytes")
+        for number in range(first, first + count):
+            made = parse_label_list(cursor)
+            known = self._label_known.get(made)
+            if known is None:
+                known = self._label_known[made] = len(self.labels)
+                self.labels.append(made)
+                self._label_guids.append(
+                    (
+                        self.guids.intern(made.activity.bytes_le) if made.activity else 0,
+                        self.guids.intern(made.related.bytes_le) if made.related else 0,
+                    )
+                )
+            if not self._label_ids.define(number, known):
+                self.warn("label lists given twice", cursor.offset)
+            self._translation = None
+
+    # events -------------------------------------------------------------------------------------------------------
+
+    def translation(self) -> Translation:
+        """What ids stand for now; the same object until something changes."""
+        stacks, labels, metadata = (
+            self._stack_ids.snapshot(),
+            self._label_ids.snapshot(),
+            self._metadata_ids.snapshot(),
+        )
+        old = self._translation
+        if old is None or old.stacks[0] is not stacks[0] or old.stacks[2] != stacks[2]:
+            old = self._translation = Translation(stacks, labels, metadata, frozenset(self._metadata_ids.far))
+        return old
+
+    def job(self, block: Block, cursor: Cursor) -> Job:
+        """What to decode in an EventBlock or MetadataBlock. FormatError when its header is broken."""
+        end = cursor.end
+        if self.container == FLAT or self.major == 3:
+            return Job(Form.NETPERF, cursor.position, end, Translation())
+        cursor.require(_EVENT_HEADER.size, "block header")
+        size, flags, _, _ = _EVENT_HEADER.unpack_from(cursor.data, cursor.position)
+        if size < _EVENT_HEADER.size or size > cursor.left:
+            raise cursor.fail(f"a block header of {size} bytes in {cursor.left}")
+        v6 = self.container == PLAIN
+        if flags & 1:
+            form = Form.COMPRESSED_V6 if v6 else Form.COMPRESSED
+        else:
+            form = Form.UNCOMPRESSED_V6 if v6 else Form.UNCOMPRESSED
+        if flags & ~1:
+            self.warn("block header flags of unknown meaning", block.offset)
+        translation = self.translation() if block.kind is BlockKind.EVENT else Translation()
+        return Job(form, cursor.position + size, end, translation)
+
+    def event_job(self, block: Block, cursor: Cursor) -> Job | None:
+        """What to decode in an EventBlock, None when that cannot be told."""
+        try:
+            if self.info is None:
+                raise cursor.fail("the block stands before the Trace object")
+            return self.job(block, cursor)
+        except FormatError as error:
+            if block.whole:
+                self.damage(error)
+            return None
+
+    def check(self, block: Block, found: Decoded, base: int) -> None:
+        """Record what was wrong in a decoded block."""
+        self.check_counts(block, found.problem, found.stop + base, found.detail, len(found.headers), found.strays)
+
+    def check_counts(
+        self, block: Block, problem: int, offset: int, detail: int, rows: int, strays: tuple[int, int, int]
+    ) -> None:
+        """Record a problem at an absolute offset, and events that refer to what is not there."""
+        if problem and block.whole:
+            text = PROBLEMS[problem] + (f" by {detail} bytes" if problem == 2 and detail else "")
+            where = f"{block.name} at 0x{block.offset:x}, event {rows + 1}"
+            self.damage(FormatError(text, offset=offset, where=where))
+        if block.kind is not BlockKind.EVENT:
+            return
+        for count, text in zip(
+            strays,
+            (
+                "events with an unknown metadata id",
+                "events with a stack id that is not there",
+                "events with a label list that is not there",
+            ),
+            strict=True,
+        ):
+            if count:
+                self.warn(text, block.offset, count)
+
+    @staticmethod
+    def strays(headers: HeaderColumns, job: Job, strays: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Without the events whose metadata id is defined, but far from all others and so not in the kernel's table."""
+        far = job.translation.far_metadata
+        if not strays[0] or not far:
+            return strays
+        known = np.isin(headers.metadata_id, np.fromiter(far, np.uint32, len(far)))
+        return strays[0] - int(np.count_nonzero(known)), strays[1], strays[2]
+
+    def settle(
+        self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64], first_guid: int = 0
+    ) -> HeaderColumns:
+        """Activity ids by the tables of this trace.
+
+        ``activity`` and ``related`` come as 1 + index into ``guids`` + ``first_guid``.
+        """
+        if len(guids):
+            raw = np.frombuffer(data, np.uint8)[guids[:, None] + np.arange(16)]
+            lasting = np.zeros(len(guids) + 1, np.uint32)
+            lasting[1:] = self.guids.intern_many(raw)
+            for name in ("activity", "related"):
+                column = getattr(headers, name)
+                rows = np.flatnonzero(column)
+                column[rows] = lasting[column[rows] - np.uint32(first_guid)]
+        if len(self.labels) > 1 and self.container == PLAIN:
+            pairs = np.array(self._label_guids, np.uint32)
+            if pairs.any():
+                headers.activity[:] = pairs[headers.label_list, 0]
+                headers.related[:] = pairs[headers.label_list, 1]
+        return headers
+
+    def moved_threads(self) -> dict[int, int] | None:
+        """Thread indices of the file that stand for others now; None when all stand for themselves."""
+        if not self._thread_moved:
+            return None
+        return {index: stays for index, stays in self._thread_ids.items() if index != stays}
+
+    def account(self, headers: HeaderColumns, runs: npt.NDArray[np.int64], segment: int) -> None:
+        """Count losses of the events of one block or several, in file order."""
+        if self.lost.known and len(headers):
+            self.lost.add_block(segment, headers.capture_thread, headers.sequence, headers.time, runs)
+            self._now = int(headers.time[-1])
+
+    def netperf(self, data: memoryview, base: int, found: Decoded) -> HeaderColumns:
+        """Events of a NetPerf block: its metadata events become metadata, its stacks interned."""
+        assert found.frames is not None
+        assert found.positions is not None
+        headers = found.headers
+        meta_rows = np.flatnonzero(headers.metadata_id == 0)
+        for row in meta_rows.tolist():
+            start = int(headers.payload_offset[row])
+            end = start + int(headers.payload_length[row])
+            cursor = Cursor(data, position=start, end=end, base=base, where="metadata record")
+            try:
+                if self.container == FLAT:
+                    number = int(found.positions[row]) + base & 0xFFFFFFFF
+                    made = parse_flat_record(cursor, number, major=self.major)
+                else:
+                    made = parse_record(cursor)
+            except FormatError as error:
+                self.damage(error)
+                continue
+            self.define(made, base + start)
+        pointer = self.info.pointer_size if self.info else 8
+        intern = self.stacks.intern
+        column = np.fromiter(
+            (
+                intern(bytes(data[start : start + size - size % pointer])) if size >= pointer else 0
+                for start, size in zip(found.frames[0].tolist(), found.frames[1].tolist(), strict=True)
+            ),
+            np.uint32,
+            len(headers),
+        )
+        headers = replace(headers, stack=column)
+        if len(meta_rows):
+            headers = headers[headers.metadata_id != 0]
+        ids, counts = np.unique(headers.metadata_id, return_counts=True)
+        unknown = sum(
+            count for number, count in zip(ids.tolist(), counts.tolist(), strict=True) if number not in self.metadata
+        )
+        if unknown:
+            self.warn("events with an unknown metadata id", base, unknown)
+        return headers
+
+
+def move_threads(headers: HeaderColumns, moved: dict[int, int] | None) -> None:
+    """Put lasting thread indices into the columns (version 6 files that use an index again for another thread)."""
+    if not moved:
+        return
+    for column in (headers.thread, headers.capture_thread):
+        before = column.copy()
+        for index, stays in moved.items():
+            column[before == index] = stays
