@@ -6,6 +6,8 @@ import gc
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +102,14 @@ def fake(short_tmp: Path) -> Iterator[FakeProc]:
     made = FakeProc(short_tmp)
     yield made
     made.close()
+
+
+@pytest.fixture
+def child_pid() -> Iterator[int]:
+    """A process of ours that does nothing until the test is over."""
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as child:
+        yield child.pid
+        child.communicate(b"\n")
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from dotnetdiag.errors import ConnectFailed, NoDiagnostics, ProcessNotFound
+from dotnetdiag.errors import ConnectFailed, NoDiagnostics, ProcessNotFound, TimedOut, TransportError
 from dotnetdiag.transport import diagnosis, discovery
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.diagnosis import Finding, Kind, diagnose, kind_of, reason, switched_off_by
@@ -132,6 +133,33 @@ def test_stale_sockets(fake: FakeProc, plain_tmp: Path) -> None:
     assert "2 were tried" in diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))[0].text
 
 
+@pytest.mark.parametrize(
+    ("error", "uid", "expected"),
+    [
+        (ConnectFailed("denied", errno=errno.EACCES), 12345, [("other-user", False)]),
+        (ConnectFailed("denied", errno=errno.EACCES), 1000, [("permission-denied", False)]),
+        (TimedOut("no connection", timeout_s=2), 1000, [("busy", False)]),
+        (ConnectFailed("odd", errno=errno.ENETDOWN), 1000, [("no-connection", False)]),
+    ],
+)
+def test_a_socket_that_does_not_answer_is_called_stale_only_when_it_is(
+    fake: FakeProc,
+    plain_tmp: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: TransportError,
+    uid: int,
+    expected: list[tuple[str, bool]],
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    fake.process(7, maps=CORECLR % b"10.0.14", uid=uid)
+    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")
+
+    def try_connect(endpoint: Endpoint) -> None:
+        raise error
+
+    assert codes(diagnose(7, proc=fake.path, tmpdir=str(plain_tmp), try_connect=try_connect)) == expected
+
+
 def test_a_tmpdir_too_long_for_the_runtime(fake: FakeProc, short_tmp: Path, plain_tmp: Path) -> None:
     long = short_tmp / ("d" * 90)
     long.mkdir()
@@ -179,13 +207,12 @@ def test_kind_of_process(fake: FakeProc) -> None:
     assert kind_of(6, fake.path) == Kind(dotnet=None)
 
 
-def test_without_a_given_way_to_connect_a_real_one_is_made(plain_tmp: Path, short_tmp: Path) -> None:
+def test_without_a_given_way_to_connect_a_real_one_is_made(plain_tmp: Path, short_tmp: Path, child_pid: int) -> None:
     real = FakeProc(short_tmp)
     real.socket(plain_tmp, f"dotnet-diagnostic-{os.getpid()}-0-socket")
     assert ("reachable", True) in codes(diagnose(os.getpid(), tmpdir=str(plain_tmp)))
-    parent = os.getppid()
-    real.socket(plain_tmp, f"dotnet-diagnostic-{parent}-0-socket")
-    assert ("stale-socket", False) in codes(diagnose(parent, tmpdir=str(plain_tmp)))
+    real.socket(plain_tmp, f"dotnet-diagnostic-{child_pid}-0-socket")
+    assert ("no-connection", False) in codes(diagnose(child_pid, tmpdir=str(plain_tmp)))
     real.close()
 
 

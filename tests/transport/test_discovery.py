@@ -246,14 +246,15 @@ def test_who_answers_must_be_the_process_that_was_meant(plain_tmp: Path, tool_tm
     assert "another namespace" in str(discovery.wrong_peer(meant, 0))
 
 
-def test_a_socket_named_for_us_but_held_by_another_process_is_passed_over(plain_tmp: Path, tool_tmp: Path) -> None:
-    """With the real /proc: the socket carries the pid and key of our parent, but it is we who listen."""
+def test_a_socket_named_for_us_but_held_by_another_process_is_passed_over(
+    plain_tmp: Path, tool_tmp: Path, child_pid: int
+) -> None:
+    """With the real /proc: the socket carries the pid and key of a child of ours, but it is we who listen."""
     proc = FakeProc(tool_tmp)
-    parent = os.getppid()
-    key = processes.start_time_ticks(parent)
-    proc.socket(plain_tmp, f"dotnet-diagnostic-{parent}-{key}-socket")
+    key = processes.start_time_ticks(child_pid)
+    proc.socket(plain_tmp, f"dotnet-diagnostic-{child_pid}-{key}-socket")
     with pytest.raises(NoDiagnostics, match=rf"belongs to process {os.getpid()}"):
-        connect_pid(parent, Deadline(10), tmpdir=str(plain_tmp))
+        connect_pid(child_pid, Deadline(10), tmpdir=str(plain_tmp))
     proc.socket(plain_tmp, f"dotnet-diagnostic-{os.getpid()}-5-socket")
     stream, endpoint = connect_pid(os.getpid(), Deadline(10), tmpdir=str(plain_tmp))
     stream.close()

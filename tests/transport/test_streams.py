@@ -174,6 +174,33 @@ def test_a_reset_is_the_end_and_sending_to_it_is_an_error(kind: Any, short_tmp: 
     run(work())
 
 
+def test_a_reset_while_reading_is_the_end(kind: Any) -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = kind.stream(one)
+        await stream.send(b"never read", soon())
+        two.close()  # a Unix socket that is closed with bytes unread resets its peer
+        assert await stream.receive(10, soon()) == b""
+        await stream.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("count", [2, 3, 20])
+def test_descriptors_beyond_the_first_are_closed(kind: Any, count: int) -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = kind.stream(one)
+        socket.send_fds(two, [b"x"], [two.fileno()] * count)
+        passed = await stream.receive_descriptor(soon())
+        assert passed is not None
+        os.close(passed)
+        await stream.close()
+        two.close()
+
+    run(work())
+
+
 def test_a_closed_stream_reads_as_ended_and_refuses_to_send(kind: Any) -> None:
     async def work() -> None:
         one, two = socket.socketpair()

@@ -5,13 +5,14 @@ Only what the operating system shows; what the protocol would tell (suspended, t
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dotnetdiag.errors import ConnectFailed, TransportError
+from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.deadline import Deadline
@@ -120,7 +121,7 @@ def switched_off_by(environ: dict[bytes, bytes], kind: Kind) -> str | None:
 def _findings(view: View, search: Search, try_connect: Callable[[Endpoint], None]) -> Iterator[Finding]:
     pid, proc = view.pid, search.proc
     endpoints = search.of(pid)
-    failures: list[ConnectFailed | TransportError] = []
+    failures: list[TransportError] = []
     for endpoint in endpoints:
         try:
             try_connect(endpoint)
@@ -143,7 +144,9 @@ def _findings(view: View, search: Search, try_connect: Callable[[Endpoint], None
     yield from _other_user(view, proc)
     yield from _unreadable_root(view, proc)
     if endpoints:
-        yield _stale(endpoints, failures)
+        finding = _unanswered(failures)
+        if finding.code != "permission-denied" or not any(_other_user(view, proc)):
+            yield finding
     else:
         yield from _bad_tmpdir(view, search)
         yield _no_socket(view, search, kind)
@@ -182,7 +185,7 @@ def _other_user(view: View, proc: Path) -> Iterator[Finding]:
             code="other-user",
             ok=False,
             text=f"belongs to user {theirs}, and you are user {ours}",
-            advice=f"run as that user or as root: sudo -u '#{theirs}'",
+            advice=f"run as that user or as root: sudo -u '#{theirs}'" if theirs else "run as root: sudo",
         )
 
 
@@ -196,15 +199,23 @@ def _unreadable_root(view: View, proc: Path) -> Iterator[Finding]:
         )
 
 
-def _stale(endpoints: list[Endpoint], failures: list[ConnectFailed | TransportError]) -> Finding:
+def _unanswered(failures: list[TransportError]) -> Finding:
+    """Why no socket of it answers: by the best candidate's failure."""
     first = failures[0]
-    many = f" ({len(endpoints)} were tried)" if len(endpoints) > 1 else ""
-    return Finding(
-        code="stale-socket",
-        ok=False,
-        text=f"no socket of it answers: {first}{many}",
-        advice="its diagnostic server is gone, or a stale file kept it from starting: remove that and restart it",
-    )
+    many = f" ({len(failures)} were tried)" if len(failures) > 1 else ""
+    number = first.errno if isinstance(first, ConnectFailed) else None
+    if isinstance(first, TimedOut):
+        code, text = "busy", f"does not take connections: {first}"
+        advice = "its one server thread is occupied (a dump, a silent client) or it is stopped: try again later"
+    elif number in (errno.ECONNREFUSED, errno.ENOENT):
+        code, text = "stale-socket", f"no socket of it answers: {first}"
+        advice = "its diagnostic server is gone, or a stale file kept it from starting: remove that and restart it"
+    elif number in (errno.EACCES, errno.EPERM):
+        code, text, advice = "permission-denied", str(first), "run as its user or as root"
+    else:
+        code, text = "no-connection", f"no socket of it can be used: {first}"
+        advice = "see what holds that socket; connect by its path if it is what you want"
+    return Finding(code=code, ok=False, text=text + many, advice=advice)
 
 
 def _bad_tmpdir(view: View, search: Search) -> Iterator[Finding]:
