@@ -21,10 +21,9 @@ OPCODES: dict[int, str] = {
     6: "Reply",
     7: "Resume",
     8: "Suspend",
-    9: "Send",
-    240: "Receive",
+    9: "Transfer",
 }
-"""Names of the opcodes that are the same for all providers."""
+"""What TraceEvent calls opcodes; every other one is printed as a number."""
 
 _NAMESPACE = bytes.fromhex("482c2db2c39047c887f81a15bfc130fb")
 _FIXED = {
@@ -62,7 +61,7 @@ def event_name(name: str, opcode: int | None, event_id: int) -> str:
     if not number:
         return name
     word = OPCODES.get(number, str(number))
-    if len(name) > len(word) and name.lower().endswith(word.lower()):
+    if number in (START, STOP) and name.lower().endswith(word.lower()):
         name = name[: -len(word)]
     return f"{name}/{word}"
 

@@ -1,0 +1,34 @@
+"""Every test that asks for ``kernels_both_ways`` runs on the compiled loops and on the same file as plain Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dotnetdiag.events import kernels
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for ``tests.events.help``
+
+
+def plain_kernels() -> ModuleType:
+    """``_kernels.py`` as plain Python, whatever is installed."""
+    path = Path(kernels.__file__).with_name("_kernels.py")
+    spec = importlib.util.spec_from_file_location("events_kernels_plain", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["installed", "plain"])
+def kernels_both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which loops run."""
+    if request.param == "plain":
+        monkeypatch.setattr(kernels, "_kernels", plain_kernels())
+        monkeypatch.setattr(kernels, "COMPILED", False)
+    return str(request.param)

@@ -1,0 +1,113 @@
+"""Columns: their values, rows of them, and several as one."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.events.columns import (
+    Bytes,
+    Column,
+    ListOf,
+    Scalar,
+    Struct,
+    Text,
+    concat,
+    datetime_text,
+    nulls,
+    plain,
+)
+from dotnetdiag.events.layout import Kind
+
+OFFSETS = np.array([0, 2, 2, 5], np.int64)
+NUMBERS = Scalar(np.array([1, 2, 3, 4, 5], np.int32), None, Kind.I4)
+SAMPLES: dict[str, tuple[Column, list[object]]] = {
+    "numbers": (Scalar(np.array([1, 2, 3], np.uint8), np.array([True, False, True]), Kind.U1), [1, None, 3]),
+    "singles": (Scalar(np.array([0.1, 2, -3], np.float32), None, Kind.F4), [0.1, 2.0, -3.0]),
+    "bools": (Scalar(np.array([True, False, True]), None, Kind.BOOL), [True, False, True]),
+    "characters": (Scalar(np.array([0x3A9, 65, 0], np.uint16), None, Kind.CHAR), ["Ω", "A", "\0"]),
+    "guids": (
+        Scalar(np.frombuffer(bytes(range(48)), "V16"), None, Kind.GUID),
+        [UUID(bytes_le=bytes(range(start, start + 16))) for start in (0, 16, 32)],
+    ),
+    "texts": (Text.from_pylist(["zażółć", None, "x\ud800y"]), ["zażółć", None, "x\ud800y"]),
+    "ascii": (Text.from_pylist(["a", "", "bcd"]), ["a", "", "bcd"]),
+    "bytes": (Bytes(OFFSETS, np.arange(5, dtype=np.uint8)), [b"\0\1", b"", b"\2\3\4"]),
+    "lists": (ListOf(OFFSETS, NUMBERS, np.array([True, True, False])), [[1, 2], [], None]),
+    "structures": (
+        Struct({"a": Scalar(np.arange(3)), "b": Text.from_pylist(["x", "y", "z"])}, 3),
+        [{"a": 0, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "z"}],
+    ),
+    "empty structures": (Struct({}, 3), [{}, {}, {}]),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_all_rows_and_single_rows_agree(name: str) -> None:
+    column, values = SAMPLES[name]
+    assert len(column) == 3
+    assert column.to_pylist() == values
+    assert [column.item(row) for row in range(3)] == values
+    assert column.item(-1) == values[-1]
+    assert column.nbytes >= 0
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("rows", [[], [2, 0, 2], [False, True, True]])
+def test_some_rows_are_those_rows(name: str, rows: list[int] | list[bool]) -> None:
+    column, values = SAMPLES[name]
+    picked = np.array(rows, np.bool_) if rows and isinstance(rows[0], bool) else np.array(rows, np.int64)
+    numbers = np.flatnonzero(picked) if picked.dtype == np.bool_ else picked
+    assert column.take(picked).to_pylist() == [values[row] for row in numbers]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_columns_join_in_order(name: str) -> None:
+    column, values = SAMPLES[name]
+    assert concat([column]).to_pylist() == values
+    joined = concat([column, column.take([1]), column])
+    assert joined.to_pylist() == [*values, values[1], *values]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_column_of_nothing_has_the_same_kind(name: str) -> None:
+    column, _ = SAMPLES[name]
+    nothing = nulls(column, 2)
+    assert nothing.to_pylist() == [None, None]
+    assert len(concat([column, nothing])) == 5
+
+
+def test_columns_of_different_kinds_do_not_join() -> None:
+    with pytest.raises(UsageError):
+        concat([SAMPLES["texts"][0], SAMPLES["bytes"][0]])
+
+
+@pytest.mark.parametrize("row", [3, -4])
+def test_a_row_outside_is_an_index_error(row: int) -> None:
+    with pytest.raises(IndexError):
+        SAMPLES["ascii"][0].item(row)
+
+
+def test_dates_have_seven_decimals_and_what_is_no_date_stays_a_number() -> None:
+    assert datetime_text(0) == "1601-01-01T00:00:00.0000000Z"
+    assert datetime_text(133000000000000001) == "2022-06-18T04:26:40.0000001Z"
+    assert datetime_text(1 << 62) == 1 << 62
+
+
+def test_values_in_the_forms_of_json() -> None:
+    nested = {
+        "b": b"\1\xff",
+        "f": [float("nan"), float("inf"), float("-inf"), 0.5],
+        "g": UUID(int=1),
+        "d": Decimal("1.20"),
+    }
+    assert plain(nested) == {
+        "b": "hex:01ff",
+        "f": ["NaN", "Infinity", "-Infinity", 0.5],
+        "g": "00000000-0000-0000-0000-000000000001",
+        "d": "1.20",
+    }

@@ -1,0 +1,503 @@
+"""Payloads → columns: every type, payloads that are short, long, broken or hostile, selection, inference."""
+
+from __future__ import annotations
+
+import struct
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.events.help import decoded, schema_of
+
+from dotnetdiag.errors import FormatError
+from dotnetdiag.events import Source, Table, concat_tables, decode, kernels, resolve
+from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
+from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
+
+pytestmark = pytest.mark.usefixtures("kernels_both_ways")
+
+
+def z16(text: str) -> bytes:
+    return text.encode("utf-16-le", "surrogatepass") + b"\0\0"
+
+
+def vu(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+GUID = bytes(range(16))
+
+SCALARS: list[tuple[str, bytes, Any]] = [
+    ("u1", b"\xfe", 254),
+    ("u2", b"\xfe\xff", 65534),
+    ("u4", b"\xfe\xff\xff\xff", 0xFFFFFFFE),
+    ("u8", b"\xfe" + b"\xff" * 7, 0xFFFFFFFFFFFFFFFE),
+    ("i1", b"\xfe", -2),
+    ("i2", b"\xfe\xff", -2),
+    ("i4", b"\xfe\xff\xff\xff", -2),
+    ("i8", b"\xfe" + b"\xff" * 7, -2),
+    ("f4", struct.pack("<f", 0.1), 0.1),
+    ("f8", struct.pack("<d", 0.1), 0.1),
+    ("bool", b"\0\1\0\0", True),
+    ("bool8", b"\2", True),
+    ("ptr", b"\1" + b"\0" * 6 + b"\x80", 0x8000000000000001),
+    ("guid", GUID, UUID(bytes_le=GUID)),
+    ("date", struct.pack("<q", 133000000000000001), "2022-06-18T04:26:40.0000001Z"),
+    ("z16", z16("zażółć 🐍"), "zażółć 🐍"),
+    ("z16", z16(""), ""),
+    ("z16", z16("a\ud800b\udfffc"), "a\ud800b\udfffc"),
+    ("z16", z16("exactly eight more"), "exactly eight more"),
+    ("z8", b"ansi\0", "ansi"),
+    ("s8", b"\x03\0\xc5\xbc\xff", "ż\ufffd"),
+    ("vu", b"\x80\x01", 128),
+    ("vu", vu(2**64 - 1), 2**64 - 1),
+    ("vi", b"\x03", -2),
+    ("vi", vu(2**64 - 1), -(2**63)),
+    ("bin*u32", b"\2\0\0\0\1\xff", b"\1\xff"),
+    ("u4*u16", b"\2\0\1\0\0\0\2\0\0\0", [1, 2]),
+    ("guid*u16", b"\1\0" + GUID, [UUID(bytes_le=GUID)]),
+    ("bool8*2", b"\1\0", [True, False]),
+    ("z16*u16", b"\2\0" + z16("one") + z16(""), ["one", ""]),
+    ("{}*u16", b"\3\0", [{}, {}, {}]),
+    ("{a:u1,:pad2,b:u2}*u16", b"\2\0\1..\2\0\3..\4\0", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+    (
+        "{n:u1,v:u2*n,s:z16}*u16",
+        b"\2\0\1\7\0" + z16("x") + b"\0" + z16("y"),
+        [{"n": 1, "v": [7], "s": "x"}, {"n": 0, "v": [], "s": "y"}],
+    ),
+    ("{a:u1,b:{c:z16,d:u1}}", b"\1" + z16("c") + b"\2", {"a": 1, "b": {"c": "c", "d": 2}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "payload", "value"), SCALARS, ids=[f"{text}-{i}" for i, (text, *_) in enumerate(SCALARS)]
+)
+def test_a_value_of_every_type_between_others(text: str, payload: bytes, value: Any) -> None:
+    table = decoded(schema_of(f"a:u1,x:{text},b:u4"), [b"\7" + payload + b"\1\0\0\0"] * 3)
+    assert table.row(2) == {"a": 7, "x": value, "b": 1}
+    assert table.to_pylist() == [table.row(0)] * 3
+    assert table.undecodable is None
+    assert table.rest is None
+
+
+@pytest.mark.parametrize(
+    ("text", "payload", "value"), SCALARS, ids=[f"{text}-{i}" for i, (text, *_) in enumerate(SCALARS)]
+)
+def test_a_payload_cut_anywhere_costs_only_what_is_cut(text: str, payload: bytes, value: Any) -> None:
+    whole = b"\7" + payload + b"\1\0\0\0"
+    schema = schema_of(f"a:u1,x:{text},b:u4")
+    cuts = [whole[:size] for size in range(len(whole))]
+    table = decoded(schema, [*cuts, whole])
+    assert table.row(len(whole)) == {"a": 7, "x": value, "b": 1}
+    for row, cut in enumerate(cuts):
+        broken = table.undecodable is not None and bool(table.undecodable[row])
+        clean = len(cut) in (0, 1, 1 + len(payload)) or (
+            text.startswith("{a:u1,b") and 1 < len(cut) <= 1 + len(payload)
+        )
+        assert broken or clean, cut
+        if broken:
+            assert table.rest is not None
+            assert table.rest.item(row) == cut
+        assert table["b"].item(row) is None
+        assert table["a"].item(row) == (7 if cut else None)
+
+
+def test_a_payload_longer_than_its_fields_keeps_the_rest() -> None:
+    table = decoded(schema_of("a:u4"), [struct.pack("<II", 1, 2), struct.pack("<I", 3)])
+    assert table.to_pylist() == [{"a": 1}, {"a": 3}]
+    assert table.rest is not None
+    assert table.rest.to_pylist() == [b"\2\0\0\0", b""]
+
+
+def test_one_bad_payload_does_not_touch_the_others() -> None:
+    good = struct.pack("<I", 1) + z16("good")
+    table = decoded(schema_of("a:u4,s:z16"), [good, good[:-1], good])
+    assert table["s"].to_pylist() == ["good", None, "good"]
+    assert table["a"].to_pylist() == [1, 1, 1]
+    assert table.undecodable_count == 1
+
+
+def test_more_rows_than_a_batch_of_the_kernel() -> None:
+    payloads = [struct.pack("<IH", row, row % 5) + b"x" * (row % 5) + z16(str(row)) for row in range(2500)]
+    table = decoded(schema_of("n:u4,b:bin*u16,s:z16"), payloads)
+    assert table["n"].to_pylist() == list(range(2500))
+    assert table["s"].to_pylist() == [str(row) for row in range(2500)]
+    assert table["b"].item(2499) == b"xxxx"
+
+
+def test_no_rows_give_empty_columns() -> None:
+    table = decoded(schema_of("a:u4,s:z16,l:z16*u16"), [])
+    assert (len(table), table.to_pylist(), list(table.columns)) == (0, [], ["a", "s", "l"])
+
+
+def test_only_selected_fields_are_made() -> None:
+    fields = "a:u1,s:z16,o:{x:u1,y:z16},n:u1,v:{p:u1,q:z16}*n,end:u4"
+    payload = b"\1" + z16("s") + b"\2" + z16("y") + b"\1\3" + z16("q") + b"\4\0\0\0"
+    schema = schema_of(fields)
+    everything = decoded(schema, [payload])
+    assert everything.row(0) == {
+        "a": 1, "s": "s", "o": {"x": 2, "y": "y"}, "n": 1, "v": [{"p": 3, "q": "q"}], "end": 4,
+    }  # fmt: skip
+    for name in everything.columns:
+        table = decoded(schema, [payload], fields=[name])
+        assert table.row(0) == {name: everything.row(0)[name]}
+    assert decoded(schema, [payload], fields=["o.y", "end"]).row(0) == {"o": {"y": "y"}, "end": 4}
+    assert decoded(schema, [payload], fields=["no such"]).row(0) == {}
+    assert decoded(schema, [payload], fields=[]).row(0) == {}
+
+
+def test_members_of_an_unnamed_structure_are_offered_both_ways() -> None:
+    schema = schema_of(":{Count:i4,Payload:{Name:z16}}")
+    table = decoded(schema, [struct.pack("<i", 5) + z16("n")])
+    assert table.row(0) == {"": {"Count": 5, "Payload": {"Name": "n"}}}
+    assert table["Count"].item(0) == 5
+    assert table["Payload.Name"].item(0) == "n"
+    assert list(table.flat) == ["Count", "Payload"]
+    assert "Payload.Nothing" not in table
+    assert decoded(schema, [struct.pack("<i", 5) + z16("n")], fields=["Payload.Name"]).row(0) == {
+        "": {"Payload": {"Name": "n"}}
+    }
+    with pytest.raises(KeyError):
+        table["Nothing"]
+
+
+def test_fields_of_one_name_are_told_apart() -> None:
+    assert decoded(schema_of("a:u1,a:u1,a:u1"), [b"\1\2\3"]).row(0) == {"a": 1, "a#2": 2, "a#3": 3}
+
+
+def test_lazy_texts_are_the_same_texts() -> None:
+    payloads = [z16("plain"), z16("zażółć"), b"x"]
+    lazy = decoded(schema_of("s:z16"), payloads, lazy_text=True)
+    assert lazy.take([1, 2]).to_pylist() == [{"s": "zażółć"}, {"s": None}]
+    assert lazy.to_pylist() == decoded(schema_of("s:z16"), payloads).to_pylist()
+
+
+def test_tables_join() -> None:
+    schema = schema_of("a:u1,s:z16")
+    one, two = decoded(schema, [b"\1" + z16("x") + b"rest"]), decoded(schema, [b"\2" + z16("y"), b"\3."])
+    joined = concat_tables([one, two])
+    assert joined["s"].to_pylist() == ["x", "y", None]
+    assert joined.undecodable_count == 1
+    assert joined.rest is not None
+    assert joined.rest.to_pylist() == [b"rest", b"", b"\3."]
+
+
+def test_rows_outside_of_the_buffer_are_refused() -> None:
+    for offsets, lengths in (([0], [5]), ([-1], [1]), ([5], [0])):
+        with pytest.raises(FormatError):
+            decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array(offsets), np.array(lengths, np.int64))
+
+
+def location(size: int, offset: int) -> bytes:
+    return struct.pack("<I", size << 16 | offset)
+
+
+def test_relative_and_data_locations_point_into_the_payload() -> None:
+    at = Layout(kind=Kind.TEXT16, count_at=Count.REL)
+    data = Layout(kind=Kind.LIST, element=Layout(kind=Kind.U2), count_at=Count.DATA)
+    schema = schema_of((SchemaField(name="r", layout=at), SchemaField(name="d", layout=data)))
+    payload = location(4, 4) + location(4, 12) + "hi".encode("utf-16-le") + b"\1\0\2\0"
+    assert decoded(schema, [payload]).to_pylist() == [{"r": "hi", "d": [1, 2]}]
+    for bad in (location(4, 0xFFFF), location(3, 4), location(0xFFFF, 4)):
+        table = decoded(schema, [bad + payload[4:], payload])
+        assert table.undecodable is not None
+        assert table.undecodable.tolist() == [True, False]
+        assert table.row(1) == {"r": "hi", "d": [1, 2]}
+
+
+# What files declare -------------------------------------------------------------------------------------------------
+
+
+def metadata(*fields: Field, **more: Any) -> Metadata:
+    return Metadata(metadata_id=1, provider="P", event_id=1, name="E", fields=fields, **more)
+
+
+def field(name: str, code: int, **more: Any) -> Field:
+    return Field(name=name, type=FieldType(code=code, **more))
+
+
+def test_booleans_take_one_byte_in_self_describing_events_only() -> None:
+    flag, number = field("f", TypeCode.BOOLEAN), field("n", TypeCode.INT32)
+    wrapped = resolve(metadata(field("", TypeCode.OBJECT, fields=(flag, number))))
+    assert decoded(wrapped, [b"\1\2\0\0\0"]).row(0) == {"": {"f": True, "n": 2}}
+    assert decoded(resolve(metadata(flag, number)), [b"\1\0\0\0\2\0\0\0"]).row(0) == {"f": True, "n": 2}
+
+
+def test_decimals_are_doubles_in_self_describing_events_only() -> None:
+    money = field("m", TypeCode.DECIMAL)
+    wrapped = resolve(metadata(field("", TypeCode.OBJECT, fields=(money,))))
+    assert decoded(wrapped, [struct.pack("<d", 12.34)]).row(0) == {"": {"m": 12.34}}
+    raw = struct.pack("<IIQ", 0x80020000, 0, 1234)
+    assert decoded(resolve(metadata(money)), [raw]).row(0) == {"m": Decimal("-12.34")}
+
+
+def test_code_units_in_arrays_are_text_and_bytes_are_bytes() -> None:
+    def array(code: int) -> dict[str, Any]:
+        return {"element": FieldType(code=code)}
+
+    schema = resolve(
+        metadata(
+            field("w", TypeCode.ARRAY, **array(TypeCode.CHAR)),
+            field("n", TypeCode.ARRAY, **array(TypeCode.UTF8_CODE_UNIT)),
+            field("b", TypeCode.ARRAY, **array(TypeCode.BYTE)),
+            field("f", TypeCode.FIXED_ARRAY, count=2, **array(TypeCode.INT16)),
+            field("c", TypeCode.UTF8_CODE_UNIT),
+        )
+    )
+    payload = b"\1\0\xa9\3" + b"\2\0hi" + b"\1\0\xff" + b"\1\0\2\0" + b"x"
+    assert decoded(schema, [payload]).row(0) == {"w": "Ω", "n": "hi", "b": b"\xff", "f": [1, 2], "c": "x"}
+
+
+@pytest.mark.parametrize("code", [0, 2, 27, 255, -1, TypeCode.ARRAY])
+def test_from_an_unknown_type_on_the_payload_is_bytes(code: int) -> None:
+    schema = resolve(metadata(field("a", TypeCode.BYTE), field("x", code), field("b", TypeCode.BYTE)))
+    assert decoded(schema, [b"\1\2\3"]).row(0) == {"a": 1, "x": b"\2\3"}
+
+
+def test_types_too_deep_or_too_large_are_bytes() -> None:
+    deep = FieldType(code=TypeCode.BYTE)
+    for _ in range(500):
+        deep = FieldType(code=TypeCode.OBJECT, fields=(Field(name="x", type=deep),))
+    huge = FieldType(code=TypeCode.INT64)
+    for _ in range(4):
+        huge = FieldType(code=TypeCode.FIXED_ARRAY, element=huge, count=65535)
+    for type_ in (deep, huge):
+        table = decoded(resolve(metadata(Field(name="x", type=type_))), [b"abc"])
+        assert table.row(0) == {"x": b"abc"}
+
+
+def test_elements_of_no_bytes_are_capped() -> None:
+    empty = FieldType(code=TypeCode.OBJECT)
+    for _ in range(8):
+        empty = FieldType(code=TypeCode.FIXED_ARRAY, element=empty, count=1000)
+    schema = resolve(metadata(field("e", TypeCode.ARRAY, element=empty)))
+    table = decoded(schema, [b"\xff\xff", b"\1\0"])
+    assert table.undecodable is not None
+    assert table.undecodable.tolist() == [True, False]
+
+
+def test_a_field_list_that_would_swell_the_output_is_refused_in_whole() -> None:
+    fields = tuple(field(f"f{number}", TypeCode.INT64) for number in range(4000))
+    rows = 20_000
+    schema = resolve(metadata(*fields))
+    table = decode(schema, np.zeros(8, np.uint8), np.zeros(rows, np.int64), np.full(rows, 1, np.uint32))
+    assert table.undecodable_count == rows
+
+
+def test_a_lying_count_never_allocates() -> None:
+    for text in ("bin*u32", "u8*u32", "z16*u32", "{a:u1,s:z16}*u32"):
+        table = decoded(schema_of(f"x:{text}"), [b"\xff\xff\xff\xff" + z16("abc")])
+        assert table.undecodable_count == 1
+        assert table.row(0) == {"x": None}
+
+
+def test_events_of_the_runtime_get_the_catalogue_s_fields() -> None:
+    native = Metadata(
+        metadata_id=1, provider="Microsoft-Windows-DotNETRuntime", event_id=10, version=9, level=5, keywords=1
+    )
+    schema = resolve(native, 8)
+    assert (schema.name, schema.source, schema.layout_version, schema.version) == (
+        "GC/AllocationTick",
+        Source.CATALOGUE,
+        4,
+        9,
+    )
+    payload = struct.pack("<IIHQQ", 1, 0, 2, 1, 0x7F) + z16("T") + struct.pack("<IQQ", 0, 5, 64)
+    table = decoded(schema, [payload + b"new"])
+    assert table["TypeName"].item(0) == "T"
+    assert table["ObjectSize"].item(0) == 64
+    assert table.rest is not None
+    assert table.rest.item(0) == b"new"
+
+
+def test_an_event_of_which_nothing_is_known_keeps_its_bytes() -> None:
+    schema = resolve(Metadata(metadata_id=1, provider="P", event_id=7))
+    assert (schema.name, schema.source) == ("EventID(7)", Source.NONE)
+    table = decoded(schema, [b"ab", b""])
+    assert table.to_pylist() == [{}, {}]
+    assert table.rest is not None
+    assert table.rest.to_pylist() == [b"ab", b""]
+
+
+def test_universal_events_have_their_real_layout_whatever_is_declared() -> None:
+    wrong = (field("Id", TypeCode.VARUINT), field("FileName", TypeCode.UTF8_CODE_UNIT))
+    schema = resolve(
+        Metadata(metadata_id=1, provider="Universal.System", event_id=4, name="ProcessSymbol", fields=wrong)
+    )
+    payload = vu(1) + vu(2) + vu(0xFFFFFFFF81000000) + vu(0xFFFFFFFF81000FFF) + b"\4\0name"
+    assert decoded(schema, [payload]).row(0) == {
+        "Id": 1, "MappingId": 2, "StartAddress": 0xFFFFFFFF81000000, "EndAddress": 0xFFFFFFFF81000FFF, "Name": "name",
+    }  # fmt: skip
+    sample = resolve(Metadata(metadata_id=1, provider="Universal.Events", event_id=99, name="cswitch"))
+    assert decoded(sample, [b"\5"]).row(0) == {"Value": 5}
+
+
+def test_bridged_diagnostic_source_events_need_no_metadata() -> None:
+    schema = resolve(
+        Metadata(metadata_id=1, provider="Microsoft-Diagnostics-DiagnosticSource", event_id=4, name="Activity1Start")
+    )
+    payload = z16("src") + z16("ev") + b"\2\0" + z16("k") + z16("v") + z16("k2") + z16("")
+    assert schema.name == "Activity1/Start"
+    assert decoded(schema, [payload]).row(0) == {
+        "SourceName": "src", "EventName": "ev", "Arguments": [{"Key": "k", "Value": "v"}, {"Key": "k2", "Value": ""}],
+    }  # fmt: skip
+
+
+def test_process_info_and_samples_are_known_by_id() -> None:
+    old = resolve(Metadata(metadata_id=1, provider="Microsoft-DotNETCore-EventPipe", event_id=1, version=0))
+    new = resolve(Metadata(metadata_id=1, provider="Microsoft-DotNETCore-EventPipe", event_id=1, version=1))
+    assert ([f.name for f in old.fields], len(new.fields)) == (["CommandLine"], 3)
+    sample = resolve(Metadata(metadata_id=1, provider="Microsoft-DotNETCore-SampleProfiler", event_id=0))
+    assert (sample.name, sample.opcode) == ("Thread/Sample", 1)
+    assert decoded(sample, [b"\2\0\0\0"]).row(0) == {"Type": 2}
+
+
+# What lengths prove -------------------------------------------------------------------------------------------------
+
+
+def blob(number: int, size: int, fill: int = 0) -> bytes:
+    return struct.pack("<iiI", 1, number, size) + bytes([fill]) * size
+
+
+def test_a_byte_array_at_the_end_is_inferred_and_says_so() -> None:
+    table = decoded(schema_of(""), [blob(number, number % 17, 9) for number in range(20)])
+    assert table.inferred
+    assert table.schema.source == Source.INFERRED
+    assert table.row(2) == {"u32@0": 1, "u32@4": 2, "bytes@12": b"\x09\x09"}
+    again = decoded(table.schema, [blob(7, 0)])
+    assert again.inferred
+    assert again.row(0)["u32@4"] == 7
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        [blob(1, 3)],
+        [blob(1, 0), blob(2, 0)],
+        [blob(1, 4), blob(2, 4)],
+        [blob(1, 4), blob(2, 5) + b"x"],
+        [b"abc", b"abcd"],
+        [b"", b""],
+    ],
+    ids=["one", "always empty", "two alike", "one does not fit", "no counts", "nothing"],
+)
+def test_what_is_not_proved_stays_bytes(payloads: list[bytes]) -> None:
+    table = decoded(schema_of(""), payloads)
+    assert not table.inferred
+    assert table.to_pylist() == [{}] * len(payloads)
+    kept = [b""] * len(payloads) if table.rest is None else table.rest.to_pylist()
+    assert kept == payloads
+
+
+# Any layout ----------------------------------------------------------------------------------------------------------
+
+LEAVES: dict[Kind, tuple[st.SearchStrategy[Any], Any]] = {
+    Kind.U1: (st.integers(0, 255), lambda v: struct.pack("<B", v)),
+    Kind.U2: (st.integers(0, 65535), lambda v: struct.pack("<H", v)),
+    Kind.I4: (st.integers(-(2**31), 2**31 - 1), lambda v: struct.pack("<i", v)),
+    Kind.U8: (st.integers(0, 2**64 - 1), lambda v: struct.pack("<Q", v)),
+    Kind.F8: (st.floats(allow_nan=False), lambda v: struct.pack("<d", v)),
+    Kind.BOOL32: (st.booleans(), lambda v: struct.pack("<I", v * 3)),
+    Kind.GUID: (st.uuids(), lambda v: v.bytes_le),
+    Kind.Z16: (st.text(st.characters(exclude_characters="\0"), max_size=9), z16),
+    Kind.VARUINT: (st.integers(0, 2**64 - 1), vu),
+    Kind.VARINT: (st.integers(-(2**63), 2**63 - 1), lambda v: vu(v << 1 if v >= 0 else (-v << 1) - 1)),
+}
+
+
+def layouts() -> st.SearchStrategy[Layout]:
+    leaf = st.sampled_from(list(LEAVES)).map(lambda kind: Layout(kind=kind))
+
+    def grow(inner: st.SearchStrategy[Layout]) -> st.SearchStrategy[Layout]:
+        members = st.lists(inner, max_size=4).map(
+            lambda found: tuple(SchemaField(name=f"m{i}", layout=one) for i, one in enumerate(found))
+        )
+        structure = members.map(lambda fields: Layout(kind=Kind.STRUCT, fields=fields))
+        counted = inner.map(lambda element: Layout(kind=Kind.LIST, element=element, count_at=Count.U16))
+        fixed = inner.map(lambda element: Layout(kind=Kind.LIST, element=element, count=2))
+        return structure | counted | fixed
+
+    return st.recursive(leaf, grow, max_leaves=8)
+
+
+def values(layout: Layout) -> st.SearchStrategy[Any]:
+    if layout.kind in LEAVES:
+        return LEAVES[layout.kind][0]
+    if layout.kind == Kind.STRUCT:
+        return st.fixed_dictionaries({field.name: values(field.layout) for field in layout.fields})
+    assert layout.element is not None
+    least, most = (0, 3) if layout.count_at == Count.U16 else (layout.count, layout.count)
+    return st.lists(values(layout.element), min_size=least, max_size=most)
+
+
+def encoded(layout: Layout, value: Any) -> bytes:
+    if layout.kind in LEAVES:
+        packed: bytes = LEAVES[layout.kind][1](value)
+        return packed
+    if layout.kind == Kind.STRUCT:
+        return b"".join(encoded(field.layout, value[field.name]) for field in layout.fields)
+    assert layout.element is not None
+    head = struct.pack("<H", len(value)) if layout.count_at == Count.U16 else b""
+    return head + b"".join(encoded(layout.element, item) for item in value)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[tuple[SchemaField, ...], list[dict[str, Any]], bytes]:
+    fields = tuple(SchemaField(name=f"f{i}", layout=one) for i, one in enumerate(draw(st.lists(layouts(), max_size=5))))
+    row = st.fixed_dictionaries({field.name: values(field.layout) for field in fields})
+    return fields, draw(st.lists(row, max_size=4)), draw(st.binary(max_size=40))
+
+
+def with_plain_nothing(value: Any, layout: Layout) -> Any:
+    """Elements of no bytes come back as empty structures, whatever they were declared to hold."""
+    from dotnetdiag.events.layout import fixed_size
+
+    if layout.kind == Kind.LIST:
+        assert layout.element is not None
+        if fixed_size(layout.element, 8) == 0:
+            return [{} for _ in value]
+        return [with_plain_nothing(item, layout.element) for item in value]
+    if layout.kind == Kind.STRUCT:
+        return {field.name: with_plain_nothing(value[field.name], field.layout) for field in layout.fields}
+    return value
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(cases())
+def test_any_values_of_any_layout_come_back_and_any_bytes_do_no_harm(
+    case: tuple[tuple[SchemaField, ...], list[dict[str, Any]], bytes],
+) -> None:
+    fields, rows, noise = case
+    payloads = [b"".join(encoded(field.layout, row[field.name]) for field in fields) for row in rows]
+    wanted = [{field.name: with_plain_nothing(row[field.name], field.layout) for field in fields} for row in rows]
+    schema = schema_of(fields)
+    table = decoded(schema, payloads, infer_layout=False)
+    assert table.to_pylist() == wanted
+    assert table.undecodable is None
+    mixed = decoded(schema, [*payloads, noise, noise[:-1], *[payload[:-1] for payload in payloads]], infer_layout=False)
+    assert mixed.to_pylist()[: len(rows)] == wanted
+    both = (str(mixed.to_pylist()), None if mixed.rest is None else mixed.rest.to_pylist())
+    assert both == other_way(mixed, schema, [*payloads, noise, noise[:-1], *[payload[:-1] for payload in payloads]])
+
+
+def other_way(table: Table, schema: Any, payloads: list[bytes]) -> tuple[str, Any]:
+    """The same with plain kernels, whichever ran before."""
+    from tests.events.conftest import plain_kernels
+
+    patch = pytest.MonkeyPatch()
+    with patch.context() as context:
+        context.setattr(kernels, "_kernels", plain_kernels())
+        context.setattr(kernels, "COMPILED", False)
+        again = decoded(schema, payloads, infer_layout=False)
+    assert (table.undecodable_count, len(table)) == (again.undecodable_count, len(again))
+    return str(again.to_pylist()), None if again.rest is None else again.rest.to_pylist()
