@@ -83,6 +83,17 @@ def test_undecodable_tmpdir_can_still_be_opened(fake: FakeProc) -> None:
     assert processes.environ(7, fake.path) == {b"A": b"1", b"TMPDIR": b"/tmp/\xff\xe9"}
 
 
+@given(st.lists(st.sampled_from([b"A=1", b"TMPDIR=/x", b"TMPDIR=", b"XTMPDIR=/y", b"A=TMPDIR=/z", b"TMPDIR", b""])))
+def test_one_variable_reads_as_in_the_whole_environment(entries: list[bytes]) -> None:
+    whole: dict[bytes, bytes] = {}
+    for entry in entries:
+        name, equals, value = entry.partition(b"=")
+        if equals:
+            whole.setdefault(name, value)
+    for block in (b"\0".join(entries), b"".join(entry + b"\0" for entry in entries)):
+        assert processes.variable(block, b"TMPDIR") == whole.get(b"TMPDIR")
+
+
 def test_a_kernel_thread_is_readable_and_empty(fake: FakeProc) -> None:
     folder = fake.process(7)
     for name in ("environ", "cmdline", "maps"):

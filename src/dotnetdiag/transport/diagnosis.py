@@ -140,7 +140,9 @@ def _findings(view: View, search: Search, try_connect: Callable[[Endpoint], None
             advice="choose another; a .NET process may be a child of a shell, a launcher or `dotnet run`",
         )
         return
-    yield from _switched_off(view, kind_of(pid, proc) if endpoints else kind)
+    environ = processes.environ(pid, proc)
+    if environ is not None:
+        yield from _switched_off(environ, kind_of(pid, proc) if endpoints else kind)
     yield from _other_user(view, proc)
     yield from _unreadable_root(view, proc)
     if endpoints:
@@ -167,8 +169,8 @@ def _no_such_process(pid: int, search: Search, *, ended: bool) -> Finding:
     return Finding(code="no-such-process", ok=False, text=text, advice=advice)
 
 
-def _switched_off(view: View, kind: Kind) -> Iterator[Finding]:
-    switch = None if view.environ is None else switched_off_by(view.environ, kind)
+def _switched_off(environ: dict[bytes, bytes], kind: Kind) -> Iterator[Finding]:
+    switch = switched_off_by(environ, kind)
     if switch is not None:
         yield Finding(
             code="diagnostics-disabled",
@@ -243,7 +245,7 @@ def _bad_tmpdir(view: View, search: Search) -> Iterator[Finding]:
 
 def _no_socket(view: View, search: Search, kind: Kind) -> Finding:
     looked = ", ".join(dict.fromkeys(path for path, _ in search.directories(view)))
-    if view.environ is None:
+    if not view.readable:
         advice = f"its environment cannot be read: set your TMPDIR to what it uses, or {_more_power()}"
     elif kind.dotnet is None:
         advice = f"it may be no .NET process: to find out, {_more_power()}"

@@ -64,13 +64,10 @@ class View:
     """Its root directory as we reach it, when that is not ours; None when its root is ours or out of reach."""
     elsewhere: bool
     """Another pid namespace, mount namespace or root than ours."""
-    environ: dict[bytes, bytes] | None
-    """None when we may not read it."""
-
-    @property
-    def tmpdir(self) -> str | None:
-        value = None if self.environ is None else self.environ.get(b"TMPDIR")
-        return None if value is None else os.fsdecode(value)
+    readable: bool
+    """Whether we may read its environment."""
+    tmpdir: str | None
+    """As it stands in its environment; None when unset or unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +198,7 @@ class Search:
             return []
         found: dict[tuple[int, int], Endpoint] = {}
         start: int | None = None
-        own_places = {place for path in self.own_directories(view) if (place := _place(path)) is not None}
+        own_places = {_place(path) for path in self.own_directories(view)} if view.nested else set()
         for path, inside in self.directories(view):
             place = _place(path)
             private = not view.nested or (inside and place not in own_places)
@@ -286,13 +283,16 @@ class Search:
         if mounts is not None and self._our_mounts is not None:
             elsewhere = elsewhere or mounts != self._our_mounts
         nested = len(numbers) > 1
+        environ = processes.read(pid, "environ", proc)
+        tmpdir = None if environ is None else processes.variable(environ, b"TMPDIR")
         return View(
             pid=pid,
             namespace_pid=numbers[-1],
             nested=nested,
             root=root if place is not None and (elsewhere or (nested and mounts is None)) else None,
             elsewhere=elsewhere or nested,
-            environ=processes.environ(pid, proc),
+            readable=environ is not None,
+            tmpdir=None if tmpdir is None else os.fsdecode(tmpdir),
         )
 
     def _wanted(self, view: View) -> list[str]:

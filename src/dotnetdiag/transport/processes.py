@@ -114,10 +114,19 @@ def environ(pid: int, proc: Path = PROC) -> dict[bytes, bytes] | None:
     return found
 
 
+def variable(environ: bytes, name: bytes) -> bytes | None:
+    """One value of an environment block, without taking all of it apart."""
+    key = name + b"="
+    start = 0 if environ.startswith(key) else environ.find(b"\0" + key) + 1
+    if start == 0 and not environ.startswith(key):
+        return None
+    return environ[start + len(key) :].partition(b"\0")[0]
+
+
 def tmpdir(pid: int, proc: Path = PROC) -> str | None:
     """``TMPDIR`` of the process as it stands in its environment; None when unset or unreadable."""
-    values = environ(pid, proc)
-    value = None if values is None else values.get(b"TMPDIR")
+    block = read(pid, "environ", proc)
+    value = None if block is None else variable(block, b"TMPDIR")
     return None if value is None else os.fsdecode(value)
 
 
