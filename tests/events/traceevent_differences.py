@@ -1,0 +1,188 @@
+"""Where TraceEvent 3.1.23 and the manifests (or the files) say different things about the recordings, and why ours
+differs.
+
+One table: what is not in it must be equal. ``ours`` or ``theirs`` None: the other side has no such field. Where both
+have a field and ``same`` is given, it makes of our value (and of all our values of the row) what they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+RUNTIME = "Microsoft-Windows-DotNETRuntime"
+RUNDOWN = "Microsoft-Windows-DotNETRuntimeRundown"
+PRIVATE = "Microsoft-Windows-DotNETRuntimePrivate"
+SYSTEM = "Universal.System"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One field that differs, for events of a provider by id (None: all of them)."""
+
+    provider: str
+    ids: tuple[int, ...]
+    ours: str | None
+    theirs: str | None
+    reason: str
+    same: Callable[[Any, dict[str, Any]], Any] | None = None
+
+
+def signed(value: Any, row: dict[str, Any]) -> Any:
+    return value - (1 << 32) if value is not None and value >= 1 << 31 else value
+
+
+def low_seven_bits(value: Any, row: dict[str, Any]) -> Any:
+    return value & 0x7F
+
+
+def number_of_highest_bit(value: int) -> int:
+    """Index of the one bit below bit 31 that is set, when bit 31 is."""
+    return (value & 0x7FFFFFFF).bit_length() - 1
+
+
+def left_out(provider: str, ids: tuple[int, ...], *fields: str, why: str) -> list[Difference]:
+    return [Difference(provider=provider, ids=ids, ours=field, theirs=None, reason=why) for field in fields]
+
+
+def added(provider: str, ids: tuple[int, ...], *fields: str, why: str) -> list[Difference]:
+    return [Difference(provider=provider, ids=ids, ours=None, theirs=field, reason=why) for field in fields]
+
+
+METHODS = (141, 142, 143, 144)
+NATIVE_MAPS = (149, 150, 190)
+BULK = (15, 16, 17, 18, 19, 21, 22, 36, 37, 38, 204, 205, 208, 209)
+
+FIELDS: list[Difference] = [
+    *left_out(RUNTIME, BULK, "Values", why="elements of bulk events are reached by methods, not by payload names"),
+    *left_out(RUNTIME, NATIVE_MAPS, "ILOffsets", "NativeOffsets", "ILVersionID", why="IL maps are reached by methods"),
+    *left_out(RUNDOWN, NATIVE_MAPS, "ILOffsets", "NativeOffsets", "ILVersionID", why="IL maps are reached by methods"),
+    *added(RUNTIME, (15,), "TypeID_0", "TypeName_0", why="it shows the first element only"),
+    *added(RUNTIME, METHODS, "OptimizationTier", why="made of bits 7 to 9 of MethodFlags"),
+    *added(RUNDOWN, METHODS, "OptimizationTier", why="made of bits 7 to 9 of MethodFlags"),
+    *added(RUNTIME, METHODS, "ReJITID", why="shown as 0 for version 1, which has none"),
+    *added(RUNDOWN, METHODS, "ReJITID", why="shown as 0 for version 1, which has none"),
+    *(
+        Difference(
+            provider=provider,
+            ids=METHODS,
+            ours="MethodFlags",
+            theirs="MethodFlags",
+            same=low_seven_bits,
+            reason="it keeps the low seven bits and shows the tier apart",
+        )
+        for provider in (RUNTIME, RUNDOWN)
+    ),
+    *left_out(RUNTIME, (151, 152, 153), "Reserved1", "ClrInstanceID", why="it leaves these out of module events"),
+    *left_out(RUNDOWN, (151, 152, 153, 154), "Reserved1", "ClrInstanceID", why="it leaves these out of module events"),
+    *added(RUNTIME, (151, 152, 153), "ModuleILFileName", why="the end of ModuleILPath"),
+    *added(RUNDOWN, (151, 152, 153, 154), "ModuleILFileName", why="the end of ModuleILPath"),
+    *added(RUNTIME, (4,), "Depth", why="always 0; no version of the event has it"),
+    Difference(
+        provider=RUNTIME,
+        ids=(4,),
+        ours=None,
+        theirs="TotalHeapSize",
+        reason="the sum of the generations",
+        same=lambda _, row: sum(row[f"GenerationSize{n}"] for n in range(5) if f"GenerationSize{n}" in row),
+    ),
+    Difference(
+        provider=RUNTIME,
+        ids=(4,),
+        ours=None,
+        theirs="TotalPromoted",
+        reason="the sum of the generations",
+        same=lambda _, row: sum(row[f"TotalPromotedSize{n}"] for n in range(5) if f"TotalPromotedSize{n}" in row),
+    ),
+    *added(RUNTIME, (4,), "GenerationSize4", "TotalPromotedSize4", why="shown as 0 for version 1, which has none"),
+    Difference(
+        provider=RUNTIME,
+        ids=(9,),
+        ours="Count",
+        theirs="Count",
+        same=signed,
+        reason="the manifest says UInt32, it shows Int32",
+    ),
+    *added(RUNTIME, (10,), "ObjectSize", why="shown as 0 for version 3, which has none"),
+    *added(RUNTIME, (29,), "TypeName", why="made of the bulk type events; empty where there are none"),
+    *added(
+        RUNTIME,
+        (81,),
+        "LockID",
+        "AssociatedObjectID",
+        "LockOwnerThreadID",
+        why="shown as 0 for version 1, which has none",
+    ),
+    Difference(
+        provider=RUNTIME,
+        ids=(80,),
+        ours="ExceptionHRESULT",
+        theirs="ExceptionHRESULT",
+        same=signed,
+        reason="the manifest says UInt32, it shows Int32",
+    ),
+    *left_out(
+        RUNTIME, (200, 201), "BytesAllocated", "BytesFreed", "ClrInstanceID", why="it does not know these events"
+    ),
+    Difference(
+        provider=RUNTIME,
+        ids=(202,),
+        ours="Bytes",
+        theirs="Promoted",
+        same=lambda value, _: value,
+        reason="another name for the manifest's Bytes",
+    ),
+    *(
+        Difference(
+            provider=RUNTIME,
+            ids=(204,),
+            ours=field,
+            theirs=field,
+            reason="it decodes the bits: with bit 31 set, the number of the other bit; else 1024, its 'not specified'",
+            same=lambda value, _: number_of_highest_bit(value) if value >> 31 else 1024,
+        )
+        for field in ("CompactMechanisms", "ExpandMechanisms")
+    ),
+    *added(
+        RUNTIME, (204,), "ConcurrentCompactMechanisms", "MemoryPressure", why="null: version 3 of the event has neither"
+    ),
+    *added(RUNTIME, (205,), "CondemnReasons0", "CondemnReasons1", "Count", why="null where the version has none"),
+    *left_out(RUNTIME, (39,), "Name", "DataSize", "Data", "ClrInstanceID", why="it decodes the inner layout by Name"),
+    *added(
+        RUNTIME,
+        (39,),
+        "Version",
+        "TotalCommittedInUse",
+        "TotalCommittedInGlobalDecommit",
+        "TotalCommittedInFree",
+        "TotalCommittedInGlobalFree",
+        "TotalBookkeepingCommitted",
+        why="the inner layout of CommittedUsage, which is in our Data",
+    ),
+    *(
+        Difference(provider=SYSTEM, ids=(0, 1, 3, 4, 5), ours=field, theirs=field, reason=reason, same=lambda *_: ...)
+        for field, reason in [
+            (name, "the file declares a string as one code unit, and it believes that (nettrace.md §12)")
+            for name in ("Name", "NamespaceName", "FileName", "MetadataId", "SymbolMetadata", "VersionMetadata")
+        ]
+    ),
+    *left_out(
+        SYSTEM, (3,), "SymbolMetadata", "VersionMetadata", why="in the payload, but not declared (nettrace.md §12)"
+    ),
+]
+"""``same`` that gives ``...``: nothing of theirs can be right."""
+
+NAMES: dict[tuple[str, int], tuple[str, str]] = {
+    (RUNTIME, 39): ("GC/CommittedUsage", "it names the event by its Name, and gives it the id 65524"),
+    (RUNTIME, 200): ("EventID(200)", "it does not know the event"),
+    (RUNTIME, 201): ("EventID(201)", "it does not know the event"),
+    (RUNTIME, 303): ("EventID(303)", "it does not know the event"),
+}
+OPCODES: dict[tuple[str, int], tuple[int, str]] = {
+    (RUNTIME, 200): (0, "it does not know the event"),
+    (RUNTIME, 201): (0, "it does not know the event"),
+    (RUNTIME, 303): (0, "it does not know the event"),
+    (PRIVATE, 199): (45, "the manifest says 44"),
+}
+INVENTED_IDS = {65524: 39}
