@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -14,14 +15,18 @@ from dotnetdiag.events import kernels
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for ``tests.events.help``
 
 
+@cache
 def plain_kernels() -> ModuleType:
-    """``_kernels.py`` as plain Python, whatever is installed."""
+    """``_kernels.py`` as plain Python, as where Cython is missing, whatever is installed."""
     path = Path(kernels.__file__).with_name("_kernels.py")
     spec = importlib.util.spec_from_file_location("events_kernels_plain", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as context:
+        context.setitem(sys.modules, "cython", None)
+        spec.loader.exec_module(module)
+    assert not module.compiled
     return module
 
 

@@ -28,7 +28,10 @@ start
 
 from __future__ import annotations
 
-import cython
+try:
+    import cython
+except ImportError:  # neither compiled nor anything to compile with
+    from dotnetdiag.events import shadow as cython
 
 compiled: bool = cython.compiled
 
