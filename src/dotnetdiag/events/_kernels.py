@@ -225,7 +225,7 @@ def _skip(
             else:
                 return -1
             if size == 0:
-                if count > 1024:
+                if count > 16:
                     return -1
             elif count > (end - p) // size:
                 return -1
@@ -502,7 +502,7 @@ def walk(
                         found = -1
                         if start >= 0:
                             if size == 0:
-                                if count <= 1024:
+                                if count <= 16:
                                     found = start
                             elif count <= (end - start) // size:
                                 found = start + count * size
