@@ -12,7 +12,7 @@ from tests.nettrace.recordings import data_of, listing_of, recordings
 from dotnetdiag.nettrace import Contents, Reader, read, scan
 from dotnetdiag.nettrace.columns import HeaderColumns
 
-# Where the reference is known to be wrong (its README and nettrace.md say why): what is compared otherwise or not at all.
+# Where the reference is known to be wrong (nettrace.md says why): what is compared otherwise, or not.
 INVENTED_IDS = {65524: 39}
 """TraceEvent shows GCDynamicEvent (39) under an id of its own (nettrace.md §10.5)."""
 WRONG_RELATED = "NetPerf 3"

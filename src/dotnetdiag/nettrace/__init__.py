@@ -15,8 +15,10 @@ from dotnetdiag.nettrace.loss import Gap, LossAccount
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 from dotnetdiag.nettrace.order import sort_order
 from dotnetdiag.nettrace.reader import Contents, Reader, Scan, Verdict, read, scan
+from dotnetdiag.nettrace.rewrite import rewrite
 from dotnetdiag.nettrace.stacks import StackTable
 from dotnetdiag.nettrace.threads import ThreadInfo
+from dotnetdiag.nettrace.writer import Writer
 
 __all__ = [
     "COMPILED",
@@ -40,8 +42,10 @@ __all__ = [
     "TraceInfo",
     "TypeCode",
     "Verdict",
+    "Writer",
     "iter_blocks",
     "read",
+    "rewrite",
     "scan",
     "sort_order",
 ]

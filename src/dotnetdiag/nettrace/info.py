@@ -117,9 +117,9 @@ def parse_trace(cursor: Cursor) -> TraceInfo:
         sync_ticks=sync,
         frequency=frequency,
         pointer_size=pointer_size,
-        process_id=process_id & 0xFFFFFFFF,
+        process_id=process_id & 0xFFFFFFFF or None,
         processors=None if processors == PROCESSORS_UNKNOWN or processors <= 0 else processors,
-        sampling_ns=sampling,
+        sampling_ns=sampling or None,
     )
 
 

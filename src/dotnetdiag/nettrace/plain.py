@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
 from dotnetdiag.nettrace.kernels import BAD_SIZE, BROKEN_HEADER, CUT_PAYLOAD, NO_PROBLEM
 
 _M64 = (1 << 64) - 1
@@ -267,3 +267,74 @@ def walk(
         found.append(at)
         at += extent
     return np.array(found, np.int64), at, NO_PROBLEM
+
+
+def encode(
+    headers: HeaderColumns, first: int, guids: bytes, payload: npt.NDArray[np.uint8], room: int, *, v6: bool
+) -> tuple[int, bytes]:
+    """(rows, blobs): as many rows from ``first`` as fit ``room`` bytes, compressed from zero state."""
+    out = bytearray()
+    meta = seq = capture = thread = cpu = stack = now = act = rel = size = label = 0
+    rows = slice(first, first + max(1, room))
+    columns = [getattr(headers, name)[rows].tolist() for name in COLUMN_NAMES]
+    written = 0
+    for values in zip(*columns, strict=True):
+        m, s, c, t, p, k, time, a, r, start, length, is_sorted, lab = values
+        if room - len(out) < 96 + length:
+            break
+        begin = len(out)
+        out.append(0)
+        flags = 0
+        if m != meta:
+            flags |= 1
+            _put(out, m)
+            meta = m
+        follow = seq + 1 & _M32 if meta or v6 else seq
+        if s != follow or c != capture or p != cpu:
+            flags |= 2
+            _put(out, s - seq - 1 & _M32)
+            _put(out, c)
+            _put(out, p)
+            capture, cpu = c, p
+        seq = s
+        if t != thread:
+            flags |= 4
+            _put(out, t)
+            thread = t
+        if k != stack:
+            flags |= 8
+            _put(out, k)
+            stack = k
+        _put(out, time - now & _M64)
+        now = time
+        if v6:
+            if lab != label:
+                flags |= 16
+                _put(out, lab)
+                label = lab
+        else:
+            if a != act:
+                flags |= 16
+                out += guids[16 * a : 16 * a + 16]
+                act = a
+            if r != rel:
+                flags |= 32
+                out += guids[16 * r : 16 * r + 16]
+                rel = r
+        if is_sorted:
+            flags |= 64
+        if length != size:
+            flags |= 128
+            _put(out, length)
+            size = length
+        out += payload[start : start + length].tobytes()
+        out[begin] = flags
+        written += 1
+    return written, bytes(out)
+
+
+def _put(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)

@@ -181,7 +181,7 @@ class Reader:
                 if batch is not None and len(batch):
                     batches.append(batch)
         if framer.broke is not None:
-            state.damage(framer.broke)
+            state.stopped(framer.broke)
         if framer.done or framer.broke is not None:
             self._data = bytearray()
         else:
@@ -225,7 +225,7 @@ def _decode_one(
     found = decode(data, job)
     headers = found.headers
     if found.frames is not None:
-        headers = state.netperf(data, base, found)
+        headers = state.netperf(block, data, base, found)
     strays = state.strays(headers, job, found.strays)
     state.check_counts(block, found.problem, found.stop + base, found.detail, len(found.headers), strays)
     headers = state.settle(data, headers, found.guids)
@@ -259,8 +259,8 @@ class Contents:
     broke: str | None
     broke_offset: int | None
     blocks: Sequence[Block]
-    sequence_points: Sequence[tuple[int, Sequence[tuple[int, int]]]]
-    """(time in ticks, (thread, last attempted number) ...) of each sequence point"""
+    sequence_points: Sequence[tuple[int, bool, Sequence[tuple[int, int]]]]
+    """(time in ticks, all threads forgotten, (thread, last attempted number) ...) of each sequence point"""
 
     def __len__(self) -> int:
         return len(self.headers)
@@ -320,7 +320,7 @@ class Scan:
             elif stacks or block.kind is not BlockKind.STACK:
                 state.take(block, self._view, 0)
         if framer.broke is not None:
-            state.damage(framer.broke)
+            state.stopped(framer.broke)
         self._stacks_read = stacks
 
     @property
@@ -368,7 +368,7 @@ class Scan:
             found = decode(self._view, event.job)
             headers = found.headers
             if found.frames is not None:
-                headers = self._state.netperf(self._view, 0, found)
+                headers = self._state.netperf(event.block, self._view, 0, found)
             ids, rows = np.unique(headers.metadata_id, return_inverse=True)
             numbers = np.bincount(rows, minlength=len(ids)).tolist()
             sizes = np.bincount(rows, weights=headers.payload_length, minlength=len(ids)).tolist()
@@ -519,7 +519,7 @@ def _mark() -> None:
 def _finish(state: TraceState, event: _EventBlock, found: Any, data: memoryview) -> HeaderColumns:
     headers: HeaderColumns = found.headers
     if found.frames is not None:
-        headers = state.netperf(data, 0, found)
+        headers = state.netperf(event.block, data, 0, found)
     strays = state.strays(headers, event.job, found.strays)
     state.check_counts(event.block, found.problem, found.stop, found.detail, len(found.headers), strays)
     headers = state.settle(data, headers, found.guids)

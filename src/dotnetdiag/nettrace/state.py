@@ -53,7 +53,7 @@ class TraceState:
         self.labels: list[LabelList] = [LabelList()]
         self.lost = LossAccount()
         self.segment = 0
-        self.sequence_points: list[tuple[int, list[tuple[int, int]]]] = []
+        self.sequence_points: list[tuple[int, bool, list[tuple[int, int]]]] = []
         self.skipped: Counter[str] = Counter()
         self.skipped_bytes = 0
         self.broke: FormatError | None = None
@@ -77,10 +77,14 @@ class TraceState:
 
     # findings -----------------------------------------------------------------------------------------------------
 
-    def damage(self, error: FormatError) -> None:
-        """Something is broken; the first place in the file counts."""
+    def stopped(self, error: FormatError) -> None:
+        """The containers cannot be followed any more, or end too early."""
         if self.broke is None or (error.offset or 0) < (self.broke.offset or 0):
             self.broke = error
+
+    def damage(self, error: FormatError) -> None:
+        """Something in a block is broken; the first place in the file counts."""
+        self.stopped(error)
         self.warn(f"damaged {error.where.split(' at ')[0]}" if error.where else "damaged", error.offset or 0)
 
     def warn(self, text: str, offset: int, count: int = 1) -> None:
@@ -92,7 +96,8 @@ class TraceState:
     @property
     def warnings(self) -> list[str]:
         """One line for each kind of oddity, with how often and where first."""
-        return [f"{text}: {count}, first at 0x{first:x}" for text, (count, first) in self._warned.items()]
+        found = sorted(self._warned.items(), key=lambda item: (item[1][1], item[0]))
+        return [f"{text}: {count}, first at 0x{first:x}" for text, (count, first) in found]
 
     # blocks -------------------------------------------------------------------------------------------------------
 
@@ -211,7 +216,7 @@ class TraceState:
         self._account(lambda: self.lost.add_sequence_point(segment, time, rows, forget=forget))
         self.segment += 1
         if self.keep:
-            self.sequence_points.append((time, rows))
+            self.sequence_points.append((time, forget, rows))
         self._stack_ids = IdMap()
         self._label_ids = IdMap()
         self._translation = None
@@ -400,7 +405,7 @@ class TraceState:
             self.lost.add_block(segment, headers.capture_thread, headers.sequence, headers.time, runs)
             self._now = int(headers.time[-1])
 
-    def netperf(self, data: memoryview, base: int, found: Decoded) -> HeaderColumns:
+    def netperf(self, block: Block, data: memoryview, base: int, found: Decoded) -> HeaderColumns:
         """Events of a NetPerf block: its metadata events become metadata, its stacks interned."""
         assert found.frames is not None
         assert found.positions is not None
@@ -438,7 +443,7 @@ class TraceState:
             count for number, count in zip(ids.tolist(), counts.tolist(), strict=True) if number not in self.metadata
         )
         if unknown:
-            self.warn("events with an unknown metadata id", base, unknown)
+            self.warn("events with an unknown metadata id", block.offset, unknown)
         return headers
 
 

@@ -1,0 +1,542 @@
+"""nettrace 4, 5 and 6 written: blocks in the order in which runtimes flush them, events from columns or one by one.
+
+Rule 1: what events refer to is written before them (Metadata, Thread, LabelList, Stack, then Event; nettrace.md §5.9).
+Rule 2: nothing is written that the version cannot say: UsageError, and the file is as it was before the call.
+Rule 3: bytes go to ``file.write`` in order; nothing is sought or read back.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Protocol, Self
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.nettrace import plain
+from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
+from dotnetdiag.nettrace.constants import (
+    MAGIC,
+    OBJECT_KINDS,
+    SERIALIZATION,
+    UNKNOWN_PROCESSOR,
+    V6_BLOCK_LIMIT,
+    BlockKind,
+)
+from dotnetdiag.nettrace.guids import GuidTable
+from dotnetdiag.nettrace.info import PROCESSORS_UNKNOWN, TraceInfo, system_time
+from dotnetdiag.nettrace.kernels import KERNELS
+from dotnetdiag.nettrace.labels import LabelList, pack_label_list
+from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.records import pack_record, pack_row, pack_string8
+from dotnetdiag.nettrace.threads import ThreadInfo, pack_thread
+from dotnetdiag.wire import Packer
+
+_EVENT_HEADER = struct.Struct("<hhqq")
+_EVENT_HEADER_SIZE = 20
+_COMPRESSED = 1
+_ROW_BYTES = 96
+"""At most so many bytes stand before a payload."""
+PAYLOAD_LIMIT = 0xFFFF
+"""A runtime's largest payload; larger ones are written, but readers need not take them."""
+BLOCK_BYTES = {4: 100_000, 5: 100_000, 6: 1 << 20}
+OBJECT_NAMES = {kind: name for name, kind in OBJECT_KINDS.items()}
+SINGLE_EVENTS_HELD = 10_000
+
+
+class Sink(Protocol):
+    """Where bytes go: a file opened for binary writing, or anything with its ``write``."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take all of the bytes."""
+
+
+class Writer:
+    """Writes one trace. Use as a context manager, or call :meth:`close`: it writes what is held back and the end
+    marker.
+
+    ``start_ns`` (UTC, cut to milliseconds), ``sync_ticks`` and ``frequency`` fix the clock; times of events are in
+    its ticks. Versions 4 and 5 differ in what metadata may say only. ``compressed=False`` writes the long form of
+    events.
+    """
+
+    def __init__(
+        self,
+        file: Sink,
+        *,
+        version: int = 5,
+        pointer_size: int = 8,
+        start_ns: int | None = 0,
+        sync_ticks: int = 0,
+        frequency: int = 1_000_000_000,
+        process_id: int | None = None,
+        processors: int | None = None,
+        sampling_ns: int | None = 1_000_000,
+        key_values: Iterable[tuple[str, str]] = (),
+        compressed: bool = True,
+        block_bytes: int | None = None,
+    ) -> None:
+        if version not in BLOCK_BYTES:
+            raise UsageError(f"nettrace version {version} cannot be written; 4, 5 and 6 can")
+        if pointer_size not in (4, 8):
+            raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
+        if frequency <= 0:
+            raise UsageError(f"{frequency} ticks per second")
+        self.version = version
+        self.pointer_size = pointer_size
+        self.position = 0
+        """Bytes written."""
+        self._file = file
+        self._compressed = compressed
+        self._block_bytes = min(block_bytes or BLOCK_BYTES[version], V6_BLOCK_LIMIT)
+        self._sync_ticks = sync_ticks
+        self._closed = False
+        self._metadata: dict[int, Metadata] = {}
+        self._records: list[bytes] = []
+        self._threads: dict[int, ThreadInfo] = {}
+        self._new_threads: list[ThreadInfo] = []
+        self._stacks: dict[bytes, int] = {}
+        self._new_stacks: list[bytes] = []
+        self._labels: dict[LabelList, int] = {}
+        self._new_labels: list[bytes] = []
+        self._last: dict[int, int] = {}
+        self._latest = sync_ticks
+        self._rows: list[tuple[int, ...]] = []
+        self._row_payloads: list[bytes] = []
+        self._row_guids = GuidTable()
+        self._held = 0
+        self._open(start_ns, frequency, process_id, processors, sampling_ns, tuple(key_values))
+
+    @classmethod
+    def like(cls, file: Sink, info: TraceInfo, *, version: int = 5, compressed: bool = True) -> Self:
+        """A writer with the clock, machine and process of a trace that was read."""
+        return cls(
+            file,
+            version=version,
+            pointer_size=info.pointer_size,
+            start_ns=info.start_ns,
+            sync_ticks=info.sync_ticks,
+            frequency=info.frequency,
+            process_id=info.process_id,
+            processors=info.processors,
+            sampling_ns=info.sampling_ns,
+            key_values=info.key_values,
+            compressed=compressed,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    # the container ------------------------------------------------------------------------------------------------
+
+    def _write(self, data: bytes | bytearray) -> None:
+        self._file.write(bytes(data))
+        self.position += len(data)
+
+    def _open(
+        self,
+        start_ns: int | None,
+        frequency: int,
+        process_id: int | None,
+        processors: int | None,
+        sampling_ns: int | None,
+        key_values: tuple[tuple[str, str], ...],
+    ) -> None:
+        clock = Packer()
+        try:
+            for value in (0,) * 8 if start_ns is None else system_time(start_ns):
+                clock.i16(value)
+            clock.i64(self._sync_ticks).i64(frequency).i32(self.pointer_size)
+            if self.version < 6:
+                unknown = PROCESSORS_UNKNOWN if processors is None else processors
+                clock.i32(_signed(process_id or 0)).i32(unknown).i32(sampling_ns or 0)
+        except (struct.error, OverflowError) as error:
+            raise UsageError(f"the trace's clock or process does not fit the format: {error}") from error
+        if self.version < 6:
+            body = bytes(clock)
+            self._write(MAGIC + SERIALIZATION + _opening("Trace", 4, 4) + body + b"\x06")
+            return
+        known = {
+            "ProcessId": process_id,
+            "HardwareThreadCount": processors,
+            "ExpectedCPUSamplingRate": sampling_ns,
+        }
+        pairs = [*key_values]
+        given = {key for key, _ in pairs}
+        pairs += [(key, str(value)) for key, value in known.items() if value is not None and key not in given]
+        clock.i32(len(pairs))
+        for pair in pairs:
+            for text in pair:
+                pack_string8(clock, text)
+        self._write(MAGIC + struct.pack("<III", 0, 6, 0))
+        self._block(BlockKind.TRACE, bytes(clock))
+
+    def _block(self, kind: BlockKind, content: bytes | bytearray) -> None:
+        if self.version < 6:
+            self.write_object(OBJECT_NAMES[kind], content)
+        else:
+            self.write_block(int(kind), content)
+
+    def write_object(self, name: str, content: bytes | bytearray, *, version: int = 2, min_reader: int = 2) -> None:
+        """An object of versions 4 and 5 with any name: how a rewrite keeps blocks that this version does not know."""
+        if self.version == 6:
+            raise UsageError("nettrace 6 has numbered blocks, not named objects")
+        if len(content) > 0x7FFFFFFF:
+            raise UsageError(f"{name} of {len(content)} bytes does not fit the format")
+        head = _opening(name, version, min_reader) + struct.pack("<i", len(content))
+        padding = -(self.position + len(head)) % 4
+        self._write(head + bytes(padding) + bytes(content) + b"\x06")
+
+    def write_block(self, number: int, content: bytes | bytearray) -> None:
+        """A block of version 6 with any kind number."""
+        if self.version != 6:
+            raise UsageError(f"nettrace {self.version} has named objects, not numbered blocks")
+        if len(content) > V6_BLOCK_LIMIT or not 0 < number <= 0xFF:
+            raise UsageError(f"block {number} of {len(content)} bytes does not fit the format")
+        self._write(struct.pack("<I", number << 24 | len(content)) + bytes(content))
+
+    # what events refer to -----------------------------------------------------------------------------------------
+
+    def add_metadata(self, metadata: Metadata) -> None:
+        """Define an event type before its first event. The same record twice is written once."""
+        there = self._metadata.get(metadata.metadata_id)
+        if there is not None:
+            if there != metadata:
+                raise UsageError(f"metadata id {metadata.metadata_id} stands for another event type")
+            return
+        if not 0 < metadata.metadata_id < 1 << (32 if self.version == 6 else 31):
+            raise UsageError(f"{metadata.metadata_id} cannot be a metadata id")
+        try:
+            record = pack_row(metadata) if self.version == 6 else pack_record(metadata, version=self.version)
+        except (struct.error, ValueError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise UsageError(f"metadata {metadata.metadata_id} does not fit the format: {error}") from error
+        self._metadata[metadata.metadata_id] = metadata
+        self._records.append(record)
+
+    def add_thread(self, thread: ThreadInfo) -> None:
+        """A thread row (version 6). Events of versions 4 and 5 name OS threads themselves."""
+        if self.version != 6:
+            raise UsageError(f"nettrace {self.version} has no thread rows")
+        there = self._threads.get(thread.index)
+        if there is not None:
+            if there != thread:
+                raise UsageError(f"thread index {thread.index} stands for another thread")
+            return
+        self._threads[thread.index] = thread
+        self._new_threads.append(thread)
+
+    def add_stack(self, frames: bytes | Sequence[int] | npt.NDArray[np.uint64]) -> int:
+        """The id of a stack (leaf first) until the next sequence point; bytes are taken as whole pointers."""
+        if isinstance(frames, bytes):
+            raw = frames
+            if len(raw) % self.pointer_size:
+                raise UsageError(f"a stack of {len(raw)} bytes is not made of pointers of {self.pointer_size}")
+        else:
+            kind = "<u8" if self.pointer_size == 8 else "<u4"
+            try:
+                raw = np.array(frames, dtype=kind).tobytes()
+            except OverflowError as error:
+                raise UsageError(f"an address does not fit {self.pointer_size} bytes") from error
+        found = self._stacks.get(raw)
+        if found is None:
+            found = self._stacks[raw] = len(self._stacks) + 1
+            self._new_stacks.append(raw)
+        return found
+
+    def add_labels(self, labels: LabelList) -> int:
+        """The index of a label list (version 6) until the next sequence point; 0 for one that says nothing."""
+        if self.version != 6:
+            raise UsageError(f"nettrace {self.version} has no label lists")
+        if labels == LabelList():
+            return 0
+        found = self._labels.get(labels)
+        if found is None:
+            packed = pack_label_list(labels)
+            found = self._labels[labels] = len(self._labels) + 1
+            self._new_labels.append(packed)
+        return found
+
+    # events -------------------------------------------------------------------------------------------------------
+
+    def write_event(
+        self,
+        metadata_id: int,
+        time: int,
+        payload: bytes = b"",
+        *,
+        thread: int,
+        capture_thread: int | None = None,
+        sequence: int | None = None,
+        processor: int = UNKNOWN_PROCESSOR,
+        stack: int = 0,
+        activity: UUID | None = None,
+        related: UUID | None = None,
+        is_sorted: bool = True,
+        labels: int = 0,
+    ) -> None:
+        """One event. Without ``sequence`` it gets the capture thread's next number. Held back until a block is full."""
+        if metadata_id not in self._metadata:
+            raise UsageError(f"event of metadata id {metadata_id}, which was not defined")
+        capture = thread if capture_thread is None else capture_thread
+        if sequence is None:
+            sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF
+        self._last[capture] = sequence
+        indices = [self._row_guids.intern(guid.bytes_le) if guid is not None else 0 for guid in (activity, related)]
+        where = (self._held, len(payload), is_sorted, labels)
+        self._rows.append((metadata_id, sequence, capture, thread, processor, stack, time, *indices, *where))
+        self._row_payloads.append(payload)
+        self._held += len(payload)
+        if len(self._rows) >= SINGLE_EVENTS_HELD or self._held >= self._block_bytes:
+            self._flush_rows()
+
+    def _flush_rows(self) -> None:
+        if not self._rows:
+            return
+        rows, payloads, guids = self._rows, self._row_payloads, self._row_guids
+        self._rows, self._row_payloads, self._row_guids, self._held = [], [], GuidTable(), 0
+        columns = zip(*rows, strict=True)
+        try:
+            headers = HeaderColumns(
+                *(np.array(column, kind) for column, kind in zip(columns, COLUMN_TYPES.values(), strict=True))
+            )
+        except OverflowError as error:
+            raise UsageError(f"a value of an event does not fit its field: {error}") from error
+        self._events(headers, np.frombuffer(b"".join(payloads), np.uint8), guids)
+
+    def write_events(
+        self,
+        headers: HeaderColumns,
+        payload: npt.NDArray[np.uint8] | bytes | memoryview,
+        *,
+        guids: GuidTable | None = None,
+    ) -> None:
+        """Events in bulk, in the order given; ``payload_offset`` counts from the start of ``payload``.
+
+        Stack and label ids are those that :meth:`add_stack` and :meth:`add_labels` gave; ``activity`` and ``related``
+        index ``guids`` (versions 4 and 5; in version 6 activities are labels and the columns are not looked at).
+        """
+        data = np.frombuffer(payload, np.uint8) if not isinstance(payload, np.ndarray) else payload
+        if not len(headers):
+            return
+        offsets, lengths = headers.payload_offset, headers.payload_length
+        if int(offsets.min()) < 0 or int((offsets + lengths.astype(np.int64)).max()) > len(data):
+            raise UsageError("payloads reach beyond the buffer given")
+        unknown = [number for number in np.unique(headers.metadata_id).tolist() if number not in self._metadata]
+        if unknown:
+            raise UsageError(f"events of metadata ids that were not defined: {unknown[:5]}")
+        guids = guids or GuidTable()
+        if self.version < 6 and int(max(headers.activity.max(), headers.related.max())) >= len(guids):
+            raise UsageError("activity indices beyond the table of GUIDs given")
+        self._flush_rows()
+        # the last number of each capture thread: what sequence points say by themselves
+        threads, last = np.unique(headers.capture_thread[::-1], return_index=True)
+        numbers = headers.sequence[::-1][last]
+        self._last.update(zip(threads.tolist(), numbers.tolist(), strict=True))
+        self._events(headers, data, guids)
+
+    def _events(self, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable) -> None:
+        self._flush_references()
+        self._latest = max(self._latest, int(headers.time.max()))
+        self._encode(BlockKind.EVENT, headers, payload, guids)
+
+    def _encode(
+        self, kind: BlockKind, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable
+    ) -> None:
+        """Blobs cut into blocks."""
+        if not self._compressed:
+            self._encode_uncompressed(kind, headers, payload, guids)
+            return
+        raw = np.ascontiguousarray(guids.bytes())
+        payload = np.ascontiguousarray(payload)
+        room = max(self._block_bytes, int(headers.payload_length.max()) + _ROW_BYTES)
+        out = np.empty(room, np.uint8)
+        result = np.zeros(2, np.int64)
+        v6 = self.version == 6
+        columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
+        first, total = 0, len(headers)
+        while first < total:
+            if KERNELS is not None:
+                KERNELS.encode(first, total, v6, *columns, raw, payload, out, result)
+                count, size = int(result[0]), int(result[1])
+                blobs = out[:size].tobytes()
+            else:
+                count, blobs = plain.encode(headers, first, raw.tobytes(), payload, room, v6=v6)
+            times = headers.time[first : first + count]
+            head = _EVENT_HEADER.pack(_EVENT_HEADER_SIZE, _COMPRESSED, int(times.min()), int(times.max()))
+            self._block(kind, head + blobs)
+            first += count
+
+    def _encode_uncompressed(
+        self, kind: BlockKind, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable
+    ) -> None:
+        """The long form (nettrace.md §5.4, §6.2). Payloads are not padded: TraceEvent reads on right behind them."""
+        raw = guids.bytes().tobytes()
+        out = Packer()
+        low = high = 0
+
+        def flush() -> None:
+            nonlocal out
+            if len(out):
+                self._block(kind, _EVENT_HEADER.pack(_EVENT_HEADER_SIZE, 0, low, high) + bytes(out))
+            out = Packer()
+
+        for values in zip(*(column.tolist() for column in _kernel_columns(replace(headers))), strict=True):
+            meta, seq, capture, thread, cpu, stack, time, act, rel, start, size, is_sorted, label = values
+            signed = time - (1 << 64) if time >> 63 else time
+            low, high = (min(low, signed), max(high, signed)) if len(out) else (signed, signed)
+            fixed = 52 if self.version == 6 else 80
+            out.u32(fixed - 4 + size).u32(meta | (0 if is_sorted else 0x80000000)).u32(seq).u64(thread)
+            out.u64(capture).u32(cpu).u32(stack).u64(time)
+            if self.version == 6:
+                out.u32(label)
+            else:
+                out.raw(raw[16 * act : 16 * act + 16]).raw(raw[16 * rel : 16 * rel + 16])
+            out.u32(size).raw(payload[start : start + size].tobytes())
+            if len(out) >= self._block_bytes:
+                flush()
+        flush()
+
+    def _flush_references(self) -> None:
+        """Write metadata, threads, labels and stacks that were added since."""
+        if self._records:
+            records, self._records = self._records, []
+            if self.version == 6:
+                self._rows_of(BlockKind.METADATA, records, b"\0\0")
+            else:
+                self._metadata_block(records)
+        if self._new_threads:
+            threads, self._new_threads = self._new_threads, []
+            self._rows_of(BlockKind.THREAD, [pack_thread(thread) for thread in threads], b"")
+        if self._new_labels:
+            labels, self._new_labels = self._new_labels, []
+            self._numbered(BlockKind.LABEL_LIST, labels, len(self._labels) - len(labels) + 1)
+        if self._new_stacks:
+            stacks, self._new_stacks = self._new_stacks, []
+            parts = [struct.pack("<I", len(raw)) + raw for raw in stacks]
+            self._numbered(BlockKind.STACK, parts, len(self._stacks) - len(stacks) + 1)
+
+    def _rows_of(self, kind: BlockKind, rows: list[bytes], head: bytes) -> None:
+        for part in _parts(rows, self._block_bytes):
+            self._block(kind, head + b"".join(part))
+
+    def _numbered(self, kind: BlockKind, rows: list[bytes], first: int) -> None:
+        for part in _parts(rows, self._block_bytes):
+            self._block(kind, struct.pack("<II", first, len(part)) + b"".join(part))
+            first += len(part)
+
+    def _metadata_block(self, records: list[bytes]) -> None:
+        rows = len(records)
+        headers = HeaderColumns.allocate(rows)
+        for name in ("metadata_id", "sequence", "capture_thread", "thread", "stack"):
+            getattr(headers, name)[:] = 0
+        headers.processor[:] = UNKNOWN_PROCESSOR
+        headers.time[:] = self._latest
+        headers.is_sorted[:] = True
+        sizes = np.array([len(record) for record in records], np.int64)
+        headers.payload_length[:] = sizes
+        headers.payload_offset[:] = np.cumsum(sizes) - sizes
+        self._encode(BlockKind.METADATA, headers, np.frombuffer(b"".join(records), np.uint8), GuidTable())
+
+    # sequence points ----------------------------------------------------------------------------------------------
+
+    def add_dropped(self, capture_thread: int, count: int) -> None:
+        """Say that the thread attempted ``count`` more events, which are not in the file: they take numbers."""
+        self._last[capture_thread] = self._last.get(capture_thread, 0) + count & 0xFFFFFFFF
+
+    def flush(self) -> None:
+        """Write everything held back as blocks. The file is readable up to here, though without an end."""
+        self._flush_rows()
+        self._flush_references()
+
+    def write_sequence_point(
+        self, time: int | None = None, threads: Mapping[int, int] | None = None, *, forget_threads: bool = False
+    ) -> None:
+        """All events so far are not later than ``time`` (default: the latest); stack and label ids begin anew.
+
+        ``threads``: last attempted number by capture thread (default: what was written, and :meth:`add_dropped`).
+        ``forget_threads`` (version 6): numbering begins anew; thread rows are written again before the next events.
+        """
+        self.flush()
+        rows = dict(self._last if threads is None else threads)
+        out = Packer().i64(self._latest if time is None else time)
+        if self.version == 6:
+            out.u32(1 if forget_threads else 0).u32(len(rows))
+            for thread, number in rows.items():
+                out.varuint(thread).varuint(number & 0xFFFFFFFF)
+        else:
+            out.u32(len(rows))
+            for thread, number in rows.items():
+                out.u64(thread).u32(number & 0xFFFFFFFF)
+        self._block(BlockKind.SEQUENCE_POINT, bytes(out))
+        self._stacks, self._labels = {}, {}
+        self._last.update(rows)
+        if forget_threads:
+            self._last = {}
+            self._new_threads = list(self._threads.values()) if self.version == 6 else []
+
+    def remove_thread(self, index: int, sequence: int | None = None) -> None:
+        """Say that a thread ended after its event ``sequence`` (version 6). Its index may then be given again."""
+        if self.version != 6:
+            raise UsageError(f"nettrace {self.version} cannot remove threads")
+        self.flush()
+        number = self._last.pop(index, 0) if sequence is None else sequence
+        self._last.pop(index, None)
+        self._threads.pop(index, None)
+        self._block(BlockKind.REMOVE_THREAD, bytes(Packer().varuint(index).varuint(number)))
+
+    def close(self, *, sequence_point: bool = True) -> None:
+        """Write what is held back, a last sequence point (unless told not to) and the end marker.
+
+        The file stays open.
+        """
+        if self._closed:
+            return
+        self.flush()
+        if sequence_point:
+            self.write_sequence_point()
+        self._closed = True
+        self._write(b"\x01" if self.version < 6 else bytes(4))
+
+
+def _kernel_columns(headers: HeaderColumns) -> tuple[npt.NDArray[np.generic], ...]:
+    return (
+        headers.metadata_id, headers.sequence, headers.capture_thread, headers.thread, headers.processor, headers.stack,
+        headers.time.view(np.uint64), headers.activity, headers.related, headers.payload_offset, headers.payload_length,
+        headers.is_sorted.view(np.uint8), headers.label_list,
+    )  # fmt: skip
+
+
+def _parts(rows: list[bytes], limit: int) -> Iterable[list[bytes]]:
+    """Rows in order, cut where a block would grow over the limit."""
+    part: list[bytes] = []
+    size = 0
+    for row in rows:
+        if part and size + len(row) > limit:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row)
+    if part:
+        yield part
+
+
+def _opening(name: str, version: int, min_reader: int) -> bytes:
+    raw = name.encode()
+    return struct.pack("<3Biii", 5, 5, 1, version, min_reader, len(raw)) + raw + b"\x06"
+
+
+def _signed(value: int) -> int:
+    return (value & 0xFFFFFFFF) - (1 << 32 if value & 0x80000000 else 0)
