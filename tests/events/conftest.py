@@ -1,4 +1,4 @@
-"""Every test that asks for ``kernels_both_ways`` runs on the compiled loops and on the same file as plain Python."""
+"""Tests that ask for ``kernels_both_ways`` run on the compiled loops, the same as plain Python, and on numpy."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def plain_kernels() -> ModuleType:
     return module
 
 
-@pytest.fixture(params=["installed", "plain"])
+@pytest.fixture(params=["installed", "uncompiled", "numpy"])
 def kernels_both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which loops run."""
-    if request.param == "plain":
+    if request.param != "installed":
         monkeypatch.setattr(kernels, "_kernels", plain_kernels())
         monkeypatch.setattr(kernels, "COMPILED", False)
+        monkeypatch.setattr(kernels, "NUMPY", request.param == "numpy")
     return str(request.param)

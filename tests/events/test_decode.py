@@ -498,6 +498,7 @@ def other_way(table: Table, schema: Any, payloads: list[bytes]) -> tuple[str, An
     with patch.context() as context:
         context.setattr(kernels, "_kernels", plain_kernels())
         context.setattr(kernels, "COMPILED", False)
+        context.setattr(kernels, "NUMPY", not kernels.NUMPY)
         again = decoded(schema, payloads, infer_layout=False)
     assert (table.undecodable_count, len(table)) == (again.undecodable_count, len(again))
     return str(again.to_pylist()), None if again.rest is None else again.rest.to_pylist()

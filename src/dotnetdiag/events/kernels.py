@@ -10,12 +10,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import _kernels
+from dotnetdiag.events import _kernels, plain
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 COMPILED: bool = _kernels.compiled
 """Whether the loops are machine code."""
+
+NUMPY: bool = not COMPILED
+"""Whether numpy does what it can; else the loops run as they stand (tests run them uncompiled too)."""
 
 _BATCH = 1024
 
@@ -56,6 +59,12 @@ def walk(
     arena = np.empty(total // 8 + 2, np.uint64)
     positions = positions.copy()
     wide, present, state = np.zeros(len(widths) + 1, np.uint8), np.empty(rows, np.int64), np.empty(rows, np.uint8)
+    raw = arena.view(np.uint8)
+    slots = [raw[start : start + width * rows] for start, width in zip(at, widths, strict=True)]
+    if NUMPY:
+        plain.walk(buffer, origins, positions, ends, ops, slots, registers, present, state, values, _kernels._skip)
+        unknown = [False] * len(widths)
+        return Walked(slots=slots, ascii=unknown, positions=positions, present=present, state=state)
     batch = min(_BATCH, max(rows, 1))
     _kernels.walk(
         _view(buffer),
@@ -64,7 +73,7 @@ def walk(
         _view(ends),
         _view(ops),
         _view(np.array([*at, 0], np.int64)),
-        _view(arena.view(np.uint8)),
+        _view(raw),
         _view(arena.view(np.uint16)),
         _view(arena.view(np.uint32)),
         _view(arena),
@@ -75,8 +84,6 @@ def walk(
         _view(state),
         values,
     )
-    raw = arena.view(np.uint8)
-    slots = [raw[start : start + width * rows] for start, width in zip(at, widths, strict=True)]
     return Walked(
         slots=slots, ascii=[not flag for flag in wide[:-1]], positions=positions, present=present, state=state
     )
@@ -114,8 +121,8 @@ def gather(buffer: Array, starts: Array, lengths: Array) -> tuple[Array, Array]:
     out = np.empty(int(offsets[-1]), np.uint8)
     if len(out):
         starts = np.ascontiguousarray(starts, np.int64)
-        if COMPILED:
-            _kernels.copy(buffer, starts, offsets, out)
+        if not NUMPY:
+            _kernels.copy(_view(buffer), _view(starts), _view(offsets), _view(out))
         else:
             index = np.arange(len(out), dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths)
             np.take(buffer, index, out=out)
@@ -126,16 +133,12 @@ def transcode(buffer: Array, starts: Array, lengths: Array, ascii_only: bool) ->
     """Offsets and UTF-8 of UTF-16 spans (``lengths`` in bytes). Lone surrogates stay, as three bytes each."""
     starts = np.ascontiguousarray(starts, np.int64)
     lengths = np.ascontiguousarray(lengths, np.int64)
+    if NUMPY:
+        return plain.transcode(*gather(buffer, starts, lengths // 2 * 2))
     if ascii_only:
         offsets = _offsets(lengths // 2)
         out = np.empty(int(offsets[-1]), np.uint8)
-        if not len(out):
-            return offsets, out
-        if COMPILED:
-            _kernels.narrow(buffer, starts, offsets, out)
-        else:
-            index = 2 * np.arange(len(out), dtype=np.int64) + np.repeat(starts - 2 * offsets[:-1], lengths // 2)
-            np.take(buffer, index, out=out)
+        _kernels.narrow(_view(buffer), _view(starts), _view(offsets), _view(out))
         return offsets, out
     sizes = np.empty(len(starts), np.int64)
     _kernels.utf8_sizes(_view(buffer), _view(starts), _view(lengths), _view(sizes))
