@@ -10,8 +10,7 @@ object by provider name::
      "maps": {name: ["value"|"bits", {number: name}]},
      "events": {id: [TraceEvent's name, manifest symbol without version, opcode, {version: [level, keywords, fields]}]}}
 
-``fields`` is a text of the grammar that ``dotnetdiag.events.layout.parse_fields`` reads. The same input gives the
-same bytes.
+``fields`` is a text that ``dotnetdiag.events.layout.parse_fields`` reads. The same input gives the same bytes.
 """
 
 from __future__ import annotations

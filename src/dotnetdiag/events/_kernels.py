@@ -1,11 +1,9 @@
 # mypy: ignore-errors
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The loops over every payload. Plain Python that Cython compiles (without the GIL); called through ``kernels.py``
-only.
+"""The loops over every payload: plain Python that Cython compiles (without the GIL). Called through ``kernels.py``.
 
 Rule 1: a row is checked before it is read; a row that fails stops, and the others go on.
-Rule 2: callers hand in buffers, nothing is allocated here. Input bytes come as ``memoryview`` (plain ints when
-uncompiled).
+Rule 2: callers hand in buffers, nothing is allocated here. Uncompiled, they are ``memoryview``, for plain ints.
 
 A program is an i64 table, one row per operation; it runs column by column over batches of rows, so that what one
 operation touches stays in the cache for the next (the numbers have names in ``program.py``; a loop without the GIL
@@ -18,8 +16,7 @@ column  meaning
 1       slot of the output, or -1. Spans take two i64 per row (start, bytes), lists too (first element, elements)
 2       bytes: of the scalar, of one element (6), at least of one element (7), of the block (8)
 3       register that keeps the value for a count behind, or -1
-4       where the count stands: 0 fixed, 1 u16, 2 u32, 3 register, 4 relative location, 5 location from the payload's
-start
+4       where the count stands: 0 fixed, 1 u16, 2 u32, 3 register, 4 location from here, 5 from the payload's start
 5       fixed count, or number of the register
 6       operation behind the list or block
 7       ordinal of the value at top level: how many values stand in front of it
@@ -90,9 +87,7 @@ def _count(value: cython.ulonglong) -> cython.longlong:
 @cython.nogil
 @cython.exceptval(check=False)
 def _zero16(data: cython.const[cython.uchar][::1], p: cython.longlong, end: cython.longlong) -> cython.longlong:
-    """Position of the zero unit at or behind ``p`` on ``p``'s parity, or -1. Low bit set: a unit above 0x7F was
-    passed.
-    """
+    """Twice the bytes from ``p`` to the next zero unit, plus 1 when a unit above 0x7F was passed; or -1."""
     seen: cython.ulonglong = 0
     start: cython.longlong = p
     x: cython.ulonglong
@@ -158,9 +153,7 @@ def _skip(
     last: cython.Py_ssize_t,
     registers: cython.longlong[::1],
 ) -> cython.longlong:
-    """Position behind one element whose operations are ``first`` to ``last`` (exclusive), or -1 when it does not
-    fit.
-    """
+    """Position behind one element, of operations ``first`` to ``last`` (exclusive); -1 when it does not fit."""
     k: cython.Py_ssize_t = first
     code: cython.longlong
     size: cython.longlong

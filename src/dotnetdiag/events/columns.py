@@ -38,9 +38,7 @@ _EPOCH_1601 = datetime(1601, 1, 1, tzinfo=UTC)
 
 
 def datetime_text(ticks: int) -> str | int:
-    """ISO 8601 with seven decimals and ``Z`` of 100 ns steps since 1601 UTC; the number itself where no such date
-    exists.
-    """
+    """100 ns steps since 1601 UTC as ISO 8601 with seven decimals and ``Z``; as they are where no such date exists."""
     seconds, fraction = divmod(ticks, 10_000_000)
     try:
         moment = _EPOCH_1601 + timedelta(seconds=seconds)
@@ -179,9 +177,7 @@ class _Variable:
 
 
 class Spans:
-    """Where values lie in the payloads. ``encoding`` is ``raw``, ``utf8``, or ``utf16`` (``ascii``: known to be only
-    that).
-    """
+    """Where values lie in the payloads. ``encoding`` is raw, utf8 or utf16; ``ascii`` when known to be no more."""
 
     __slots__ = ("ascii", "buffer", "encoding", "lengths", "starts")
 

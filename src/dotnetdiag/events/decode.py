@@ -54,9 +54,7 @@ class Table:
         return self._find(name) is not None
 
     def __getitem__(self, name: str) -> Column:
-        """A column by name; ``a.b`` is member ``b`` of structure ``a``, and members of an unnamed structure need no
-        ``a``.
-        """
+        """A column; ``a.b`` is member ``b`` of structure ``a``, members of an unnamed structure need no ``a``."""
         found = self._find(name)
         if found is None:
             raise KeyError(name)
@@ -159,9 +157,8 @@ def decode(
     rows = len(starts)
     if rows and (int(starts.min()) < 0 or int(ends.max()) > len(buffer) or bool((ends < starts).any())):
         raise FormatError(f"payloads outside of the {len(buffer)} bytes at hand", where=schema.name)
-    if not schema.fields and infer_layout and rows:
-        guess = infer(schema, buffer, starts, ends - starts)
-        schema = guess or schema
+    if infer_layout and schema.source == Source.NONE and not schema.fields:
+        schema = infer(schema, buffer, starts, ends - starts) or schema
     selection = None if fields is None else tuple(fields)
     made = _program(schema.fields, pointer_size or schema.pointer_size, selection)
     payload_bytes = int((ends - starts).sum())

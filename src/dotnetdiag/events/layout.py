@@ -5,8 +5,7 @@ metadata of a file (:func:`from_metadata`), or from a text (:func:`parse_fields`
 
     fields := field ("," field)*          field := name ":" type ["*" count] ["#"] ["=" map]
     type   := u1 u2 u4 u8 i1 … f4 f8 bool bool8 ptr guid date z16 z8 s8 vu vi bin padN | "{" fields "}"
-    count  := number | name of a field in front, of the same structure | "u16" | "u32" (a count in front of the
-    elements)
+    count  := number | name of a field in front, of the same structure | "u16" | "u32" (in front of the elements)
 
 ``#`` marks numbers that people read in hexadecimal; ``=`` names the map of the provider that gives the values names.
 """
@@ -88,9 +87,7 @@ class Count(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The bytes of one value. ``count`` is the fixed count, or the size of a pad; ``count_field`` a name of a
-    sibling.
-    """
+    """The bytes of one value. ``count``: the fixed count, or the size of a pad; ``count_field``: a sibling's name."""
 
     kind: Kind
     element: Layout | None = None
@@ -268,9 +265,7 @@ class _Reader:
 
 
 def from_metadata(fields: tuple[Field, ...], *, self_describing: bool) -> tuple[SchemaField, ...]:
-    """The fields a file declares. From the first type that cannot be followed on, what is left is one ``OPAQUE``
-    field.
-    """
+    """The fields a file declares; from the first type on that cannot be followed, one ``OPAQUE`` field for all."""
     made = _Reader(self_describing).fields(fields, 0, False)
     assert made is not None
     return made
@@ -300,9 +295,7 @@ _WORDS: dict[str, Kind] = {
 
 
 def parse_fields(text: str) -> tuple[SchemaField, ...]:
-    """The fields written in ``text`` (grammar above). Raises :class:`FormatError`, with the position, when it is
-    wrong.
-    """
+    """The fields written in ``text`` (grammar above); :class:`FormatError`, with the position, when it is wrong."""
     fields, position = _fields(text, 0)
     if position != len(text):
         raise FormatError(f"{text[position]!r} not expected", offset=position, where="field list")

@@ -70,9 +70,7 @@ _VERSION = re.compile(r"_V\d+$", re.IGNORECASE)
 
 
 def spellings(provider: str, name: str, manifest_name: str) -> frozenset[str]:
-    """All texts, in lower case, that mean an event: both names, the manifest's without version, each with the
-    provider.
-    """
+    """All texts, in lower case, that mean an event: both names, with and without version and provider."""
     forms = {name, name.replace("/", ""), manifest_name, _VERSION.sub("", manifest_name)} - {""}
     return frozenset(form.lower() for form in forms | {f"{provider}/{form}" for form in forms})
 

@@ -48,9 +48,7 @@ class _Walk:
         self.positions[~ok] = self.ends[~ok]
 
     def next_zero(self, unit: int) -> Array:
-        """Where the next zero unit stands, counted from the position in steps of ``unit``; at the least the row's
-        end.
-        """
+        """Where the next zero unit stands, in steps of ``unit`` from the position; the row's end or more if none."""
         low, high = int(self.positions.min()), int(self.ends.max())
         if unit not in self.zeros:
             window = self.buffer[low:high]

@@ -1,7 +1,7 @@
 """What one event type is: its names, and its fields with their layouts.
 
 :func:`resolve` makes a schema from the metadata record of a file. The order of authority: layouts that files are
-known to declare wrongly (``known.OVERRIDES``), the fields the file declares, layouts known by provider and event
+known to declare wrongly (``known.override``), the fields the file declares, layouts known by provider and event
 name, the catalogue of the runtime's events in the highest version that is not above the record's.
 """
 
@@ -61,9 +61,7 @@ class EventSchema:
 
 
 def resolve(metadata: Metadata, pointer_size: int = 8) -> EventSchema:
-    """The schema of a metadata record. Never fails: what is not known has no fields. Pointers are resolved when
-    decoding.
-    """
+    """The schema of a metadata record. Never fails: what is not known has no fields."""
     from dotnetdiag.events import catalogue, known  # they make schemas
 
     provider = catalogue.provider_name(metadata.provider, metadata.provider_guid)
