@@ -34,6 +34,9 @@ _I32 = struct.Struct("<i")
 _TYPE = struct.Struct("<3Biii")
 _FOUR_WORDS = struct.Struct("<4I")
 
+_USUAL = _TYPE.pack(5, 5, TAG_NULL, 2, 2, len("EventBlock")) + b"EventBlock\x06"
+"""How an EventBlock of nettrace 4 and 5 opens."""
+
 FLAT = "flat"
 """Container of NetPerf 1 and 2: one object, no blocks."""
 OBJECTS = "objects"
@@ -216,6 +219,26 @@ class Framer:
             self.done = True
             self.position += 1
             return 0
+        if bytes(data[at : at + len(_USUAL)]) == _USUAL and len(data) - at >= len(_USUAL) + 4:
+            # nearly every block of a large file: the same checks as below, without the steps in between
+            size = _I32.unpack_from(data, at + len(_USUAL))[0]
+            start = self.position + len(_USUAL) + 4
+            start += -start % 4
+            end = start + size + 1
+            within = self.limit is None or size <= self.limit
+            if 0 <= size and end - base <= len(data) and data[end - 1 - base] == TAG_END and within:
+                offset, self.position = self.position, end
+                return Block(
+                    kind=BlockKind.EVENT,
+                    name="EventBlock",
+                    offset=offset,
+                    start=start,
+                    size=size,
+                    present=size,
+                    end=end,
+                    version=2,
+                    min_reader=2,
+                )
         opened = self._type(data, base, self.position)
         if isinstance(opened, int):
             return opened

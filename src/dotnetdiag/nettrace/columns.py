@@ -91,9 +91,9 @@ SPARSE_COLUMNS = frozenset({"activity", "related", "is_sorted", "label_list"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventBatch:
-    """The events of one block, complete in itself.
+    """The events of one block or several that follow each other, complete in itself.
 
-    ``buffer`` (uint8) holds the block's content, ``offset`` is the absolute position of ``buffer[0]``. ``segment``
+    ``buffer`` (uint8) holds their content, ``offset`` is the absolute position of ``buffer[0]``. ``segment``
     is the number of sequence points before it. ``metadata`` is valid for its events; it may grow while later blocks
     are read. Ids in ``headers`` refer to the tables given here, which a streaming reader replaces now and then.
     """

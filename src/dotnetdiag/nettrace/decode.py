@@ -66,7 +66,7 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One event block to decode: its blobs are ``data[start:end]``."""
+    """One event block to decode: its blobs lie from ``start`` to ``end``, absolute offsets."""
 
     form: Form
     start: int
@@ -94,24 +94,24 @@ class Decoded:
     positions: npt.NDArray[np.int64] | None = None
 
 
-def decode(data: memoryview, job: Job) -> Decoded:
-    """Header columns of one block; payload offsets are positions in ``data``."""
+def decode(data: memoryview, job: Job, base: int = 0) -> Decoded:
+    """Header columns of one block; payload offsets are positions in ``data``, whose first byte stands at ``base``."""
     if job.form not in COMPRESSED_FORMS:
-        return _decode_plain_rows(data, job)
+        return _decode_plain_rows(data, job, base)
     v6 = job.form is Form.COMPRESSED_V6
     if KERNELS is None:
-        columns, runs, guids, stop, problem, detail = plain.decode(data, job.start, job.end, v6=v6)
+        columns, runs, guids, stop, problem, detail = plain.decode(data, job.start - base, job.end - base, v6=v6)
         headers, strays = _translate(columns, job.translation)
         return Decoded(headers, runs, guids, stop, problem, detail, strays)
-    return decode_with(KERNELS, data, job)
+    return decode_with(KERNELS, data, job, base)
 
 
-def decode_with(kernels: Any, data: memoryview, job: Job) -> Decoded:
+def decode_with(kernels: Any, data: memoryview, job: Job, base: int = 0) -> Decoded:
     """Like :func:`decode` for the compressed forms, with the given kernels (compiled or not)."""
     v6 = job.form is Form.COMPRESSED_V6
     table = np.zeros((1, TABLE_WIDTH), np.int64)
-    starts = np.array([job.start], np.int64)
-    kernels.count(data, starts, np.array([job.end], np.int64), 0, 1, v6, table, NO_TALLY)
+    starts = np.array([job.start - base], np.int64)
+    kernels.count(data, starts, np.array([job.end - base], np.int64), 0, 1, v6, table, NO_TALLY)
     rows, runs_count, guids_count, stop, problem, _, detail = table[0].tolist()
     places = np.zeros((1, PLACES_WIDTH), np.int64)
     translation = job.translation
@@ -199,22 +199,22 @@ _LAYOUTS = {Form.NETPERF: _NETPERF, Form.UNCOMPRESSED: _V4, Form.UNCOMPRESSED_V6
 _UNSORTED = np.uint32(0x80000000)
 
 
-def _walk(data: memoryview, job: Job, layout: np.dtype[Any]) -> tuple[npt.NDArray[np.int64], int, int]:
+def _walk(data: memoryview, job: Job, base: int, layout: np.dtype[Any]) -> tuple[npt.NDArray[np.int64], int, int]:
     header, size_at, trailing = layout.itemsize, layout.itemsize - 4, job.form is Form.NETPERF
     if KERNELS is None:
-        return plain.walk(data, job.start, job.end, header=header, size_at=size_at, trailing=trailing)
+        return plain.walk(data, job.start - base, job.end - base, header=header, size_at=size_at, trailing=trailing)
     result = np.zeros(3, np.int64)
     positions = np.zeros(0, np.int64)
-    KERNELS.walk(data, job.start, job.end, header, size_at, trailing, positions, result)
+    KERNELS.walk(data, job.start - base, job.end - base, header, size_at, trailing, positions, result)
     positions = np.empty(int(result[0]), np.int64)
-    KERNELS.walk(data, job.start, job.end, header, size_at, trailing, positions, result)
+    KERNELS.walk(data, job.start - base, job.end - base, header, size_at, trailing, positions, result)
     return positions, int(result[1]), int(result[2])
 
 
-def _decode_plain_rows(data: memoryview, job: Job) -> Decoded:
+def _decode_plain_rows(data: memoryview, job: Job, base: int) -> Decoded:
     """Rows of fixed headers: find where they are, gather them, read the fields by strides."""
     layout = _LAYOUTS[job.form]
-    positions, stop, problem = _walk(data, job, layout)
+    positions, stop, problem = _walk(data, job, base, layout)
     rows = len(positions)
     raw = np.frombuffer(data, np.uint8)
     fields = np.zeros(rows, layout)

@@ -9,35 +9,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace.blocks import Block, Framer
+from dotnetdiag.nettrace.blocks import PLAIN, Block, Framer
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import GUIDS_LIMIT, STACK_BYTES_LIMIT, STREAM_BLOCK_LIMIT, BlockKind
-from dotnetdiag.nettrace.decode import COMPRESSED_FORMS, NO_TALLY, Checked, Form, Job, decode, fill, split
+from dotnetdiag.nettrace.decode import Job, decode
+from dotnetdiag.nettrace.group import EventBlock, Map, check, decode_group, one_form, settle_group
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo
-from dotnetdiag.nettrace.kernels import DETAIL, GUIDS, KERNELS, PROBLEM, ROWS, RUNS, STOP, TABLE_WIDTH, WIDE
+from dotnetdiag.nettrace.kernels import KERNELS
 from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.order import sort_order
 from dotnetdiag.nettrace.stacks import StackTable
-from dotnetdiag.nettrace.state import TraceState, move_threads
+from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.threads import ThreadInfo
-from dotnetdiag.wire import Cursor
 
 Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""``map`` itself, or the ``map`` of a thread pool: kernels release the GIL."""
-SMALLEST_SHARE = 1 << 20
-"""Bytes of blocks below which a second thread does not pay."""
+GROUP_BYTES = 2 << 20
+"""Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
+BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,19 +164,26 @@ class Reader:
 
     def _drain(self, *, final: bool) -> list[EventBatch]:
         batches: list[EventBatch] = []
+        group: list[EventBlock] = []
         framer, state = self._framer, self._state
         with memoryview(self._data) as view:
             while True:
-                found = framer.next(view, self._base, final=final)
+                block = framer.next(view, self._base, final=final)
                 if framer.format and not state.format:
                     state.opened(framer.format, framer.container, framer.major)
-                if isinstance(found, int):
+                if group and (
+                    isinstance(block, int) or block.kind in BARRIERS or block.end - group[0].block.start > GROUP_BYTES
+                ):
+                    batches += self._decode(group, view)
+                    group = []
+                if isinstance(block, int):
                     break
-                start = found.start - self._base
-                content = bytes(view[start : start + found.present])
-                batch = self._block(found, memoryview(content))
-                if batch is not None and len(batch):
-                    batches.append(batch)
+                if block.kind is BlockKind.EVENT:
+                    job = state.event_job(block, view, self._base)
+                    if job is not None:
+                        group.append(EventBlock(block, job, state.segment, state.moved_threads()))
+                else:
+                    self._take(block, view)
         if framer.broke is not None:
             state.stopped(framer.broke)
         if framer.done or framer.broke is not None:
@@ -187,29 +191,34 @@ class Reader:
         else:
             del self._data[: framer.position - self._base]
         self._base = framer.position
-        self._need = max(found, 1)
+        self._need = max(block, 1)
         if not self._tolerant and state.broke is not None and not batches:
             raise state.broke
         return batches
 
-    def _block(self, block: Block, content: memoryview) -> EventBatch | None:
-        state = self._state
-        if block.kind is not BlockKind.EVENT:
-            before = state.segment
+    def _take(self, block: Block, view: memoryview) -> None:
+        state, before = self._state, self._state.segment
+        start = block.start - self._base
+        with memoryview(bytes(view[start : start + block.present])) as content:
             state.take(block, content, block.start)
-            if state.segment != before and state.stacks.size_bytes > STACK_BYTES_LIMIT:
-                state.stacks = StackTable(state.stacks.pointer_size)
-            return None
-        if len(state.guids) > GUIDS_LIMIT:
+        if state.segment != before and state.stacks.size_bytes > STACK_BYTES_LIMIT:
+            state.stacks = StackTable(state.stacks.pointer_size)
+
+    def _decode(self, group: list[EventBlock], view: memoryview) -> list[EventBatch]:
+        """One batch of blocks between which nothing happened that counts."""
+        state = self._state
+        if len(state.guids) > GUIDS_LIMIT and state.container != PLAIN:
             state.guids = GuidTable()
-        cursor = Cursor(content, base=block.start, where=block.name)
-        job = state.event_job(block, cursor)
-        if job is None:
-            return None
-        headers = _decode_one(state, block, job, content, block.start, state.moved_threads())
-        return EventBatch(
+        first, last = group[0].block, group[-1].block
+        content = bytes(view[first.start - self._base : last.start + last.present - self._base])
+        data = memoryview(content)
+        headers, runs, _ = settle_group(state, group, decode_group(group, data, first.start), data, first.start)
+        state.account(headers, runs, state.segment)
+        if not len(headers):
+            return []
+        batch = EventBatch(
             buffer=np.frombuffer(content, np.uint8),
-            offset=block.start,
+            offset=first.start,
             headers=headers,
             segment=state.segment,
             metadata=state.metadata,
@@ -217,21 +226,7 @@ class Reader:
             guids=state.guids,
             labels=state.labels,
         )
-
-
-def _decode_one(
-    state: TraceState, block: Block, job: Job, data: memoryview, base: int, moved: dict[int, int] | None
-) -> HeaderColumns:
-    found = decode(data, job)
-    headers = found.headers
-    if found.frames is not None:
-        headers = state.netperf(block, data, base, found)
-    strays = state.strays(headers, job, found.strays)
-    state.check_counts(block, found.problem, found.stop + base, found.detail, len(found.headers), strays)
-    headers = state.settle(data, headers, found.guids)
-    move_threads(headers, moved)
-    state.account(headers, found.runs, state.segment)
-    return headers
+        return [batch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,14 +270,6 @@ class Contents:
         return sort_order(self.headers, self.segment_starts, in_file_order=self.format.startswith("NetPerf"))
 
 
-@dataclass(frozen=True, slots=True)
-class _EventBlock:
-    block: Block
-    job: Job
-    segment: int
-    moved: dict[int, int] | None
-
-
 class Scan:
     """A whole file, indexed: blocks are known, events are decoded when asked for. Made by :func:`scan`.
 
@@ -291,37 +278,37 @@ class Scan:
 
     def __init__(self, buffer: Buffer) -> None:
         self._view = _flat_view(buffer)
-        self._state = TraceState(keep=True)
-        self._events: list[_EventBlock] = []
-        self._stacks_read = False
+        self._indexed: TraceState | None = None
+        self._events: list[EventBlock] = []
         self.blocks: list[Block] = []
         """Every block in file order, unknown kinds included."""
         self._framer = Framer()
         while isinstance(block := self._framer.next(self._view, 0, final=True), Block):
             self.blocks.append(block)
-        self._index(stacks=False)
 
-    def _index(self, *, stacks: bool) -> None:
-        """Read all blocks but the events."""
+    @property
+    def _state(self) -> TraceState:
+        return self._index(stacks=False) if self._indexed is None else self._indexed
+
+    def _index(self, *, stacks: bool) -> TraceState:
+        """Read all blocks but the events; the stacks only when events are to be decoded."""
         framer = self._framer
-        state = self._state = TraceState(keep=True)
+        state = self._indexed = TraceState(keep=True)
         state.postponed = []
         self._events = []
         if framer.format:
             state.opened(framer.format, framer.container, framer.major)
         for block in self.blocks:
             if block.kind is BlockKind.EVENT:
-                end = block.start + block.present
-                cursor = Cursor(self._view, position=block.start, end=end, where=block.name)
-                job = state.event_job(block, cursor)
+                job = state.event_job(block, self._view, 0)
                 if job is not None:
                     state.postponed.append(_mark)
-                    self._events.append(_EventBlock(block, job, state.segment, state.moved_threads()))
+                    self._events.append(EventBlock(block, job, state.segment, state.moved_threads()))
             elif stacks or block.kind is not BlockKind.STACK:
                 state.take(block, self._view, 0)
         if framer.broke is not None:
             state.stopped(framer.broke)
-        self._stacks_read = stacks
+        return state
 
     @property
     def format(self) -> str:
@@ -345,14 +332,15 @@ class Scan:
 
     def counts(self, *, threads: int = 1, map: Map = map) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns."""
+        self._index(stacks=False)
         jobs = [event.job for event in self._events]
-        form = _one_form(jobs)
+        form = one_form(jobs)
         if KERNELS is None or form is None:
             return self._count_slowly()
         totals: dict[int, tuple[int, int]] = {}
         for part in _epochs(jobs):
             table, base, length = part[-1].translation.metadata
-            tallies = _check(self._view, part, form, threads, map, base + length)[1]
+            tallies = check(self._view, 0, part, form, threads, map, base + length)[1]
             if tallies is None:
                 return self._count_slowly()
             for number in np.flatnonzero(tallies[0]).tolist():
@@ -377,31 +365,34 @@ class Scan:
                 totals[stays] = (events + number, total + int(size))
         return totals
 
-    def iter_batches(self) -> Iterator[EventBatch]:
-        """The events block by block, in file order, with absolute payload offsets into the whole buffer.
+    def iter_batches(self, *, threads: int = 1, map: Map = map) -> Iterator[EventBatch]:
+        """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
-        Use it once per scan; losses are counted on the way.
+        Losses are counted on the way. With ``threads`` so many pieces are decoded at a time, through ``map``.
         """
-        self._index(stacks=True)
-        state = self._state
-        buffer = np.frombuffer(self._view, np.uint8)
-        events = iter(self._events)
+        state = self._index(stacks=True)
+        view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         acts, state.postponed = state.postponed or [], None
-        for act in acts:
-            if act is not _mark:
-                act()
-                continue
-            event = next(events)
-            yield EventBatch(
-                buffer=buffer,
-                offset=0,
-                headers=_decode_one_at(state, event, self._view),
-                segment=event.segment,
-                metadata=state.metadata,
-                stacks=state.stacks,
-                guids=state.guids,
-                labels=state.labels,
-            )
+        steps = _steps(acts, self._events)
+        while window := list(islice(steps, max(1, threads))):
+            made = map(lambda step: decode_group(step[0], view, 0), window)
+            for (group, after), raw in zip(window, made, strict=True):
+                headers, runs, _ = settle_group(state, group, raw, view, 0)
+                if group:
+                    state.account(headers, runs, group[0].segment)
+                for act in after:
+                    act()
+                if len(headers):
+                    yield EventBatch(
+                        buffer=buffer,
+                        offset=0,
+                        headers=headers,
+                        segment=group[0].segment,
+                        metadata=state.metadata,
+                        stacks=state.stacks,
+                        guids=state.guids,
+                        labels=state.labels,
+                    )
 
     def decode(self) -> Contents:
         """All header columns."""
@@ -412,14 +403,10 @@ class Scan:
 
         Give the ``map`` of a thread pool to use several cores; the result is the same.
         """
-        self._index(stacks=True)
-        state = self._state
-        jobs = [event.job for event in self._events]
-        form = _one_form(jobs)
-        if KERNELS is not None and form is not None:
-            headers, runs, firsts = self._decode_together(jobs, form, threads, map)
-        else:
-            headers, runs, firsts = self._decode_apart()
+        state = self._index(stacks=True)
+        events, view = self._events, self._view
+        group = decode_group(events, view, 0, threads=threads, map=map)
+        headers, runs, firsts = settle_group(state, events, group, view, 0)
         self._replay(headers, runs, firsts)
         segments = np.array([event.segment for event in self._events], np.int64)
         starts = firsts[np.searchsorted(segments, np.arange(state.segment + 1))]
@@ -445,55 +432,6 @@ class Scan:
             sequence_points=state.sequence_points,
         )
 
-    def _decode_together(
-        self, jobs: list[Job], form: Form, threads: int, map: Map
-    ) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Compressed blocks: check all, then fill one set of columns."""
-        state, view = self._state, self._view
-        v6 = form is Form.COMPRESSED_V6
-        checked, _ = _check(view, jobs, form, threads, map, 0)
-        table, starts = checked.table, checked.starts
-        places, (stacks, labels, metadata) = checked.places()
-        rows, runs_count, guids_count = (int(table[:, column].sum()) for column in (ROWS, RUNS, GUIDS))
-        headers = HeaderColumns.allocate(rows)
-        runs, guids = np.empty(runs_count, np.int64), np.empty(guids_count, np.int64)
-        strays = np.zeros((len(jobs), 3), np.int64)
-
-        def share(bounds: tuple[int, int]) -> None:
-            first, last = bounds
-            fill(
-                KERNELS, view, starts, first, last, v6, table, places, stacks, labels, metadata, strays, headers, runs,
-                guids,
-            )  # fmt: skip
-
-        for _ in map(share, split(table[:, ROWS] + 1, threads)):
-            pass
-        firsts = np.append(places[:, 0], rows) if len(jobs) else np.zeros(1, np.int64)
-        for row in np.flatnonzero(table[:, PROBLEM] | strays.any(axis=1)).tolist():
-            event = self._events[row]
-            problem, stop, detail = (int(table[row, column]) for column in (PROBLEM, STOP, DETAIL))
-            one, two, three = strays[row].tolist()
-            found = headers[int(firsts[row]) : int(firsts[row + 1])]
-            left = state.strays(found, event.job, (one, two, three))
-            state.check_counts(event.block, problem, stop, detail, len(found), left)
-        state.settle(view, headers, guids)
-        for row, event in enumerate(self._events):
-            if event.moved:
-                move_threads(headers[int(firsts[row]) : int(firsts[row + 1])], event.moved)
-        return headers, runs, firsts
-
-    def _decode_apart(self) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Any forms: block by block, then joined."""
-        parts, all_runs, firsts = [], [], [0]
-        for event in self._events:
-            found = decode(self._view, event.job)
-            headers = _finish(self._state, event, found, self._view)
-            all_runs.append(found.runs + firsts[-1])
-            firsts.append(firsts[-1] + len(headers))
-            parts.append(headers)
-        runs = np.concatenate(all_runs) if all_runs else np.zeros(0, np.int64)
-        return HeaderColumns.concatenate(parts), runs, np.array(firsts, np.int64)
-
     def _replay(self, headers: HeaderColumns, runs: npt.NDArray[np.int64], firsts: npt.NDArray[np.int64]) -> None:
         """Count losses: blocks and sequence points in file order; blocks that follow each other at once."""
         state = self._state
@@ -516,34 +454,28 @@ def _mark() -> None:
     """Stands for an event block among postponed acts."""
 
 
-def _finish(state: TraceState, event: _EventBlock, found: Any, data: memoryview) -> HeaderColumns:
-    headers: HeaderColumns = found.headers
-    if found.frames is not None:
-        headers = state.netperf(event.block, data, 0, found)
-    strays = state.strays(headers, event.job, found.strays)
-    state.check_counts(event.block, found.problem, found.stop, found.detail, len(found.headers), strays)
-    headers = state.settle(data, headers, found.guids)
-    move_threads(headers, event.moved)
-    return headers
-
-
-def _decode_one_at(state: TraceState, event: _EventBlock, data: memoryview) -> HeaderColumns:
-    found = decode(data, event.job)
-    headers = _finish(state, event, found, data)
-    state.account(headers, found.runs, event.segment)
-    return headers
+def _steps(
+    acts: Iterable[Callable[[], None]], events: Iterable[EventBlock]
+) -> Iterator[tuple[list[EventBlock], list[Callable[[], None]]]]:
+    """Groups of event blocks, each with what is to be done behind it."""
+    group: list[EventBlock] = []
+    after: list[Callable[[], None]] = []
+    source = iter(events)
+    for act in acts:
+        if act is not _mark:
+            after.append(act)
+            continue
+        event = next(source)
+        if after or (group and event.block.end - group[0].block.start > GROUP_BYTES):
+            yield group, after
+            group, after = [], []
+        group.append(event)
+    yield group, after
 
 
 def _flat_view(buffer: Buffer) -> memoryview:
     view: memoryview = memoryview(buffer)  # type: ignore[arg-type]
     return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
-
-
-def _one_form(jobs: Sequence[Job]) -> Form | None:
-    """The form of all jobs when it is one and compressed."""
-    forms = {job.form for job in jobs}
-    form = forms.pop() if len(forms) == 1 else None
-    return form if form in COMPRESSED_FORMS else None
 
 
 def _epochs(jobs: Sequence[Job]) -> Iterator[list[Job]]:
@@ -563,35 +495,6 @@ def _epochs(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         part.append(job)
     if part:
         yield part
-
-
-def _check(
-    view: memoryview, jobs: Sequence[Job], form: Form, threads: int, map: Map, ids: int
-) -> tuple[Checked, npt.NDArray[np.int64] | None]:
-    """The check pass over compressed blocks; with ``ids`` also events and bytes by metadata id (None: ids
-    are too large).
-    """
-    assert KERNELS is not None
-    kernels = KERNELS
-    starts = np.array([job.start for job in jobs], np.int64)
-    ends = np.array([job.end for job in jobs], np.int64)
-    table = np.zeros((len(jobs), TABLE_WIDTH), np.int64)
-    v6 = form is Form.COMPRESSED_V6
-    if ids > 1 << 20:
-        return Checked(jobs, v6, starts, table), None
-    total = int((ends - starts).sum())
-    shares = split(ends - starts + 1, max(1, min(threads, total // SMALLEST_SHARE + 1)))
-
-    def share(bounds: tuple[int, int]) -> npt.NDArray[np.int64]:
-        tally = np.zeros((2, ids + 1), np.int64) if ids else NO_TALLY
-        kernels.count(view, starts, ends, bounds[0], bounds[1], v6, table, tally)
-        return tally
-
-    tallies = list(map(share, shares))
-    tally: npt.NDArray[np.int64] | None = sum(tallies[1:], tallies[0]) if tallies else NO_TALLY
-    if ids and table[:, WIDE].any():
-        tally = None
-    return Checked(jobs, v6, starts, table), tally
 
 
 def scan(buffer: Buffer) -> Scan:

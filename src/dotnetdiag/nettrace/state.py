@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.blocks import FLAT, OBJECTS, PLAIN, Block
 from dotnetdiag.nettrace.columns import HeaderColumns
-from dotnetdiag.nettrace.constants import WARNINGS_LIMIT, BlockKind
+from dotnetdiag.nettrace.constants import GUIDS_LIMIT, WARNINGS_LIMIT, BlockKind
 from dotnetdiag.nettrace.decode import PROBLEMS, Decoded, Form, Job, Translation, decode
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo, parse_flat, parse_trace, parse_trace_v6
@@ -33,6 +33,7 @@ from dotnetdiag.nettrace.threads import ThreadInfo, parse_thread
 from dotnetdiag.wire import Cursor
 
 _EVENT_HEADER = struct.Struct("<hhqq")
+_UNTRANSLATED = Translation()
 RESET_THREADS = 1
 RESET_METADATA = 2
 
@@ -118,6 +119,7 @@ class TraceState:
             elif block.kind is BlockKind.METADATA:
                 self._metadata_block(block, cursor)
             elif block.kind is BlockKind.STACK:
+                self._translation = None
                 clashes = parse_stacks(cursor, self.stacks, self._stack_ids)
                 if clashes:
                     self.warn("stack ids given twice", block.offset, clashes)
@@ -174,8 +176,8 @@ class TraceState:
                 row = cursor.child(cursor.u16("row size"), "metadata row")
                 self._record(row, v6=True)
             return
-        job = self.job(block, cursor)
-        found = decode(cursor.data, job)
+        job = self.job(block, cursor.data, cursor.base)
+        found = decode(cursor.data, job, cursor.base)
         for start, size in zip(
             found.headers.payload_offset.tolist(), found.headers.payload_length.tolist(), strict=True
         ):
@@ -220,6 +222,9 @@ class TraceState:
         self._stack_ids = IdMap()
         self._label_ids = IdMap()
         self._translation = None
+        if not self.keep and len(self.labels) > GUIDS_LIMIT:
+            self.labels, self._label_known, self._label_guids = [LabelList()], {}, [(0, 0)]
+            self.guids = GuidTable()
         if flags & RESET_THREADS:
             self._thread_ids = {}
             self._thread_moved = False
@@ -296,25 +301,26 @@ class TraceState:
 
     def translation(self) -> Translation:
         """What ids stand for now; the same object until something changes."""
-        stacks, labels, metadata = (
-            self._stack_ids.snapshot(),
-            self._label_ids.snapshot(),
-            self._metadata_ids.snapshot(),
-        )
-        old = self._translation
-        if old is None or old.stacks[0] is not stacks[0] or old.stacks[2] != stacks[2]:
-            old = self._translation = Translation(stacks, labels, metadata, frozenset(self._metadata_ids.far))
-        return old
+        if self._translation is None:
+            self._translation = Translation(
+                self._stack_ids.snapshot(),
+                self._label_ids.snapshot(),
+                self._metadata_ids.snapshot(),
+                frozenset(self._metadata_ids.far),
+            )
+        return self._translation
 
-    def job(self, block: Block, cursor: Cursor) -> Job:
+    def job(self, block: Block, data: memoryview, base: int) -> Job:
         """What to decode in an EventBlock or MetadataBlock. FormatError when its header is broken."""
-        end = cursor.end
+        end = block.start + block.present
         if self.container == FLAT or self.major == 3:
-            return Job(Form.NETPERF, cursor.position, end, Translation())
-        cursor.require(_EVENT_HEADER.size, "block header")
-        size, flags, _, _ = _EVENT_HEADER.unpack_from(cursor.data, cursor.position)
-        if size < _EVENT_HEADER.size or size > cursor.left:
-            raise cursor.fail(f"a block header of {size} bytes in {cursor.left}")
+            return Job(Form.NETPERF, block.start, end, _UNTRANSLATED)
+        if block.present < _EVENT_HEADER.size:
+            raise FormatError(f"{block.present} bytes hold no header", offset=block.start, where=block.name)
+        size, flags, _, _ = _EVENT_HEADER.unpack_from(data, block.start - base)
+        if size < _EVENT_HEADER.size or size > block.present:
+            problem = f"a block header of {size} bytes in {block.present}"
+            raise FormatError(problem, offset=block.start, where=block.name)
         v6 = self.container == PLAIN
         if flags & 1:
             form = Form.COMPRESSED_V6 if v6 else Form.COMPRESSED
@@ -322,15 +328,15 @@ class TraceState:
             form = Form.UNCOMPRESSED_V6 if v6 else Form.UNCOMPRESSED
         if flags & ~1:
             self.warn("block header flags of unknown meaning", block.offset)
-        translation = self.translation() if block.kind is BlockKind.EVENT else Translation()
-        return Job(form, cursor.position + size, end, translation)
+        translation = self.translation() if block.kind is BlockKind.EVENT else _UNTRANSLATED
+        return Job(form, block.start + size, end, translation)
 
-    def event_job(self, block: Block, cursor: Cursor) -> Job | None:
-        """What to decode in an EventBlock, None when that cannot be told."""
+    def event_job(self, block: Block, data: memoryview, base: int) -> Job | None:
+        """What to decode in an EventBlock, None when that cannot be told. ``data[0]`` stands at ``base``."""
         try:
             if self.info is None:
-                raise cursor.fail("the block stands before the Trace object")
-            return self.job(block, cursor)
+                raise FormatError("the block stands before the Trace object", offset=block.start, where=block.name)
+            return self.job(block, data, base)
         except FormatError as error:
             if block.whole:
                 self.damage(error)
