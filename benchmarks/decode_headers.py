@@ -97,9 +97,8 @@ def measure(name: str, data: memoryview) -> None:
     print(f"{name}: {events:,} events, {len(data) / 1e6:.0f} MB")
 
     def show(what: str, seconds: float) -> None:
-        print(
-            f"  {what:<44} {events / seconds / 1e6:8.1f} M events/s {len(data) / seconds / 1e9:6.2f} GB/s {seconds:7.3f} s"
-        )
+        rate, speed = events / seconds / 1e6, len(data) / seconds / 1e9
+        print(f"  {what:<44} {rate:8.1f} M events/s {speed:6.2f} GB/s {seconds:7.3f} s")
 
     with ThreadPoolExecutor(THREADS) as pool:
         show("counts per event type, 1 thread", best(lambda: scan(data).counts()))

@@ -226,7 +226,7 @@ class Framer:
             start += -start % 4
             end = start + size + 1
             within = self.limit is None or size <= self.limit
-            if 0 <= size and end - base <= len(data) and data[end - 1 - base] == TAG_END and within:
+            if size >= 0 and end - base <= len(data) and data[end - 1 - base] == TAG_END and within:
                 offset, self.position = self.position, end
                 return Block(
                     kind=BlockKind.EVENT,

@@ -71,19 +71,13 @@ def _run(found: list[bytes], at: int, size: int) -> tuple[Any, Any, Any, int]:
     return deltas, behind - size, joined[starts] == 0x40, int(behind[-1])
 
 
-class _Changes:
-    """Values that hold from a row on."""
-
-    __slots__ = ("rows", "values")
-
-    def __init__(self) -> None:
-        self.rows: list[int] = [0]
-        self.values: list[int] = [0]
-
-    def spread(self, count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        rows = np.array(self.rows, np.int64)
-        lengths = np.diff(np.append(np.minimum(rows, count), count))
-        return np.repeat(np.array(self.values, np.uint64), lengths).astype(kind)
+def _spread(rows: list[int], values: list[int], count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Values that hold from a row on, 0 before the first, for each of ``count`` rows."""
+    if not rows:
+        return np.zeros(count, kind)
+    starts = np.array([0, *rows], np.int64)
+    lengths = np.diff(np.append(starts, count))
+    return np.repeat(np.array([0, *values], np.uint64), lengths).astype(kind)
 
 
 def decode(
@@ -93,9 +87,28 @@ def decode(
 
     Returns (columns, runs, positions of stated GUIDs, position behind the last good blob, problem, bytes missing), with
     ``activity`` and ``related`` as 1 + index into the positions and payload offsets as positions in ``data``.
+
+    One long loop with everything in local names: calls and attributes would cost more than the work.
     """
-    meta, thread, stack, size, label = _Changes(), _Changes(), _Changes(), _Changes(), _Changes()
-    capture, processor, activity, related = _Changes(), _Changes(), _Changes(), _Changes()
+    raw = bytes(data[start:end])
+    limit = len(raw)
+    meta_rows: list[int] = []
+    metas: list[int] = []
+    thread_rows: list[int] = []
+    threads: list[int] = []
+    stack_rows: list[int] = []
+    stacks: list[int] = []
+    size_rows: list[int] = []
+    sizes: list[int] = []
+    label_rows: list[int] = []
+    labels: list[int] = []
+    switch_rows: list[int] = []
+    captures: list[int] = []
+    processors: list[int] = []
+    activity_rows: list[int] = []
+    activities: list[int] = []
+    related_rows: list[int] = []
+    relateds: list[int] = []
     run_rows: list[int] = [0]
     run_sequences: list[int] = []
     guids: list[int] = []
@@ -104,122 +117,150 @@ def decode(
     sorted_rows: list[int] = []
     pieces: list[tuple[Any, Any]] = []
     sorted_pieces: list[Any] = []
+    add_delta, add_offset = deltas.append, offsets.append
     row = seq = size_now = meta_now = bare = 0
+    new_delta = new_capture = new_processor = new_thread = new_stack = new_label = 0
     problem, detail = NO_PROBLEM, 0
-    at = start
-    while at < end:
+    at = 0
+    while at < limit:
         begin = at
-        flags = data[at]
+        flags = raw[at]
         at += 1
+        new_meta, new_size, stated = meta_now, size_now, 0
         try:
-            if not flags & 0xBF:
+            if flags & 0xBF:
+                bare = 0
+            else:
                 bare += 1
                 if bare > RUN_AFTER and row:
                     whole, one = _run_pattern(size_now)
-                    match = whole.match(data, begin, end)
+                    match = whole.match(raw, begin)
                     if match is not None:
-                        found = one.findall(data, begin, match.end())
+                        found = one.findall(raw, begin, match.end())
                         run_deltas, run_offsets, run_sorted, at = _run(found, begin, size_now)
                         pieces.append((np.array(deltas, np.uint64), np.array(offsets, np.int64)))
                         pieces.append((run_deltas, run_offsets))
                         deltas, offsets = [], []
+                        add_delta, add_offset = deltas.append, offsets.append
                         sorted_pieces.append(row + np.flatnonzero(run_sorted))
                         row += len(found)
                         if meta_now or v6:
                             seq = seq + len(found) & _M32
                         continue
-            else:
-                bare = 0
-            new_meta, new_size = meta_now, size_now
-            stated = 0
             if flags & 15:
                 if flags & 1:
-                    new_meta, at = _varuint(data, at, end, 5)
+                    new_meta = raw[at]
+                    at += 1
+                    if new_meta > 0x7F:
+                        new_meta, at = _varuint(raw, at - 1, limit, 5)
                 if flags & 2:
-                    new_delta, at = _varuint(data, at, end, 5)
-                    new_capture, at = _varuint(data, at, end, 10)
-                    new_processor, at = _varuint(data, at, end, 5)
+                    new_delta, at = _varuint(raw, at, limit, 5)
+                    new_capture, at = _varuint(raw, at, limit, 10)
+                    new_processor, at = _varuint(raw, at, limit, 5)
                 if flags & 4:
-                    new_thread, at = _varuint(data, at, end, 10)
+                    new_thread, at = _varuint(raw, at, limit, 10)
                 if flags & 8:
-                    new_stack, at = _varuint(data, at, end, 5)
-            if at < end and (byte := data[at]) < 0x80:
-                delta = byte
+                    new_stack = raw[at]
+                    at += 1
+                    if new_stack > 0x7F:
+                        second = raw[at]
+                        if second > 0x7F:
+                            new_stack, at = _varuint(raw, at - 1, limit, 5)
+                        else:
+                            new_stack += (second << 7) - 0x80
+                            at += 1
+            delta = raw[at]
+            at += 1
+            if delta > 0x7F:
+                second = raw[at]
                 at += 1
-            elif at + 1 < end and (second := data[at + 1]) < 0x80:
-                delta = byte & 0x7F | second << 7
-                at += 2
-            else:
-                delta, at = _varuint(data, at, end, 10)
+                if second < 0x80:
+                    delta += (second << 7) - 0x80
+                else:
+                    third = raw[at]
+                    at += 1
+                    if third < 0x80:
+                        delta += (second << 7) + (third << 14) - 0x4080
+                    else:
+                        delta, at = _varuint(raw, at - 3, limit, 10)
             if flags & 0xB0:
-                if v6:
-                    if flags & 16:
-                        new_label, at = _varuint(data, at, end, 5)
-                elif flags & 48:
-                    stated = at
-                    at += 32 if flags & 48 == 48 else 16
+                if flags & 48:
+                    if not v6:
+                        stated = at
+                        at += 32 if flags & 48 == 48 else 16
+                    elif flags & 16:
+                        new_label, at = _varuint(raw, at, limit, 5)
                 if flags & 128:
-                    new_size, at = _varuint(data, at, end, 5)
-        except _Broken:
+                    new_size = raw[at]
+                    at += 1
+                    if new_size > 0x7F:
+                        second = raw[at]
+                        if second > 0x7F:
+                            new_size, at = _varuint(raw, at - 1, limit, 5)
+                        else:
+                            new_size += (second << 7) - 0x80
+                            at += 1
+        except (_Broken, IndexError):  # a header that ends outside of the block
             at, problem = begin, BROKEN_HEADER
             break
-        if at + new_size > end:
-            problem = CUT_PAYLOAD if at <= end else BROKEN_HEADER
-            detail = at + new_size - end if at <= end else new_size + at - end
+        behind = at + new_size
+        if behind > limit:
+            problem, detail = CUT_PAYLOAD if at <= limit else BROKEN_HEADER, behind - limit
             at = begin
             break
-        if new_meta != meta_now:
-            meta_now = new_meta
-            meta.rows.append(row)
-            meta.values.append(new_meta)
-        if flags & 2:
-            seq = seq + new_delta + 1 & _M32
-            if row:
-                run_rows.append(row)
-            run_sequences.append(seq)
-            capture.rows.append(row)
-            capture.values.append(new_capture)
-            processor.rows.append(row)
-            processor.values.append(new_processor)
-        else:
-            if meta_now or v6:
-                seq = seq + 1 & _M32
-            if not row:
+        if flags & 15:
+            if new_meta != meta_now:
+                meta_now = new_meta
+                meta_rows.append(row)
+                metas.append(new_meta)
+            if flags & 2:
+                seq = seq + new_delta + 1 & _M32
+                if row:
+                    run_rows.append(row)
                 run_sequences.append(seq)
-        if flags & 4:
-            thread.rows.append(row)
-            thread.values.append(new_thread)
-        if flags & 8:
-            stack.rows.append(row)
-            stack.values.append(new_stack)
-        if flags & 48:
-            if v6:
-                if flags & 16:
-                    label.rows.append(row)
-                    label.values.append(new_label)
-            else:
-                if flags & 16:
-                    guids.append(stated)
-                    stated += 16
-                    activity.rows.append(row)
-                    activity.values.append(len(guids))
-                if flags & 32:
-                    guids.append(stated)
-                    related.rows.append(row)
-                    related.values.append(len(guids))
-        if flags & 64:
-            sorted_rows.append(row)
-        if new_size != size_now:
-            size_now = new_size
-            size.rows.append(row)
-            size.values.append(new_size)
-        deltas.append(delta)
-        offsets.append(at)
-        at += new_size
+                switch_rows.append(row)
+                captures.append(new_capture)
+                processors.append(new_processor)
+            elif meta_now or v6:
+                seq = seq + 1 & _M32
+            if flags & 4:
+                thread_rows.append(row)
+                threads.append(new_thread)
+            if flags & 8:
+                stack_rows.append(row)
+                stacks.append(new_stack)
+        elif meta_now or v6:
+            seq = seq + 1 & _M32
+        if not row and not flags & 2:
+            run_sequences.append(seq)
+        if flags & 0xF0:
+            if flags & 48:
+                if not v6:
+                    if flags & 16:
+                        guids.append(stated + start)
+                        stated += 16
+                        activity_rows.append(row)
+                        activities.append(len(guids))
+                    if flags & 32:
+                        guids.append(stated + start)
+                        related_rows.append(row)
+                        relateds.append(len(guids))
+                elif flags & 16:
+                    label_rows.append(row)
+                    labels.append(new_label)
+            if flags & 64:
+                sorted_rows.append(row)
+            if new_size != size_now:
+                size_now = new_size
+                size_rows.append(row)
+                sizes.append(new_size)
+        add_delta(delta)
+        add_offset(at)
+        at = behind
         row += 1
     pieces.append((np.array(deltas, np.uint64), np.array(offsets, np.int64)))
     sorted_pieces.append(np.array(sorted_rows, np.int64))
-    metadata_id = meta.spread(row, np.uint32)
+    metadata_id = _spread(meta_rows, metas, row, np.uint32)
     runs = np.array(run_rows if row else [], np.int64)
     steps = np.cumsum(np.ones(row, np.uint32) if v6 else metadata_id != 0, dtype=np.uint32)
     base = np.array(run_sequences, np.uint32) - steps[runs]
@@ -228,19 +269,19 @@ def decode(
     columns = HeaderColumns(
         metadata_id=metadata_id,
         sequence=np.repeat(base, np.diff(np.append(runs, row))) + steps if row else np.zeros(0, np.uint32),
-        capture_thread=capture.spread(row, np.uint64),
-        thread=thread.spread(row, np.uint64),
-        processor=processor.spread(row, np.uint32),
-        stack=stack.spread(row, np.uint32),
+        capture_thread=_spread(switch_rows, captures, row, np.uint64),
+        thread=_spread(thread_rows, threads, row, np.uint64),
+        processor=_spread(switch_rows, processors, row, np.uint32),
+        stack=_spread(stack_rows, stacks, row, np.uint32),
         time=np.cumsum(np.concatenate([piece[0] for piece in pieces]), dtype=np.uint64).view(np.int64),
-        activity=activity.spread(row, np.uint32),
-        related=related.spread(row, np.uint32),
-        payload_offset=np.concatenate([piece[1] for piece in pieces]),
-        payload_length=size.spread(row, np.uint32),
+        activity=_spread(activity_rows, activities, row, np.uint32),
+        related=_spread(related_rows, relateds, row, np.uint32),
+        payload_offset=np.concatenate([piece[1] for piece in pieces]) + start,
+        payload_length=_spread(size_rows, sizes, row, np.uint32),
         is_sorted=is_sorted,
-        label_list=label.spread(row, np.uint32),
+        label_list=_spread(label_rows, labels, row, np.uint32),
     )
-    return columns, runs, np.array(guids, np.int64), at, problem, detail
+    return columns, runs, np.array(guids, np.int64), at + start, problem, detail
 
 
 def walk(
