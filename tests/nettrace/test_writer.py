@@ -27,6 +27,7 @@ from dotnetdiag.nettrace import (
     rewrite,
 )
 from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.threads import pack_thread
 
 # What versions cannot say, with the word of the refusal. Everything else is said by every version.
 CANNOT = {
@@ -226,7 +227,7 @@ def test_sequence_numbers_wrap_without_a_loss() -> None:
     assert contents.headers.sequence.tolist() == [0xFFFFFFFE, 0xFFFFFFFF, 0, 1]
 
 
-def test_removed_thread_may_give_its_index_to_another() -> None:
+def test_removed_index_that_comes_again_is_read_as_another_thread() -> None:
     out = io.BytesIO()
     with Writer(out, version=6) as writer:
         writer.add_metadata(PLAIN)
@@ -234,7 +235,10 @@ def test_removed_thread_may_give_its_index_to_another() -> None:
         writer.write_event(1, SYNC, thread=1)
         writer.add_dropped(1, 2)
         writer.remove_thread(1)
-        writer.add_thread(ThreadInfo(index=1, os_thread_id=20))
+        with pytest.raises(UsageError, match="was removed"):
+            writer.add_thread(ThreadInfo(index=1, os_thread_id=20))
+        # TraceEvent refuses such a file, the document does not
+        writer.write_block(int(BlockKind.THREAD), pack_thread(ThreadInfo(index=1, os_thread_id=20)))
         writer.write_event(1, SYNC + 1, thread=1)
     contents = read(out.getvalue())
     assert contents.complete

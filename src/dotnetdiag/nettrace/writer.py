@@ -100,6 +100,7 @@ class Writer:
         self._records: list[bytes] = []
         self._threads: dict[int, ThreadInfo] = {}
         self._new_threads: list[ThreadInfo] = []
+        self._removed: set[int] = set()
         self._stacks: dict[bytes, int] = {}
         self._new_stacks: list[bytes] = []
         self._labels: dict[LabelList, int] = {}
@@ -230,6 +231,8 @@ class Writer:
         """A thread row (version 6). Events of versions 4 and 5 name OS threads themselves."""
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no thread rows")
+        if thread.index in self._removed:
+            raise UsageError(f"thread index {thread.index} was removed; it cannot stand for another thread")
         there = self._threads.get(thread.index)
         if there is not None:
             if there != thread:
@@ -485,16 +488,21 @@ class Writer:
         self._last.update(rows)
         if forget_threads:
             self._last = {}
+            self._removed = set()
             self._new_threads = list(self._threads.values()) if self.version == 6 else []
 
     def remove_thread(self, index: int, sequence: int | None = None) -> None:
-        """Say that a thread ended after its event ``sequence`` (version 6). Its index may then be given again."""
+        """Say that a thread ended after its event ``sequence`` (version 6).
+
+        Its index is not free before a sequence point that forgets threads: TraceEvent calls it a duplicate.
+        """
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} cannot remove threads")
         self.flush()
         number = self._last.pop(index, 0) if sequence is None else sequence
         self._last.pop(index, None)
         self._threads.pop(index, None)
+        self._removed.add(index)
         self._block(BlockKind.REMOVE_THREAD, bytes(Packer().varuint(index).varuint(number)))
 
     def close(self, *, sequence_point: bool = True) -> None:
