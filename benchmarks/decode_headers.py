@@ -83,6 +83,11 @@ def stream(data: memoryview) -> int:
     return events + sum(len(batch) for batch in reader.close().batches)
 
 
+def batches(data: memoryview, threads: int, pool: ThreadPoolExecutor) -> int:
+    """Events, counted over the batches of a scan."""
+    return sum(len(batch) for batch in scan(data).iter_batches(threads=threads, map=pool.map))
+
+
 def without_compiler(scanned: Scan, data: memoryview) -> int:
     """Events, decoded block by block by the fall-back."""
     events = 0
@@ -105,11 +110,8 @@ def measure(name: str, data: memoryview) -> None:
         show(
             f"counts per event type, {THREADS} threads", best(lambda: scan(data).counts(threads=THREADS, map=pool.map))
         )
-        show("batches of a scan, 1 thread", best(lambda: sum(len(batch) for batch in scan(data).iter_batches())))
-        show(
-            f"batches of a scan, {THREADS} threads",
-            best(lambda: sum(len(batch) for batch in scan(data).iter_batches(threads=THREADS, map=pool.map))),
-        )
+        show("batches of a scan, 1 thread", best(lambda: batches(data, 1, pool)))
+        show(f"batches of a scan, {THREADS} threads", best(lambda: batches(data, THREADS, pool)))
         show("whole file into columns, 1 thread", best(lambda: scan(data).decode()))
         show(
             f"whole file into columns, {THREADS} threads",

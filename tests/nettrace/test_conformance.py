@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import numpy as np
@@ -25,6 +27,12 @@ WRITTEN = {"lossy-10.nettrace": ("Workload-Manifest", 90_000)}
 @pytest.fixture(params=recordings())
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3) as made:
+        yield made
 
 
 def thread_id(contents: Contents, row: int) -> int:
@@ -126,3 +134,28 @@ def test_batches_of_a_scan_are_its_columns(name: str) -> None:
     scanned = scan(data_of(name))
     batches = list(scanned.iter_batches())
     assert HeaderColumns.concatenate([batch.headers for batch in batches]).equals(scanned.decode().headers)
+
+
+def test_recording_cut_anywhere_gives_all_blocks_before_the_cut(name: str) -> None:
+    data = data_of(name)
+    whole = read(data)
+    ends = whole.headers.payload_offset + whole.headers.payload_length
+    for cut in np.linspace(0, len(data) - 1, 200).astype(int).tolist():
+        contents = read(memoryview(data)[:cut])
+        assert not contents.complete
+        assert contents.broke is not None
+        rows = len(contents)
+        assert contents.headers.time.tolist() == whole.headers.time[:rows].tolist()
+        if not contents.format.startswith("NetPerf"):
+            assert rows == int((ends <= cut).sum())
+
+
+def test_threads_change_nothing(name: str, pool: ThreadPoolExecutor) -> None:
+    data = data_of(name)
+    one = read(data)
+    shared = read(data, threads=3, map=pool.map)
+    assert shared.headers.equals(one.headers)
+    assert shared.warnings == one.warnings
+    assert scan(data).counts(threads=3, map=pool.map) == scan(data).counts()
+    batches = list(scan(data).iter_batches(threads=3, map=pool.map))
+    assert HeaderColumns.concatenate([batch.headers for batch in batches]).equals(one.headers)

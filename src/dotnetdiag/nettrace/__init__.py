@@ -4,7 +4,7 @@
 May import ``errors``, ``wire`` and numpy. Never ``ipc`` or ``events``, files by name, or sockets.
 """
 
-from dotnetdiag.nettrace.blocks import Block, Framer, iter_blocks
+from dotnetdiag.nettrace.blocks import Block, Framer, header_fields, iter_blocks
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.guids import GuidTable
@@ -43,6 +43,7 @@ __all__ = [
     "TypeCode",
     "Verdict",
     "Writer",
+    "header_fields",
     "iter_blocks",
     "read",
     "rewrite",

@@ -400,3 +400,37 @@ def iter_blocks(data: bytes | bytearray | memoryview) -> Iterator[Block]:
     view, framer = memoryview(data), Framer()
     while isinstance(block := framer.next(view, 0, final=True), Block):
         yield block
+
+
+_EVENT_FIELDS = (("header_size", "<h"), ("flags", "<h"), ("min_time", "<q"), ("max_time", "<q"))
+_LIST_FIELDS = (("first_id", "<I"), ("count", "<I"))
+_HEADERS: dict[tuple[BlockKind, bool], tuple[tuple[str, str], ...]] = {
+    (BlockKind.EVENT, False): _EVENT_FIELDS,
+    (BlockKind.EVENT, True): _EVENT_FIELDS,
+    (BlockKind.METADATA, False): _EVENT_FIELDS,
+    (BlockKind.METADATA, True): (("header_size", "<H"),),
+    (BlockKind.STACK, False): _LIST_FIELDS,
+    (BlockKind.STACK, True): _LIST_FIELDS,
+    (BlockKind.LABEL_LIST, True): _LIST_FIELDS,
+    (BlockKind.SEQUENCE_POINT, False): (("time", "<q"), ("threads", "<I")),
+    (BlockKind.SEQUENCE_POINT, True): (("time", "<q"), ("flags", "<I"), ("threads", "<I")),
+}
+
+
+def header_fields(block: Block, data: bytes | bytearray | memoryview) -> dict[str, int]:
+    """The fixed fields a block's content begins with, by name, as far as they are there. ``data`` is the whole file.
+
+    Empty for kinds without (Trace, Thread, unknown) and for NetPerf, whose blocks have none.
+    """
+    numbered = block.number >= 0
+    found: dict[str, int] = {}
+    if (block.kind is BlockKind.EVENT and not numbered and block.version < 2) or block.name == "events":
+        return found
+    at, end = block.start, block.start + block.present
+    for name, code in _HEADERS.get((block.kind, numbered), ()):
+        size = struct.calcsize(code)
+        if at + size > end:
+            break
+        found[name] = struct.unpack_from(code, data, at)[0]
+        at += size
+    return found

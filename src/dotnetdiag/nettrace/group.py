@@ -21,7 +21,7 @@ from dotnetdiag.nettrace.state import TraceState, move_threads
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """``map`` itself, or the ``map`` of a thread pool: kernels release the GIL."""
-SMALLEST_SHARE = 1 << 20
+SMALLEST_SHARE = 1 << 18
 """Bytes of blocks below which a second thread does not pay."""
 
 
@@ -92,7 +92,12 @@ def _shares(sizes: npt.NDArray[np.int64], threads: int) -> list[tuple[int, int]]
 
 
 def decode_group(
-    events: Sequence[EventBlock], view: memoryview, base: int, *, threads: int = 1, map: Map = map
+    events: Sequence[EventBlock],
+    view: memoryview,
+    base: int,
+    *,
+    threads: int = 1,
+    map: Map = map,
 ) -> Group:
     """First phase. ``view[0]`` stands at ``base``; payload offsets are positions in ``view``."""
     jobs = [event.job for event in events]

@@ -17,6 +17,7 @@ class LabelList:
     """One list.
 
     ``opcode``, ``keywords``, ``level``, ``version`` override the metadata for the event; None = not stated.
+    TraceEvent 3.1.23 knows none of these four and refuses files that have them.
     """
 
     activity: UUID | None = None

@@ -19,7 +19,7 @@ from dotnetdiag.nettrace.blocks import PLAIN, Block, Framer
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import GUIDS_LIMIT, STACK_BYTES_LIMIT, STREAM_BLOCK_LIMIT, BlockKind
 from dotnetdiag.nettrace.decode import Job, decode
-from dotnetdiag.nettrace.group import EventBlock, Map, check, decode_group, one_form, settle_group
+from dotnetdiag.nettrace.group import EventBlock, Group, Map, check, decode_group, one_form, settle_group
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo
 from dotnetdiag.nettrace.kernels import KERNELS
@@ -34,6 +34,8 @@ from dotnetdiag.nettrace.threads import ThreadInfo
 Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 GROUP_BYTES = 2 << 20
 """Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
+WINDOW = 8
+"""Groups given to threads at a time: many, because waking a thread costs about as much as decoding one."""
 BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
 
 
@@ -368,18 +370,22 @@ class Scan:
     def iter_batches(self, *, threads: int = 1, map: Map = map) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
-        Losses are counted on the way. With ``threads`` so many pieces are decoded at a time, through ``map``.
+        Losses are counted on the way. With ``threads`` > 1 a window of pieces at a time goes through ``map``.
         """
         state = self._index(stacks=True)
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         acts, state.postponed = state.postponed or [], None
         steps = _steps(acts, self._events)
-        while window := list(islice(steps, max(1, threads))):
-            made = map(lambda step: decode_group(step[0], view, 0), window)
-            for (group, after), raw in zip(window, made, strict=True):
-                headers, runs, _ = settle_group(state, group, raw, view, 0)
-                if group:
-                    state.account(headers, runs, group[0].segment)
+
+        def act_on(step: tuple[list[EventBlock], list[Callable[[], None]]]) -> Group:
+            return decode_group(step[0], view, 0)
+
+        while window := list(islice(steps, WINDOW if threads > 1 else 1)):
+            made = map(act_on, window) if threads > 1 else [act_on(window[0])]
+            for (events, after), group in zip(window, made, strict=True):
+                headers, runs, _ = settle_group(state, events, group, view, 0)
+                if events:
+                    state.account(headers, runs, events[0].segment)
                 for act in after:
                     act()
                 if len(headers):
@@ -387,7 +393,7 @@ class Scan:
                         buffer=buffer,
                         offset=0,
                         headers=headers,
-                        segment=group[0].segment,
+                        segment=events[0].segment,
                         metadata=state.metadata,
                         stacks=state.stacks,
                         guids=state.guids,
