@@ -6,13 +6,13 @@
     ├── UsageError (ValueError)            you asked wrongly; nothing was sent
     │   ├── GrammarError                   a text that does not parse: text, position
     │   └── RequestRefused                 a request we do not send: command, reason
-    │       ├── RuntimeTooOld              the runtime has no command for it: needs, has
     │       └── DangerousRequest           it would kill or corrupt the target
     ├── MalformedError (ValueError)        bytes that are not what they claim: offset, where
     │   ├── ProtocolError                  a peer broke the Diagnostic IPC protocol
     │   └── FormatError                    a trace file or stream is broken
     ├── ServerError                        the runtime said no: command, hresult, text
     │   ├── UnsupportedCommand             it does not know the command
+    │   │   └── RuntimeTooOld              what was asked needs a newer one: feature, needs, has
     │   ├── BadEncoding                    it could not read the request
     │   ├── NotSupported                   the feature is not in this runtime
     │   └── ProfilerAlreadyActive
@@ -87,15 +87,6 @@ class RequestRefused(UsageError):
         super().__init__(f"{command}: {reason}")
 
 
-class RuntimeTooOld(RequestRefused):
-    """What was asked needs a newer runtime. ``needs`` and ``has`` are versions for people; ``has`` may be None."""
-
-    def __init__(self, command: str, feature: str, *, needs: str, has: str | None = None) -> None:
-        self.feature, self.needs, self.has = feature, needs, has
-        seen = f"this one is {has}" if has else "this one answered that it does not know the command"
-        super().__init__(command, f"{feature} needs {needs} or newer; {seen}")
-
-
 class DangerousRequest(RequestRefused):
     """The request is known to kill or corrupt runtimes (measured, ipc-protocol.md §21.1)."""
 
@@ -133,6 +124,17 @@ class ServerError(DiagnosticsError):
 
 class UnsupportedCommand(ServerError):
     """The runtime does not know the command (0x80131385). Drives the fall-backs to older commands."""
+
+
+class RuntimeTooOld(UnsupportedCommand):
+    """What was asked needs a newer runtime: ``feature`` needs ``needs``; it ``has`` this version (None: it does not say)."""
+
+    def __init__(self, command: str, feature: str, *, needs: str, has: str | None = None) -> None:
+        self.feature, self.needs, self.has = feature, needs, has
+        seen = f"this one is {has}" if has else "this one does not even tell its version"
+        super().__init__(
+            command, 0x80131385, name="UNKNOWN_COMMAND", text=f"{feature} needs {needs} or newer; {seen}"
+        )
 
 
 class BadEncoding(ServerError):

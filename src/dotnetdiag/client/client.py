@@ -1,0 +1,163 @@
+"""The synchronous client: a driver for the operations, and one method for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, UsageError
+from dotnetdiag.ipc import operations
+from dotnetdiag.ipc.dump import DumpFlags, DumpType
+from dotnetdiag.ipc.eventpipe import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, Provider, TraceFormat
+from dotnetdiag.ipc.frames import Frame, FrameReader
+from dotnetdiag.ipc.operations import Answer, Ask, Operation, ProcessInformation, SessionConfiguration
+from dotnetdiag.ipc.process import EnvironmentReply
+from dotnetdiag.ipc.providers import parse_providers
+from dotnetdiag.transport import Deadline, Stream, connect, parse_address
+from dotnetdiag.transport.discovery import connect_pid
+
+from dotnetdiag.client.session import TraceSession
+
+T = TypeVar("T")
+
+# The reference client waits 30 s for a connection; an answer of a healthy runtime comes in milliseconds.
+TIMEOUT_S = 30.0
+# A dump or the flush of a session can take minutes.
+SLOW_TIMEOUT_S = 1800.0
+
+
+class Client:
+    """Talks to the runtime of one process. Every call is a connection of its own, so threads may share a client.
+
+    ``timeout_s`` bounds connecting and the answer together. After an error nothing stays open.
+    """
+
+    def __init__(self, pid: int, *, timeout_s: float = TIMEOUT_S) -> None:
+        if pid <= 0:
+            raise UsageError(f"{pid} is not a valid process ID")
+        self.pid: int | None = pid
+        self.timeout_s = timeout_s
+        self._dial: Callable[[Deadline], Stream] = lambda deadline: connect_pid(pid, deadline)[0]
+
+    @classmethod
+    def connect(cls, address: str, *, timeout_s: float = TIMEOUT_S) -> Client:
+        """A client of a runtime that listens at an address (``/path``, ``host:port``, with or without ``,connect``)."""
+        from dotnetdiag.ipc.ports import PortMode, parse_tool_port
+
+        port = parse_tool_port(address if "," in address else address + ",connect")
+        if port.mode is not PortMode.CONNECT:
+            raise UsageError(f"{address}: listening for a runtime is not possible yet; give ADDRESS,connect")
+        parsed = parse_address(port.address)
+        made = cls.__new__(cls)
+        made.pid, made.timeout_s = None, timeout_s
+        made._dial = lambda deadline: connect(parsed, deadline)
+        return made
+
+    # ---------------------------------------------------------------------------------------------- operations
+
+    def process_info(self) -> ProcessInformation:
+        """Who the runtime is. Raises UnsupportedCommand on .NET Core 3.x."""
+        return self._run(operations.process_info())
+
+    def environment(self) -> dict[str, str]:
+        """The runtime's environment."""
+        return self._run(operations.environment())
+
+    def resume(self) -> None:
+        """Let a runtime run that is suspended at startup; no effect on others."""
+        self._run(operations.resume())
+
+    def write_dump(self, path: str, dump_type: int = DumpType.FULL, flags: int = DumpFlags.NONE) -> None:
+        """A dump, written by the target: the path (made absolute here) is one of its file system. Takes up to minutes."""
+        self._run(operations.write_dump(os.path.abspath(path) if path else path, dump_type, flags))
+
+    def disable_perf_map(self) -> None:
+        """Stop writing the perf map."""
+        self._run(operations.disable_perf_map())
+
+    def trace(
+        self,
+        providers: str | Iterable[Provider],
+        *,
+        buffer_mb: int = DEFAULT_BUFFER_MB,
+        rundown_keyword: int = DEFAULT_RUNDOWN_KEYWORD,
+        rundown_fallback: int | None = None,
+        stackwalk: bool = True,
+        format: int = TraceFormat.NETTRACE,
+        buffering_mode: int = BufferingMode.DROP,
+    ) -> TraceSession:
+        """Start a session. ``providers`` is the text of ``--providers``, or values. Raises RuntimeTooOld, GrammarError."""
+        chosen = parse_providers(providers) if isinstance(providers, str) else tuple(providers)
+        wanted = SessionConfiguration(
+            providers=chosen,
+            buffer_mb=buffer_mb,
+            format=format,
+            rundown_keyword=rundown_keyword,
+            stackwalk=stackwalk,
+            buffering_mode=buffering_mode,
+            rundown_fallback=rundown_fallback,
+        )
+        started = self._run(operations.collect(wanted))
+        return TraceSession(
+            started.session_id,
+            started.command,
+            started.connection,
+            lambda: self._run(operations.stop(started.session_id)),
+        )
+
+    # -------------------------------------------------------------------------------------------------- driver
+
+    def _run(self, operation: Operation[T]) -> T:
+        try:
+            ask = next(operation)
+            while True:
+                try:
+                    answer = self._exchange(ask)
+                except DiagnosticsError as error:
+                    ask = operation.throw(error)
+                else:
+                    ask = operation.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def _exchange(self, ask: Ask) -> Answer:
+        data = ask.request.pack()  # checked before a connection is made
+        deadline = Deadline(SLOW_TIMEOUT_S if ask.slow else self.timeout_s)
+        stream = self._dial(deadline)
+        keep = False
+        try:
+            stream.send(data, deadline)
+            reply = operations.read_reply(ask.request, _read_frame(stream, deadline))
+            rest = b""
+            if ask.continuation and isinstance(reply, EnvironmentReply):
+                rest = _read_exactly(stream, reply.size_bytes, deadline)
+            keep = ask.keep
+            return Answer(reply=reply, connection=stream if keep else None, continuation=rest)
+        finally:
+            if not keep:
+                stream.close()
+
+
+def _read_frame(stream: Stream, deadline: Deadline) -> Frame:
+    reader = FrameReader()
+    while True:
+        data = stream.receive(reader.wanted, deadline)
+        if not data:
+            raise ConnectionEnded("the runtime closed the connection before its answer was complete")
+        frame = reader.feed(data)
+        if frame is not None:
+            return frame
+
+
+def _read_exactly(stream: Stream, size: int, deadline: Deadline) -> bytes:
+    parts: list[bytes] = []
+    left = size
+    while left:
+        data = stream.receive(min(left, 1 << 20), deadline)
+        if not data:
+            raise ConnectionEnded(f"the runtime closed the connection {left} bytes before the end of its answer")
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)

@@ -1,0 +1,47 @@
+"""What a runtime says first on each connection to a ``connect`` port (ipc-protocol.md §11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from dotnetdiag.errors import ProtocolError
+from dotnetdiag.wire import Cursor, Packer
+
+MAGIC = b"ADVR_V1\0"
+SIZE = 34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advertise:
+    """34 bytes.
+
+    ======  =======  =========================================
+    offset  type     field
+    0       8        ``ADVR_V1`` and a zero
+    8       GUID     runtime cookie, as in ProcessInfo
+    24      u64 LE   pid, in the runtime's own pid namespace
+    32      u16 LE   future, 0
+    ======  =======  =========================================
+    """
+
+    cookie: UUID
+    pid: int
+    future: int = 0
+    trailing: bytes = b""
+
+    def pack(self) -> bytes:
+        """The 34 bytes (and what followed them)."""
+        packer = Packer().raw(MAGIC).raw(self.cookie.bytes_le).u64(self.pid).u16(self.future)
+        return bytes(packer.raw(self.trailing))
+
+    @classmethod
+    def parse(cls, data: bytes | memoryview) -> Advertise:
+        """Raises ProtocolError for another magic or fewer bytes."""
+        cursor = Cursor(data, where="advertise", error=ProtocolError)
+        magic = cursor.take(8, "magic")
+        if magic != MAGIC:
+            raise ProtocolError(f"magic is {magic!r}, not ADVR_V1", offset=0, where="advertise")
+        cookie = UUID(bytes_le=cursor.take(16, "cookie"))
+        pid, future = cursor.u64("pid"), cursor.u16("future")
+        return cls(cookie=cookie, pid=pid, future=future, trailing=cursor.rest())

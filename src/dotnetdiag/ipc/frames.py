@@ -1,0 +1,136 @@
+"""One message of the protocol: a 20-byte header and its payload.
+
+======  ======  ==========================================
+offset  type    field
+0       14      magic ``DOTNET_IPC_V1`` and a zero
+14      u16 LE  size of header and payload, 20..65535
+16      u8      command set
+17      u8      command id
+18      u16 LE  reserved, written 0, not checked by runtimes
+======  ======  ==========================================
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from dotnetdiag.errors import ProtocolError
+from dotnetdiag.ipc.commands import command_name
+
+MAGIC = b"DOTNET_IPC_V1\0"
+HEADER_SIZE = 20
+MAX_MESSAGE_SIZE = 0xFFFF
+MAX_PAYLOAD_SIZE = MAX_MESSAGE_SIZE - HEADER_SIZE
+
+_HEADER = struct.Struct("<14sHBBH")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameHeader:
+    """The first 20 bytes of a message, checked."""
+
+    size: int
+    command_set: int
+    command_id: int
+    reserved: int = 0
+
+    @property
+    def payload_size(self) -> int:
+        """Bytes that follow the header."""
+        return self.size - HEADER_SIZE
+
+    @property
+    def code(self) -> int:
+        """``0xSSII``."""
+        return self.command_set << 8 | self.command_id
+
+    @classmethod
+    def parse(cls, data: bytes | memoryview) -> FrameHeader:
+        """Check and take apart 20 bytes. Raises ProtocolError; the size is checked before the magic, as runtimes do."""
+        if len(data) < HEADER_SIZE:
+            raise ProtocolError(f"{len(data)} bytes are too few for a header of 20", offset=0, where="message")
+        magic, size, command_set, command_id, reserved = _HEADER.unpack_from(data)
+        if size < HEADER_SIZE:
+            raise ProtocolError(f"size {size} is less than the header", offset=14, where="message")
+        if magic != MAGIC:
+            raise ProtocolError(f"magic is {magic!r}, not DOTNET_IPC_V1", offset=0, where="message")
+        return cls(size=size, command_set=command_set, command_id=command_id, reserved=reserved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A whole message, not interpreted."""
+
+    command_set: int
+    command_id: int
+    payload: bytes = b""
+    reserved: int = 0
+
+    @property
+    def code(self) -> int:
+        """``0xSSII``."""
+        return self.command_set << 8 | self.command_id
+
+    def pack(self) -> bytes:
+        """The bytes of the message. Raises ProtocolError above 65,535 of them."""
+        size = HEADER_SIZE + len(self.payload)
+        if size > MAX_MESSAGE_SIZE:
+            raise ProtocolError(
+                f"{size} bytes are more than the {MAX_MESSAGE_SIZE} of a message", where=command_name(self.code)
+            )
+        return _HEADER.pack(MAGIC, size, self.command_set, self.command_id, self.reserved) + self.payload
+
+    @classmethod
+    def parse(cls, data: bytes | memoryview) -> Frame:
+        """Exactly one message. Raises ProtocolError when bytes are missing or left over."""
+        header = FrameHeader.parse(data)
+        if len(data) != header.size:
+            raise ProtocolError(f"header says {header.size} bytes, there are {len(data)}", offset=14, where="message")
+        return cls(
+            command_set=header.command_set,
+            command_id=header.command_id,
+            payload=bytes(data[HEADER_SIZE:]),
+            reserved=header.reserved,
+        )
+
+
+class FrameReader:
+    """Bytes in any cut, frames out. After an error it stays in error and says so again."""
+
+    __slots__ = ("_buffer", "_error")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._error: ProtocolError | None = None
+
+    @property
+    def wanted(self) -> int:
+        """How many bytes are missing for the next frame (never 0): what to read next without reading too much."""
+        if len(self._buffer) < HEADER_SIZE:
+            return HEADER_SIZE - len(self._buffer)
+        size = FrameHeader.parse(memoryview(self._buffer)[:HEADER_SIZE].tobytes()).size
+        return max(size - len(self._buffer), 1)
+
+    def feed(self, data: bytes | memoryview) -> Frame | None:
+        """Take bytes; the first complete frame, or None. Raises ProtocolError."""
+        if self._error is not None:
+            raise self._error
+        self._buffer += data
+        if len(self._buffer) < HEADER_SIZE:
+            return None
+        try:
+            header = FrameHeader.parse(bytes(self._buffer[:HEADER_SIZE]))
+        except ProtocolError as error:
+            self._error = error
+            raise
+        if len(self._buffer) < header.size:
+            return None
+        frame = Frame.parse(bytes(self._buffer[: header.size]))
+        del self._buffer[: header.size]
+        return frame
+
+    @property
+    def leftover(self) -> bytes:
+        """Bytes after the last frame given: the start of a continuation."""
+        return bytes(self._buffer)

@@ -1,0 +1,94 @@
+"""Diagnostic port texts: what a runtime reads from ``DOTNET_DiagnosticPorts``, and what tools take as ``--diagnostic-port``.
+
+Source: ipc-protocol.md §11 (as the runtime parses it, measured in §21) and §13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dotnetdiag.errors import GrammarError
+
+
+class PortMode(Enum):
+    """Who dials: ``CONNECT``: the speaker of the text connects; ``LISTEN``: it waits."""
+
+    CONNECT = "connect"
+    LISTEN = "listen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimePort:
+    """One port of ``DOTNET_DiagnosticPorts``. ``str()`` gives text that a runtime reads back as the same."""
+
+    address: str
+    mode: PortMode = PortMode.CONNECT
+    suspend: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.address},{self.mode.value},{'suspend' if self.suspend else 'nosuspend'}"
+
+
+def parse_runtime_ports(text: str) -> tuple[RuntimePort, ...]:
+    """All ports of a ``DOTNET_DiagnosticPorts`` value, read exactly as the runtime does.
+
+    Empty parts are skipped; the first part is always the address; tags in any case; unknown ones are ignored; the first of a kind wins;
+    blanks are not trimmed.
+    """
+    ports = []
+    for entry in text.split(";"):
+        parts = [part for part in entry.split(",") if part]
+        if not parts:
+            continue
+        mode, suspend = PortMode.CONNECT, True
+        for tag in reversed(parts[1:]):
+            match tag.lower():
+                case "connect":
+                    mode = PortMode.CONNECT
+                case "listen":
+                    mode = PortMode.LISTEN
+                case "suspend":
+                    suspend = True
+                case "nosuspend":
+                    suspend = False
+        ports.append(RuntimePort(address=parts[0], mode=mode, suspend=suspend))
+    return tuple(ports)
+
+
+def format_runtime_ports(ports: tuple[RuntimePort, ...]) -> str:
+    """The counterpart. Raises GrammarError for an address that cannot be written (``,`` or ``;`` in it, or empty)."""
+    for port in ports:
+        for index, character in enumerate(port.address):
+            if character in ",;":
+                raise GrammarError("diagnostic port", port.address, index, f"an address cannot hold {character!r}")
+        if not port.address:
+            raise GrammarError("diagnostic port", "", 0, "the address is missing")
+    return ";".join(map(str, ports))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPort:
+    """``--diagnostic-port ADDRESS[,connect|listen]``. ``LISTEN``: we own the socket and the runtime connects to it."""
+
+    address: str
+    mode: PortMode = PortMode.LISTEN
+
+    def __str__(self) -> str:
+        return f"{self.address},{self.mode.value}"
+
+
+def parse_tool_port(text: str) -> ToolPort:
+    """Raises GrammarError: at most two parts, the second ``connect`` or ``listen``."""
+    address, comma, tag = text.partition(",")
+    if not address:
+        raise GrammarError("diagnostic port", text, 0, "the address is missing")
+    if not comma:
+        return ToolPort(address=address)
+    try:
+        mode = PortMode(tag.strip().lower())
+    except ValueError:
+        raise GrammarError(
+            "diagnostic port", text, len(address) + 1, "after the comma stands 'connect' or 'listen'"
+        ) from None
+    return ToolPort(address=address, mode=mode)
