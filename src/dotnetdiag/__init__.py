@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 # name -> module that defines it
 _PUBLIC: dict[str, str] = {}
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604 - the table above is the one list of public names
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -132,9 +132,7 @@ class RuntimeTooOld(UnsupportedCommand):
     def __init__(self, command: str, feature: str, *, needs: str, has: str | None = None) -> None:
         self.feature, self.needs, self.has = feature, needs, has
         seen = f"this one is {has}" if has else "this one does not even tell its version"
-        super().__init__(
-            command, 0x80131385, name="UNKNOWN_COMMAND", text=f"{feature} needs {needs} or newer; {seen}"
-        )
+        super().__init__(command, 0x80131385, name="UNKNOWN_COMMAND", text=f"{feature} needs {needs} or newer; {seen}")
 
 
 class BadEncoding(ServerError):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from dotnetdiag.client.session import TraceSession
 from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, UsageError
 from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.dump import DumpFlags, DumpType
@@ -16,8 +17,6 @@ from dotnetdiag.ipc.process import EnvironmentReply
 from dotnetdiag.ipc.providers import parse_providers
 from dotnetdiag.transport import Deadline, Stream, connect, parse_address
 from dotnetdiag.transport.discovery import connect_pid
-
-from dotnetdiag.client.session import TraceSession
 
 T = TypeVar("T")
 

@@ -213,9 +213,7 @@ def collect(wanted: SessionConfiguration) -> Operation[StartedSession]:
                 version = (yield from process_info()).runtime_version or None
             except ServerError:
                 version = None
-            raise RuntimeTooOld(
-                request.COMMAND.name, feature, needs=SINCE[request.COMMAND], has=version
-            ) from None
+            raise RuntimeTooOld(request.COMMAND.name, feature, needs=SINCE[request.COMMAND], has=version) from None
     if not isinstance(answer.reply, SessionReply):
         raise ProtocolError("the reply is no session id", where=request.COMMAND.name)
     return StartedSession(

@@ -132,9 +132,13 @@ class ApplyStartupHook(Request):
         if not (path.startswith("/") or path.startswith("\\\\") or windows):
             raise self.dangerous(f"a relative path kills .NET 9 and 10; give an absolute one, not {path!r}")
         if not windows and ":" in path:
-            raise self.dangerous(f"':' separates startup hooks, and a list kills .NET 9 and 10; give one path: {path!r}")
+            raise self.dangerous(
+                f"':' separates startup hooks, and a list kills .NET 9 and 10; give one path: {path!r}"
+            )
         if (windows or path.startswith("\\\\")) and ";" in path:
-            raise self.dangerous(f"';' separates startup hooks, and a list kills .NET 9 and 10; give one path: {path!r}")
+            raise self.dangerous(
+                f"';' separates startup hooks, and a list kills .NET 9 and 10; give one path: {path!r}"
+            )
 
     def _write(self, packer: Packer) -> None:
         pack_text(packer, self.path)

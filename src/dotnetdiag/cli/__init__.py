@@ -1,0 +1,1 @@
+"""The command line: options -> recipe -> text. May import ``recipes`` and result types; click and rich lazily."""

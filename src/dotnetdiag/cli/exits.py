@@ -1,0 +1,29 @@
+"""Where errors meet their exit codes: those of the dotnet-* tools (peers.md §1.1)."""
+
+from __future__ import annotations
+
+from dotnetdiag import errors
+
+OK = 0
+SESSION_ERROR = 1
+TRACING_ERROR = 2
+ARGUMENT_ERROR = 3
+PLATFORM_ERROR = 4
+UNKNOWN_ERROR = 5
+
+# The first row that an error is an instance of decides.
+TABLE: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.UsageError, ARGUMENT_ERROR),
+    (errors.TargetError, ARGUMENT_ERROR),
+    (errors.NotSupported, PLATFORM_ERROR),
+    (errors.ServerError, SESSION_ERROR),
+    (errors.TransportError, SESSION_ERROR),
+    (errors.MissingDependency, PLATFORM_ERROR),
+    (errors.DiagnosticsError, TRACING_ERROR),
+    (KeyboardInterrupt, TRACING_ERROR),
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """The code for an error."""
+    return next((code for kind, code in TABLE if isinstance(error, kind)), UNKNOWN_ERROR)

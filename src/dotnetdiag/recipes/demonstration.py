@@ -1,0 +1,69 @@
+"""Start a small .NET program of our own and record it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from dotnetdiag.client import Client
+from dotnetdiag.errors import ProcessNotFound, UnsupportedCommand
+from dotnetdiag.recipes.collect import Collected, CollectOptions, collect
+from dotnetdiag.recipes.runtimes import DotnetHost, find_hosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstration:
+    """What the demo did. ``info`` is empty where the runtime cannot say who it is (.NET Core 3.x)."""
+
+    host: DotnetHost
+    pid: int
+    info: dict[str, str]
+    collected: Collected
+
+
+def demonstrate(
+    output: Path,
+    *,
+    duration_s: float = 5.0,
+    started: Callable[[DotnetHost, int, dict[str, str]], None],
+    progress: Callable[[int], None],
+) -> Demonstration:
+    """Run the demo program on the best runtime found and record it. The program is ended whatever happens."""
+    hosts = find_hosts()
+    if not hosts:
+        raise ProcessNotFound(
+            "no .NET runtime was found: set DOTNET_ROOT, put dotnet on PATH, or pip install 'dotnetdiag[demo]'"
+        )
+    host = hosts[0]
+    with as_file(files("dotnetdiag.recipes") / "demo") as folder:
+        environment = {**os.environ, "DOTNET_ROOT": str(host.path.parent)}
+        child = subprocess.Popen(
+            [str(host.path), str(folder / "demo.dll")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        try:
+            assert child.stdout is not None
+            if child.stdout.readline().strip() != b"ready":
+                raise ProcessNotFound(f"the demo program did not start on {host.path}", pid=child.pid)
+            client, info = Client(child.pid), {}
+            with suppress(UnsupportedCommand):
+                told = client.process_info()
+                info = {
+                    "entry assembly": told.entry_assembly,
+                    "runtime": told.runtime_version,
+                    "system": f"{told.os} {told.arch}",
+                    "command line": told.command_line,
+                }
+            started(host, child.pid, info)
+            options = CollectOptions(pid=child.pid, output=output, duration_s=duration_s)
+            return Demonstration(host=host, pid=child.pid, info=info, collected=collect(options, progress))
+        finally:
+            child.kill()
+            child.communicate()

@@ -1,0 +1,29 @@
+"""Durations as people type them, and as the dotnet-* tools take them."""
+
+from __future__ import annotations
+
+import re
+
+from dotnetdiag.errors import GrammarError
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:(\d+)[:.])?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of ``30s``, ``1m30s``, ``500ms`` or ``dd:hh:mm:ss``. A bare number is refused: dotnet-trace takes it for days."""
+    clock = _CLOCK.match(text.strip())
+    if clock:
+        days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        return days * 86400 + hours * 3600 + minutes * 60 + seconds
+    total, position = 0.0, 0
+    while position < len(text.rstrip()):
+        part = _PART.match(text, position)
+        if part is None:
+            raise GrammarError("duration", text, position, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
+        total += float(part[1]) * _UNITS[part[2].lower()]
+        position = part.end()
+    if not position:
+        raise GrammarError("duration", text, 0, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
+    return total

@@ -1,0 +1,83 @@
+"""List the runtimes that can be reached, each asked who it is."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from dotnetdiag.client import Client
+from dotnetdiag.errors import AmbiguousName, DiagnosticsError, ProcessNotFound
+from dotnetdiag.transport import processes as system
+from dotnetdiag.transport.discovery import Endpoint, endpoints
+
+# A healthy runtime answers in a few milliseconds; one that is busy with a dump must not hold up the list.
+ASK_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One runtime. ``pid`` is as we see it, ``namespace_pid`` as the runtime does; unknown texts are ``""``, numbers None."""
+
+    pid: int
+    namespace_pid: int
+    name: str
+    entry_assembly: str
+    runtime_version: str
+    uptime_s: float | None
+    command_line: str
+    other_namespace: bool
+    address: str
+    problem: str = ""
+
+
+def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
+    """Every runtime with a diagnostic endpoint, sorted by name and pid. They are asked in parallel."""
+    best: dict[int, Endpoint] = {}
+    for endpoint in endpoints():
+        best.setdefault(endpoint.pid, endpoint)
+    found: list[Process] = []
+    threads = [
+        threading.Thread(target=lambda e=endpoint: found.append(_describe(e, timeout_s)), daemon=True)  # type: ignore[misc]
+        for endpoint in best.values()
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(found, key=lambda process: (process.name, process.pid))
+
+
+def find_pid(name: str) -> int:
+    """The pid of the one runtime whose process name or entry assembly is ``name``. Raises ProcessNotFound, AmbiguousName."""
+    pids = [p.pid for p in list_processes() if name in (p.name, p.entry_assembly)]
+    if not pids:
+        raise ProcessNotFound(f"There is no active process with the given name: {name}")
+    if len(pids) > 1:
+        listed = ", ".join(map(str, sorted(pids)))
+        raise AmbiguousName(
+            f"There are more than one active processes with the given name: {name} ({listed})", pids=tuple(pids)
+        )
+    return pids[0]
+
+
+def _describe(endpoint: Endpoint, timeout_s: float) -> Process:
+    entry = version = problem = command = ""
+    try:
+        information = Client(endpoint.pid, timeout_s=timeout_s).process_info()
+        entry, version = information.entry_assembly, information.runtime_version
+        command = information.command_line
+    except DiagnosticsError as error:
+        problem = str(error)
+    argv = system.argv(endpoint.pid) or []
+    return Process(
+        pid=endpoint.pid,
+        namespace_pid=endpoint.namespace_pid,
+        name=(argv[0].rpartition("/")[2] if argv else "") or system.comm(endpoint.pid) or "?",
+        entry_assembly=entry,
+        runtime_version=version,
+        uptime_s=system.uptime_s(endpoint.pid),
+        command_line=" ".join(argv) or command,
+        other_namespace=endpoint.other_namespace,
+        address=str(endpoint.address),
+        problem=problem,
+    )
