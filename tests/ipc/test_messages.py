@@ -18,7 +18,9 @@ from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.ipc.requests import ALL_REQUESTS, UnknownRequest, parse_request
 
 P = Provider(name="MyEventSource", keywords=100, level=2)
-P_BYTES = "6400000000000000020000000e0000004d0079004500760065006e00740053006f00750072006300650000 0000000000".replace(" ", "")
+P_BYTES = "6400000000000000020000000e0000004d0079004500760065006e00740053006f00750072006300650000 0000000000".replace(
+    " ", ""
+)
 TRACEPOINT = Provider(name="MyEventSource", keywords=100, level=2, tracepoints=Tracepoints(default="tp0"))
 FILTERED = Provider(name="MyEventSource", keywords=100, level=2, event_filter=EventFilter(enable=True, ids=(1, 2)))
 
@@ -52,7 +54,9 @@ GOLDEN: list[tuple[Request, str]] = [
     ),
     (
         eventpipe.CollectTracing5UserEvents(providers=(TRACEPOINT,)),
-        "6900 02 06 0000 01000000 0000000000000000 01000000" + P_BYTES + "00 00000000 04000000 7400700030000000 00000000",
+        "6900 02 06 0000 01000000 0000000000000000 01000000"
+        + P_BYTES
+        + "00 00000000 04000000 7400700030000000 00000000",
     ),
     (
         eventpipe.CollectTracing6(providers=(P,), buffering_mode=1),

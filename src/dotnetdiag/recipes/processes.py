@@ -37,7 +37,7 @@ def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
         best.setdefault(endpoint.pid, endpoint)
     found: list[Process] = []
     threads = [
-        threading.Thread(target=lambda e=endpoint: found.append(_describe(e, timeout_s)), daemon=True)  # type: ignore[misc]
+        threading.Thread(target=lambda e=endpoint: found.append(_describe(e, timeout_s)), daemon=True)
         for endpoint in best.values()
     ]
     for thread in threads:
@@ -68,7 +68,7 @@ def _describe(endpoint: Endpoint, timeout_s: float) -> Process:
         command = information.command_line
     except DiagnosticsError as error:
         problem = str(error)
-    argv = system.argv(endpoint.pid) or []
+    argv = system.argv(endpoint.pid) or ()
     return Process(
         pid=endpoint.pid,
         namespace_pid=endpoint.namespace_pid,
