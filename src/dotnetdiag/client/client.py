@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from uuid import UUID
 
 from dotnetdiag.client.session import TraceSession
 from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, UsageError
@@ -12,8 +13,9 @@ from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.dump import DumpFlags, DumpType
 from dotnetdiag.ipc.eventpipe import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, Provider, TraceFormat
 from dotnetdiag.ipc.frames import Frame, FrameReader
-from dotnetdiag.ipc.operations import Answer, Ask, Operation, ProcessInformation, SessionConfiguration
-from dotnetdiag.ipc.process import EnvironmentReply
+from dotnetdiag.ipc.messages import OkReply
+from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation, SessionConfiguration
+from dotnetdiag.ipc.process import EnvironmentReply, PerfMapType
 from dotnetdiag.ipc.providers import parse_providers
 from dotnetdiag.transport import Deadline, Stream, connect, parse_address
 from dotnetdiag.transport.discovery import connect_pid
@@ -71,6 +73,26 @@ class Client:
         """A dump, written by the target: the path (made absolute here) is one of its file system. Takes up to minutes."""
         self._run(operations.write_dump(os.path.abspath(path) if path else path, dump_type, flags))
 
+    def is_suspended(self) -> bool:
+        """Whether the runtime waits at startup. Starts and stops an empty session to find out."""
+        return self._run(operations.is_suspended())
+
+    def set_environment_variable(self, name: str, value: str | None) -> None:
+        """Set a variable of the runtime's environment; ``None`` removes it."""
+        self._run(operations.set_environment_variable(name, value))
+
+    def attach_profiler(self, clsid: UUID, path: str, client_data: bytes = b"", *, timeout_s: float = 10.0) -> None:
+        """Attach a profiler; the path is one of the target's file system."""
+        self._run(operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000)))
+
+    def startup_profiler(self, clsid: UUID, path: str) -> None:
+        """Register a profiler with a runtime that is suspended at startup."""
+        self._run(operations.startup_profiler(clsid, path))
+
+    def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> None:
+        """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``. Refused while a .NET 8 or 9 is suspended."""
+        self._run(operations.enable_perf_map(perf_map_type))
+
     def disable_perf_map(self) -> None:
         """Stop writing the perf map."""
         self._run(operations.disable_perf_map())
@@ -112,7 +134,7 @@ class Client:
             ask = next(operation)
             while True:
                 try:
-                    answer = self._exchange(ask)
+                    answer = self._drain(ask) if isinstance(ask, Drain) else self._exchange(ask)
                 except DiagnosticsError as error:
                     ask = operation.throw(error)
                 else:
@@ -120,6 +142,17 @@ class Client:
         except StopIteration as stop:
             result: T = stop.value
             return result
+
+    def _drain(self, step: Drain) -> Answer:
+        stream: Stream = step.connection
+        deadline = Deadline(self.timeout_s)
+        kept = bytearray()
+        try:
+            while data := stream.receive(1 << 16, deadline):
+                kept += data[: step.limit - len(kept)]
+        finally:
+            stream.close()
+        return Answer(reply=OkReply(), continuation=bytes(kept))
 
     def _exchange(self, ask: Ask) -> Answer:
         data = ask.request.pack()  # checked before a connection is made

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
 
-from dotnetdiag.errors import ProtocolError, RuntimeTooOld, ServerError, UnsupportedCommand
-from dotnetdiag.ipc import dump, eventpipe, process
+from dotnetdiag.errors import (
+    DangerousRequest,
+    NotSupported,
+    ProtocolError,
+    RuntimeTooOld,
+    ServerError,
+    UnsupportedCommand,
+)
+from dotnetdiag.ipc import dump, eventpipe, process, profiler
 from dotnetdiag.ipc.commands import ERROR_ID, OK_ID, SERVER_SET, SINCE, command_name
 from dotnetdiag.ipc.eventpipe import DEFAULT_RUNDOWN_KEYWORD, BufferingMode, Provider, TraceFormat
 from dotnetdiag.ipc.frames import Frame
@@ -40,6 +47,14 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Read a kept connection to its end and close it; the answer's ``continuation`` is at most ``limit`` bytes of it."""
+
+    connection: Any
+    limit: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The OK reply, the open connection when it was to be kept, the continuation when there is one."""
 
@@ -48,7 +63,7 @@ class Answer:
     continuation: bytes = b""
 
 
-Operation = Generator[Ask, Answer, T]
+Operation = Generator[Ask | Drain, Answer, T]
 
 
 def read_reply(request: Request, frame: Frame) -> OkReply:
@@ -125,6 +140,65 @@ def write_dump(path: str, dump_type: int, flags: int) -> Operation[None]:
     if flags & ~dump.DumpFlags.LOGGING:
         raise RuntimeTooOld("GenerateCoreDump", "a crash report or verbose log", needs=".NET 6")
     return (yield from _result(dump.GenerateCoreDump(path=path, dump_type=dump_type, flags=flags), slow=True))
+
+
+def is_suspended() -> Operation[bool]:
+    """Whether the runtime waits at startup, found out without harm.
+
+    A session is started and stopped at once. A running runtime has sent the head of the trace by the end of the stream;
+    a suspended one closes it with zero bytes (ipc-protocol.md §9, §21.3). The provider's name is nobody's.
+    """
+    nobody = Provider(name="dotnetdiag-is-suspended", keywords=0, level=4)
+    request = eventpipe.CollectTracing2(providers=(nobody,), buffer_mb=1, rundown=False)
+    answer = yield Ask(request=request, keep=True)
+    if not isinstance(answer.reply, SessionReply):
+        raise ProtocolError("the reply is no session id", where=request.COMMAND.name)
+    yield Ask(request=eventpipe.StopTracing(session_id=answer.reply.session_id))
+    return not (yield Drain(connection=answer.connection)).continuation
+
+
+def enable_perf_map(perf_map_type: int) -> Operation[None]:
+    """Write a perf map. A suspended .NET 8 or 9 would die of it (§21.1): DangerousRequest, and nothing is sent."""
+    request = process.EnablePerfMap(perf_map_type=perf_map_type)
+    request.check()
+    version = (yield from process_info()).runtime_version
+    if (not version.partition(".")[0].isdigit() or int(version.partition(".")[0]) < 10) and (yield from is_suspended()):
+        raise DangerousRequest(
+            request.COMMAND.name,
+            f"it kills .NET {version or '8 and 9'} while suspended at startup; resume it first",
+        )
+    return (yield from _result(request))
+
+
+def set_environment_variable(name: str, value: str | None) -> Operation[None]:
+    """Set a variable; ``None`` removes it. Removing kills a NativeAOT runtime (§21.1): DangerousRequest, nothing is sent.
+
+    NativeAOT is told by its answer to an ApplyStartupHook without a path: it has no such feature, while CoreCLR 8 and newer
+    refuse the argument (§21.2) and older ones do not know the command. None of them acts on it.
+    """
+    request = process.SetEnvironmentVariable(name=name, value=value)
+    request.check()
+    if value is None:
+        try:
+            yield Ask(request=process.StartupHookProbe())
+        except NotSupported:
+            raise DangerousRequest(
+                request.COMMAND.name, "removing a variable kills a NativeAOT runtime; set it to an empty text instead"
+            ) from None
+        except ServerError:
+            pass  # the refusal that tells CoreCLR
+    return (yield from _result(request))
+
+
+def attach_profiler(clsid: UUID, path: str, client_data: bytes, timeout_ms: int) -> Operation[None]:
+    """Attach a profiler to a running runtime; its callbacks have run when this returns."""
+    request = profiler.AttachProfiler(timeout_ms=timeout_ms, clsid=clsid, path=path, client_data=client_data)
+    return (yield from _result(request, slow=True))
+
+
+def startup_profiler(clsid: UUID, path: str) -> Operation[None]:
+    """Register a profiler with a runtime that is suspended at startup."""
+    return (yield from _result(profiler.StartupProfiler(clsid=clsid, path=path)))
 
 
 def disable_perf_map() -> Operation[None]:

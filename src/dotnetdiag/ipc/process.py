@@ -148,6 +148,16 @@ class ApplyStartupHook(Request):
         return {"path": read_text(cursor, "path")}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupHookProbe(Request):
+    """``0x0407`` with a null path: applies nothing, on any runtime (§21.2); the refusal tells CoreCLR from NativeAOT."""
+
+    COMMAND: ClassVar[Command] = Command.ApplyStartupHook
+
+    def _write(self, packer: Packer) -> None:
+        pack_text(packer, None)
+
+
 # ---------------------------------------------------------------------------------------------------- replies
 
 
