@@ -112,6 +112,52 @@ def env(pid: int | None, name: str | None, as_json: bool) -> None:
         click.echo(f"{key}={variables[key]}")
 
 
+@commands.command()
+@_target_options
+@click.argument("assignments", nargs=-1, required=True, metavar="NAME=VALUE...")
+def setenv(pid: int | None, name: str | None, assignments: tuple[str, ...]) -> None:
+    """Set variables of a runtime's environment; NAME alone removes one."""
+    from dotnetdiag.recipes.details import set_variables
+
+    set_variables(_target(pid, name), assignments)
+
+
+@commands.command()
+@_target_options
+def resume(pid: int | None, name: str | None) -> None:
+    """Let a runtime run that is suspended at startup."""
+    from dotnetdiag.recipes.details import resume_process
+
+    resume_process(_target(pid, name))
+
+
+@commands.command("startup-hook")
+@_target_options
+@click.argument("path")
+def startup_hook(pid: int | None, name: str | None, path: str) -> None:
+    """Run the startup hook in the assembly PATH (as the target sees it)."""
+    from dotnetdiag.recipes.details import apply_hook
+
+    apply_hook(_target(pid, name), path)
+
+
+@commands.command()
+@click.argument("pid", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def doctor(pid: int, as_json: bool) -> None:
+    """Say why a process can or cannot be attached to."""
+    from dotnetdiag.recipes.details import examine
+
+    findings = examine(pid)
+    if as_json:
+        _json([asdict(finding) for finding in findings])
+        return
+    for finding in findings:
+        click.echo(
+            f"{'ok  ' if finding.ok else 'FAIL'}  {finding.text}" + (f" -> {finding.advice}" if finding.advice else "")
+        )
+
+
 @commands.group()
 def trace() -> None:
     """Record traces."""

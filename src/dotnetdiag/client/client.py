@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 from uuid import UUID
 
+from dotnetdiag.client.hook_file import require_usable_hook
 from dotnetdiag.client.session import TraceSession
 from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, UsageError
 from dotnetdiag.ipc import operations
@@ -15,7 +16,7 @@ from dotnetdiag.ipc.eventpipe import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD,
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import OkReply
 from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation, SessionConfiguration
-from dotnetdiag.ipc.process import EnvironmentReply, PerfMapType
+from dotnetdiag.ipc.process import ApplyStartupHook, EnvironmentReply, PerfMapType
 from dotnetdiag.ipc.providers import parse_providers
 from dotnetdiag.transport import Deadline, Stream, connect, parse_address
 from dotnetdiag.transport.discovery import connect_pid
@@ -92,6 +93,12 @@ class Client:
     def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> None:
         """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``. Refused while a .NET 8 or 9 is suspended."""
         self._run(operations.enable_perf_map(perf_map_type))
+
+    def apply_startup_hook(self, path: str) -> None:
+        """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
+        ApplyStartupHook(path=path).check()
+        require_usable_hook(path, self.pid)
+        self._run(operations.apply_startup_hook(path))
 
     def disable_perf_map(self) -> None:
         """Stop writing the perf map."""

@@ -201,6 +201,11 @@ def startup_profiler(clsid: UUID, path: str) -> Operation[None]:
     return (yield from _result(profiler.StartupProfiler(clsid=clsid, path=path)))
 
 
+def apply_startup_hook(path: str) -> Operation[None]:
+    """Run a startup hook. The caller has looked at the file: one that cannot be used kills .NET 9 and 10 (§21.1)."""
+    return (yield from _result(process.ApplyStartupHook(path=path), slow=True))
+
+
 def disable_perf_map() -> Operation[None]:
     """Stop writing the perf map."""
     return (yield from _result(process.DisablePerfMap()))
