@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.live.runtimes import Target
 
 from dotnetdiag.client import Client
+from dotnetdiag.client.aio import AsyncClient
 from dotnetdiag.errors import DangerousRequest, DiagnosticsError, NotSupported, UnsupportedCommand
 from dotnetdiag.nettrace import read
 
@@ -62,3 +64,19 @@ def test_startup_hook_that_would_kill_is_refused_and_the_target_lives(target: Ta
     with pytest.raises(DangerousRequest):
         Client(target.pid).apply_startup_hook(path)
     assert target.alive
+
+
+def test_async_client_does_the_same(target: Target) -> None:
+    async def run() -> bytes:
+        client = AsyncClient(target.pid, timeout_s=10)
+        assert not await client.is_suspended()
+        session = await client.trace("Microsoft-Windows-DotNETRuntime:GC:4")
+        session.stop()
+        data = b"".join([part async for part in session])
+        await session.aclose()
+        return data
+
+    before = len(os.listdir("/proc/self/fd"))
+    assert read(asyncio.run(run())).complete
+    assert target.alive
+    assert len(os.listdir("/proc/self/fd")) == before

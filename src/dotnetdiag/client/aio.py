@@ -1,0 +1,233 @@
+"""The asyncio client: the same operations, the other driver."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+from dotnetdiag.client.client import SLOW_TIMEOUT_S, TIMEOUT_S
+from dotnetdiag.client.hook_file import require_usable_hook
+from dotnetdiag.client.session import CHUNK, DRAIN_TIMEOUT_S
+from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, UsageError
+from dotnetdiag.ipc import operations
+from dotnetdiag.ipc.dump import DumpFlags, DumpType
+from dotnetdiag.ipc.eventpipe import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, Provider, TraceFormat
+from dotnetdiag.ipc.frames import Frame, FrameReader
+from dotnetdiag.ipc.messages import OkReply
+from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation, SessionConfiguration
+from dotnetdiag.ipc.process import ApplyStartupHook, EnvironmentReply, PerfMapType
+from dotnetdiag.ipc.providers import parse_providers
+from dotnetdiag.transport import Deadline
+from dotnetdiag.transport.aio import AsyncStream, connect_pid
+
+T = TypeVar("T")
+
+
+class AsyncTraceSession:
+    """The stream of one session, as ``TraceSession``: iterate it; leaving the ``async with`` block stops and drains it."""
+
+    def __init__(
+        self, session_id: int, command: str, stream: AsyncStream, stop: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        self.session_id, self.command = session_id, command
+        self.received_bytes = 0
+        self._stream, self._send_stop = stream, stop
+        self._stopper: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def stop(self) -> None:
+        """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends."""
+        if self._stopper is None:
+            self._stopper = asyncio.ensure_future(self._stop())
+
+    async def _stop(self) -> None:
+        try:
+            await self._send_stop()
+        except DiagnosticsError:
+            pass  # the target may be gone; the stream's end tells the same
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.read():
+            yield data
+
+    async def read(self, size: int = CHUNK, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> bytes:
+        """The next 1..size bytes; ``b""`` when the session has ended. Raises TimedOut."""
+        data = await self._stream.receive(size, Deadline(timeout_s))
+        self.received_bytes += len(data)
+        return data
+
+    async def aclose(self) -> None:
+        """Stop, read to the end without keeping it, and close. Never raises for a target that is gone."""
+        self.stop()
+        try:
+            while await self._stream.receive(CHUNK, Deadline(5.0)):
+                pass
+        except DiagnosticsError:
+            pass  # the target stopped answering: closing the connection ends the session there
+        finally:
+            await self._stream.close()
+            if self._stopper is not None:
+                await asyncio.wait([self._stopper], timeout=5.0)
+
+
+class AsyncClient:
+    """``Client`` for asyncio: the same methods, awaited."""
+
+    def __init__(self, pid: int, *, timeout_s: float = TIMEOUT_S) -> None:
+        if pid <= 0:
+            raise UsageError(f"{pid} is not a valid process ID")
+        self.pid = pid
+        self.timeout_s = timeout_s
+
+    async def process_info(self) -> ProcessInformation:
+        """As ``Client.process_info``."""
+        return await self._run(operations.process_info())
+
+    async def environment(self) -> dict[str, str]:
+        """As ``Client.environment``."""
+        return await self._run(operations.environment())
+
+    async def resume(self) -> None:
+        """As ``Client.resume``."""
+        await self._run(operations.resume())
+
+    async def write_dump(self, path: str, dump_type: int = DumpType.FULL, flags: int = DumpFlags.NONE) -> None:
+        """As ``Client.write_dump``."""
+        await self._run(operations.write_dump(os.path.abspath(path) if path else path, dump_type, flags))
+
+    async def is_suspended(self) -> bool:
+        """As ``Client.is_suspended``."""
+        return await self._run(operations.is_suspended())
+
+    async def set_environment_variable(self, name: str, value: str | None) -> None:
+        """As ``Client.set_environment_variable``."""
+        await self._run(operations.set_environment_variable(name, value))
+
+    async def attach_profiler(
+        self, clsid: UUID, path: str, client_data: bytes = b"", *, timeout_s: float = 10.0
+    ) -> None:
+        """As ``Client.attach_profiler``."""
+        await self._run(operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000)))
+
+    async def startup_profiler(self, clsid: UUID, path: str) -> None:
+        """As ``Client.startup_profiler``."""
+        await self._run(operations.startup_profiler(clsid, path))
+
+    async def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> None:
+        """As ``Client.enable_perf_map``."""
+        await self._run(operations.enable_perf_map(perf_map_type))
+
+    async def disable_perf_map(self) -> None:
+        """As ``Client.disable_perf_map``."""
+        await self._run(operations.disable_perf_map())
+
+    async def apply_startup_hook(self, path: str) -> None:
+        """As ``Client.apply_startup_hook``."""
+        ApplyStartupHook(path=path).check()
+        require_usable_hook(path, self.pid)
+        await self._run(operations.apply_startup_hook(path))
+
+    async def trace(
+        self,
+        providers: str | Iterable[Provider],
+        *,
+        buffer_mb: int = DEFAULT_BUFFER_MB,
+        rundown_keyword: int = DEFAULT_RUNDOWN_KEYWORD,
+        rundown_fallback: int | None = None,
+        stackwalk: bool = True,
+        format: int = TraceFormat.NETTRACE,
+        buffering_mode: int = BufferingMode.DROP,
+    ) -> AsyncTraceSession:
+        """As ``Client.trace``."""
+        chosen = parse_providers(providers) if isinstance(providers, str) else tuple(providers)
+        wanted = SessionConfiguration(
+            providers=chosen,
+            buffer_mb=buffer_mb,
+            format=format,
+            rundown_keyword=rundown_keyword,
+            stackwalk=stackwalk,
+            buffering_mode=buffering_mode,
+            rundown_fallback=rundown_fallback,
+        )
+        started = await self._run(operations.collect(wanted))
+        return AsyncTraceSession(
+            started.session_id,
+            started.command,
+            started.connection,
+            lambda: self._run(operations.stop(started.session_id)),
+        )
+
+    # -------------------------------------------------------------------------------------------------- driver
+
+    async def _run(self, operation: Operation[T]) -> T:
+        try:
+            ask = next(operation)
+            while True:
+                try:
+                    answer = await (self._drain(ask) if isinstance(ask, Drain) else self._exchange(ask))
+                except DiagnosticsError as error:
+                    ask = operation.throw(error)
+                else:
+                    ask = operation.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def _drain(self, step: Drain) -> Answer:
+        stream: AsyncStream = step.connection
+        deadline = Deadline(self.timeout_s)
+        kept = bytearray()
+        try:
+            while data := await stream.receive(1 << 16, deadline):
+                kept += data[: step.limit - len(kept)]
+        finally:
+            await stream.close()
+        return Answer(reply=OkReply(), continuation=bytes(kept))
+
+    async def _exchange(self, ask: Ask) -> Answer:
+        data = ask.request.pack()  # checked before a connection is made
+        deadline = Deadline(SLOW_TIMEOUT_S if ask.slow else self.timeout_s)
+        stream, _ = await connect_pid(self.pid, deadline)
+        keep = False
+        try:
+            await stream.send(data, deadline)
+            reply = operations.read_reply(ask.request, await _read_frame(stream, deadline))
+            rest = b""
+            if ask.continuation and isinstance(reply, EnvironmentReply):
+                rest = await _read_exactly(stream, reply.size_bytes, deadline)
+            keep = ask.keep
+            return Answer(reply=reply, connection=stream if keep else None, continuation=rest)
+        finally:
+            if not keep:
+                await stream.close()
+
+
+async def _read_frame(stream: AsyncStream, deadline: Deadline) -> Frame:
+    reader = FrameReader()
+    while True:
+        data = await stream.receive(reader.wanted, deadline)
+        if not data:
+            raise ConnectionEnded("the runtime closed the connection before its answer was complete")
+        frame = reader.feed(data)
+        if frame is not None:
+            return frame
+
+
+async def _read_exactly(stream: AsyncStream, size: int, deadline: Deadline) -> bytes:
+    parts: list[bytes] = []
+    left = size
+    while left:
+        data = await stream.receive(min(left, 1 << 20), deadline)
+        if not data:
+            raise ConnectionEnded(f"the runtime closed the connection {left} bytes before the end of its answer")
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)
