@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # name -> module that defines it
-_PUBLIC: dict[str, str] = {}
+_PUBLIC: dict[str, str] = {
+    "AsyncClient": "dotnetdiag.client.aio",
+    "Client": "dotnetdiag.client.client",
+    "Process": "dotnetdiag.recipes.processes",
+    "processes": "dotnetdiag.recipes.processes",
+}
+_OTHER_NAMES = {"processes": "list_processes"}
 
 __all__ = ["__version__", *_PUBLIC]
 
@@ -21,7 +27,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(module), name)
+    value = getattr(import_module(module), _OTHER_NAMES.get(name, name))
     globals()[name] = value
     return value
 
@@ -31,4 +37,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    pass
+    from dotnetdiag.client.aio import AsyncClient as AsyncClient
+    from dotnetdiag.client.client import Client as Client
+    from dotnetdiag.recipes.processes import Process as Process
+    from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401
