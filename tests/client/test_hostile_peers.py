@@ -1,0 +1,139 @@
+"""A server that misbehaves gives an error of ours within the timeout, and leaves no descriptor open."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from dotnetdiag.client import Client
+from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError
+from dotnetdiag.ipc.frames import MAGIC
+from dotnetdiag.ipc.process import ProcessInfo3Reply
+from dotnetdiag.ipc.replies import SessionReply
+
+TIMEOUT_S = 0.3
+GOOD = ProcessInfo3Reply(
+    pid=7,
+    cookie=UUID(int=1),
+    command_line="x",
+    os="Linux",
+    arch="x64",
+    entry_assembly="x",
+    runtime_version="9.0",
+).pack()
+
+Behaviour = Callable[[socket.socket, threading.Event], None]
+
+
+@contextmanager
+def server(path: Path, behave: Behaviour) -> Iterator[Client]:
+    """Serve every connection with ``behave`` until the block ends."""
+    done = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            while not done.is_set():
+                connection, _ = listener.accept()
+                with connection:
+                    if not done.is_set():
+                        try:
+                            connection.recv(65536)
+                            behave(connection, done)
+                        except OSError:
+                            pass  # the client has gone, as it should
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield Client.connect(str(path), timeout_s=TIMEOUT_S)
+        finally:
+            done.set()
+            with socket.socket(socket.AF_UNIX) as last:
+                last.connect(str(path))
+            thread.join()
+
+
+def says(data: bytes) -> Behaviour:
+    return lambda connection, done: connection.sendall(data)
+
+
+def says_and_waits(data: bytes) -> Behaviour:
+    def behave(connection: socket.socket, done: threading.Event) -> None:
+        connection.sendall(data)
+        connection.settimeout(10)
+        connection.recv(1)  # until the client closes
+
+    return behave
+
+
+def drips(connection: socket.socket, done: threading.Event) -> None:
+    for byte in GOOD:
+        connection.sendall(bytes([byte]))
+        if done.wait(0.05):
+            return
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize(
+    ("behave", "error"),
+    [
+        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), ProtocolError),
+        (says(MAGIC + b"\x13\x00\xff\x00\0\0"), ProtocolError),
+        (says(MAGIC + b"\xff\xff\xff\x00\0\0"), TransportError),
+        (says(MAGIC + b"\x14\x00\x04\x00\0\0"), ProtocolError),
+        (says(MAGIC + b"\x14\x00\xff\x00\0\0"), ProtocolError),
+        (says_and_waits(GOOD[:10]), TimedOut),
+        (says_and_waits(GOOD[:25]), TimedOut),
+        (says_and_waits(b""), TimedOut),
+        (drips, TimedOut),
+    ],
+    ids=[
+        "garbage",
+        "size 19",
+        "size 65535",
+        "not a reply",
+        "bare OK",
+        "half header",
+        "half payload",
+        "silence",
+        "drip",
+    ],
+)
+def test_answer_that_is_wrong_is_an_error_of_ours(
+    tmp_path: Path, behave: Behaviour, error: type[DiagnosticsError]
+) -> None:
+    before = descriptors()
+    with server(tmp_path / "s", behave) as client, pytest.raises(error):
+        client.process_info()
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("offset", range(len(GOOD)))
+def test_close_at_any_offset_is_an_error_of_ours(tmp_path: Path, offset: int) -> None:
+    with server(tmp_path / "s", says(GOOD[:offset])) as client, pytest.raises(TransportError):
+        client.process_info()
+
+
+def test_whole_answer_is_taken(tmp_path: Path) -> None:
+    with server(tmp_path / "s", says(GOOD)) as client:
+        assert client.process_info().pid == 7
+
+
+def test_session_whose_stream_breaks_keeps_what_arrived(tmp_path: Path) -> None:
+    head = SessionReply(session_id=5).pack()
+    with server(tmp_path / "s", says(head + b"x" * 1000)) as client:
+        with client.trace("A") as session:
+            assert session.save(tmp_path / "out") == 1000
+        assert (tmp_path / "out").read_bytes() == b"x" * 1000
