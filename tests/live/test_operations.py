@@ -12,7 +12,7 @@ from tests.live.runtimes import Target
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.aio import AsyncClient
-from dotnetdiag.errors import DangerousRequest, DiagnosticsError, NotSupported, UnsupportedCommand
+from dotnetdiag.errors import DangerousRequest, DiagnosticsError, NotSupported, ServerError, UnsupportedCommand
 from dotnetdiag.nettrace import read
 
 pytestmark = pytest.mark.live
@@ -80,3 +80,14 @@ def test_async_client_does_the_same(target: Target) -> None:
     assert read(asyncio.run(run())).complete
     assert target.alive
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_dump_is_written_where_the_runtime_can(target: Target, tmp_path: Path) -> None:
+    path = tmp_path / "core"
+    if target.runtime == "NativeAOT":
+        with pytest.raises(ServerError, match="0x80004005"):
+            Client(target.pid).write_dump(str(path), 1)
+    else:
+        Client(target.pid).write_dump(str(path), 1)
+        assert path.read_bytes()[:4] == b"\x7fELF"
+    assert target.alive

@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
 
@@ -139,6 +140,79 @@ def startup_hook(pid: int | None, name: str | None, path: str) -> None:
     from dotnetdiag.recipes.details import apply_hook
 
     apply_hook(_target(pid, name), path)
+
+
+@commands.group()
+def perfmap() -> None:
+    """Write a map of jitted code for perf."""
+
+
+@perfmap.command("enable")
+@_target_options
+@click.option("--type", "kind", type=click.Choice(["All", "JitDump", "PerfMap"], case_sensitive=False), default="All")
+def perfmap_enable(pid: int | None, name: str | None, kind: str) -> None:
+    """Start writing /tmp/perf-PID.map and /tmp/jit-PID.dump."""
+    from dotnetdiag.recipes.details import enable_perf_map
+
+    enable_perf_map(_target(pid, name), kind)
+
+
+@perfmap.command("disable")
+@_target_options
+def perfmap_disable(pid: int | None, name: str | None) -> None:
+    """Stop writing them."""
+    from dotnetdiag.recipes.details import disable_perf_map
+
+    disable_perf_map(_target(pid, name))
+
+
+@commands.group()
+def profiler() -> None:
+    """Load a native profiler into a runtime."""
+
+
+@profiler.command("attach")
+@_target_options
+@click.argument("clsid", type=click.UUID)
+@click.argument("path")
+@click.option("--data", default="", help="Client data, sent as UTF-8.")
+def profiler_attach(pid: int | None, name: str | None, clsid: UUID, path: str, data: str) -> None:
+    """Attach the profiler CLSID in the library PATH (as the target sees it)."""
+    from dotnetdiag.recipes.details import attach_profiler
+
+    attach_profiler(_target(pid, name), clsid, path, data)
+
+
+@profiler.command("startup")
+@_target_options
+@click.argument("clsid", type=click.UUID)
+@click.argument("path")
+def profiler_startup(pid: int | None, name: str | None, clsid: UUID, path: str) -> None:
+    """Register a profiler with a runtime that is suspended at startup."""
+    from dotnetdiag.recipes.details import startup_profiler
+
+    startup_profiler(_target(pid, name), clsid, path)
+
+
+@commands.group()
+def dump() -> None:
+    """Write core dumps."""
+
+
+@dump.command("collect")
+@_target_options
+@click.option("-o", "--output", help="Path, as the target sees it; made absolute here.")
+@click.option(
+    "--type", "kind", type=click.Choice(["Full", "Heap", "Mini", "Triage"], case_sensitive=False), default="Full"
+)
+def dump_collect(pid: int | None, name: str | None, output: str | None, kind: str) -> None:
+    """Have a runtime write a dump of itself. Takes up to minutes."""
+    from datetime import datetime
+
+    from dotnetdiag.recipes.details import write_dump
+
+    path = write_dump(_target(pid, name), output or f"core_{datetime.now():%Y%m%d_%H%M%S}", kind)
+    click.echo(path)
 
 
 @commands.command()
