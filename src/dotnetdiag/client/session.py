@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
+from dotnetdiag.client.copying import FileCopier
 from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut
 from dotnetdiag.transport import Deadline, Stream
 
 CHUNK = 1 << 20
 # Rundown can take long in large applications; a target that sends nothing for so long is given up on.
 DRAIN_TIMEOUT_S = 600.0
+# How often a quiet stream is left to look at the clock and to show progress.
+TICK_S = 0.1
 
 
 class TraceSession:
@@ -69,39 +72,34 @@ class TraceSession:
         Ctrl-C passes through after the session was stopped and closed by the caller.
         """
         ends = None if duration_s is None else time.monotonic() + duration_s
-        buffer = memoryview(bytearray(CHUNK))
         try:
             target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
             raise OutputError(str(path), error.strerror or str(error)) from error
-        written = 0
+        copier = FileCopier(self._stream, target)
         try:
             while True:
-                wait = 0.2 if self._stopper is None else DRAIN_TIMEOUT_S
+                draining = self._stopper is not None
                 if ends is not None and time.monotonic() >= ends:
                     self.stop()
                     ends = None
                 try:
-                    count = self._stream.receive_into(buffer, Deadline(wait))
+                    count = copier.step(DRAIN_TIMEOUT_S if draining else TICK_S)
                 except TimedOut:
-                    if wait == DRAIN_TIMEOUT_S:
+                    if draining:
                         raise
                     count = -1
                 if count == 0:
-                    return written
-                if count > 0:
-                    self.received_bytes += count
-                    rest = buffer[:count]
-                    while rest:
-                        rest = rest[os.write(target, rest) :]
-                    written += count
+                    return copier.written
                 if progress is not None:
-                    progress(written)
+                    progress(copier.written)
         except OSError as error:
             if isinstance(error, DiagnosticsError):
                 raise
-            raise OutputError(str(path), f"{error.strerror}; {written} bytes are in the file") from error
+            raise OutputError(str(path), f"{error.strerror}; {copier.written} bytes are in the file") from error
         finally:
+            self.received_bytes += copier.written
+            copier.close()
             os.close(target)
 
     def close(self) -> None:
