@@ -15,7 +15,7 @@ import pytest
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError
 from dotnetdiag.ipc.frames import MAGIC
-from dotnetdiag.ipc.process import ProcessInfo3Reply
+from dotnetdiag.ipc.process_info import ProcessInfo3Reply
 from dotnetdiag.ipc.replies import SessionReply
 
 TIMEOUT_S = 0.3

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import inspect
 
-from dotnetdiag.client import Client
-from dotnetdiag.client.aio import AsyncClient
+import pytest
 
-NOT_YET_ASYNC = {"connect"}
+from dotnetdiag.client import Client, TraceSession
+from dotnetdiag.client.aio import AsyncClient, AsyncTraceSession, AsyncUserEventsSession
+from dotnetdiag.client.user_events import UserEventsSession
 
-
-def test_clients_have_the_same_methods() -> None:
-    sync, other = ({n for n in vars(kind) if not n.startswith("_")} for kind in (Client, AsyncClient))
-    assert sync - NOT_YET_ASYNC == other
+PAIRS = [(Client, AsyncClient), (TraceSession, AsyncTraceSession), (UserEventsSession, AsyncUserEventsSession)]
 
 
-def test_methods_take_the_same_parameters() -> None:
-    for name in (n for n in vars(AsyncClient) if not n.startswith("_")):
-        one, other = (inspect.signature(getattr(kind, name)).parameters for kind in (Client, AsyncClient))
-        assert list(one.values()) == list(other.values()), name
+def public(kind: type) -> dict[str, object]:
+    return {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("sync", "other"), PAIRS, ids=lambda kind: kind.__name__)
+def test_twins_have_the_same_methods(sync: type, other: type) -> None:
+    assert {"aclose" if name == "close" else name for name in public(sync)} == set(public(other))
+
+
+@pytest.mark.parametrize(("sync", "other"), PAIRS, ids=lambda kind: kind.__name__)
+def test_methods_take_the_same_parameters(sync: type, other: type) -> None:
+    for name, value in public(sync).items():
+        if callable(value) or isinstance(value, classmethod):
+            twin = getattr(other, "aclose" if name == "close" else name)
+            one, two = (inspect.signature(method).parameters for method in (getattr(sync, name), twin))
+            assert list(one.values()) == list(two.values()), name

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused
-from dotnetdiag.ipc import dump, eventpipe, process, profiler
+from dotnetdiag.ipc import dump, eventpipe, process, process_info, profiler
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider, Tracepoints
 from dotnetdiag.ipc.frames import MAGIC, Frame, FrameReader
@@ -25,8 +25,8 @@ TRACEPOINT = Provider(name="MyEventSource", keywords=100, level=2, tracepoints=T
 FILTERED = Provider(name="MyEventSource", keywords=100, level=2, event_filter=EventFilter(enable=True, ids=(1, 2)))
 
 GOLDEN: list[tuple[Request, str]] = [
-    (process.ProcessInfo(), "1400 04 00 0000"),
-    (process.ProcessInfo3(), "1400 04 08 0000"),
+    (process_info.ProcessInfo(), "1400 04 00 0000"),
+    (process_info.ProcessInfo3(), "1400 04 08 0000"),
     (process.ResumeRuntime(), "1400 04 01 0000"),
     (eventpipe.StopTracing(session_id=0x1122334455667788), "1c00 02 01 0000 8877665544332211"),
     (process.EnablePerfMap(perf_map_type=1), "1800 04 05 0000 01000000"),
@@ -95,7 +95,7 @@ MANY = tuple(Provider(name=f"P{n}") for n in range(1001))
 @pytest.mark.parametrize(
     "request_",
     [
-        process.ProcessInfo(trailing=b"x"),
+        process_info.ProcessInfo(trailing=b"x"),
         process.ProcessEnvironment(trailing=b"x"),
         eventpipe.CollectTracing2(providers=(P,), buffer_mb=0),
         eventpipe.CollectTracing2(providers=(P,), format=2),

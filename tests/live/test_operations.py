@@ -51,7 +51,7 @@ def test_operation_does_on_each_runtime_what_the_table_says(target: Target, name
 def test_trace_is_recorded_whole(target: Target, tmp_path: Path) -> None:
     path = tmp_path / "x.nettrace"
     with Client(target.pid).trace("Microsoft-Windows-DotNETRuntime:GC:4") as session:
-        size = session.save(path, duration_s=0.3)
+        size = session.save(path, duration=0.3)
     assert path.stat().st_size == size
     contents = read(path.read_bytes())
     assert contents.complete

@@ -255,7 +255,7 @@ def trace_collect(
     from datetime import datetime
 
     from dotnetdiag.recipes.collect import DEFAULT_PROVIDERS, CollectOptions, collect
-    from dotnetdiag.recipes.duration import parse_duration
+    from dotnetdiag.client.duration import parse_duration
 
     target = _target(pid, name)
     stamp = datetime.now().strftime("%Y%m%d_%H%M%S")

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from dotnetdiag.client.client import SLOW_TIMEOUT_S, TIMEOUT_S
+from dotnetdiag.client.client import SLOW_TIMEOUT_S, TIMEOUT_S, chosen_providers
+from dotnetdiag.client.copying import DRAIN_TIMEOUT_S, save_stream
+from dotnetdiag.client.duration import seconds_of
 from dotnetdiag.client.hook_file import require_usable_hook
-from dotnetdiag.client.session import CHUNK, DRAIN_TIMEOUT_S
-from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, UsageError
+from dotnetdiag.client.routes_aio import AsyncPidRoute, AsyncRoute, route_to
+from dotnetdiag.client.session import CHUNK, CLOSE_TIMEOUT_S
+from dotnetdiag.client.user_events import user_events_descriptor
+from dotnetdiag.errors import ConnectionEnded, DiagnosticsError
 from dotnetdiag.ipc import operations
-from dotnetdiag.ipc.dump import DumpFlags, DumpType
-from dotnetdiag.ipc.eventpipe import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, Provider, TraceFormat
+from dotnetdiag.ipc.choices import (
+    DEFAULT_BUFFER_MB,
+    DEFAULT_RUNDOWN_KEYWORD,
+    BufferingMode,
+    DumpFlags,
+    DumpType,
+    PerfMapType,
+    TraceFormat,
+)
+from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import OkReply
-from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation, SessionConfiguration
-from dotnetdiag.ipc.process import ApplyStartupHook, EnvironmentReply, PerfMapType
-from dotnetdiag.ipc.providers import parse_providers
+from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation
 from dotnetdiag.transport import Deadline
-from dotnetdiag.transport.aio import AsyncStream, connect_pid
+from dotnetdiag.transport.aio import AsyncStream, sync_stream
 
 T = TypeVar("T")
 
@@ -30,9 +42,15 @@ class AsyncTraceSession:
     """The stream of one session, as ``TraceSession``: iterate it; leaving the ``async with`` block stops and drains it."""
 
     def __init__(
-        self, session_id: int, command: str, stream: AsyncStream, stop: Callable[[], Coroutine[Any, Any, None]]
+        self,
+        session_id: int,
+        command: str,
+        stream: AsyncStream,
+        stop: Callable[[], Coroutine[Any, Any, None]],
+        *,
+        duration_s: float | None = None,
     ) -> None:
-        self.session_id, self.command = session_id, command
+        self.session_id, self.command, self.duration_s = session_id, command, duration_s
         self.received_bytes = 0
         self._stream, self._send_stop = stream, stop
         self._stopper: asyncio.Task[None] | None = None
@@ -64,28 +82,117 @@ class AsyncTraceSession:
         self.received_bytes += len(data)
         return data
 
+    async def save(
+        self,
+        path: str | Path,
+        *,
+        duration: float | str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """As ``TraceSession.save``; a thread moves the bytes. Cancelling leaves a file that holds all that arrived."""
+        loop, cancelled = asyncio.get_running_loop(), threading.Event()
+
+        def stop() -> None:
+            loop.call_soon_threadsafe(self.stop)
+
+        def report(size_bytes: int) -> None:
+            if progress is not None:
+                loop.call_soon_threadsafe(progress, size_bytes)
+
+        work = asyncio.ensure_future(
+            asyncio.to_thread(
+                save_stream,
+                sync_stream(self._stream),
+                path,
+                duration_s=seconds_of(duration) if duration is not None else self.duration_s,
+                stop=stop,
+                is_stopping=lambda: self._stopper is not None,
+                progress=report,
+                is_cancelled=cancelled.is_set,
+            )
+        )
+        try:
+            written = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([work])
+            raise
+        self.received_bytes += written
+        return written
+
     async def aclose(self) -> None:
         """Stop, read to the end without keeping it, and close. Never raises for a target that is gone."""
         self.stop()
         try:
-            while await self._stream.receive(CHUNK, Deadline(5.0)):
+            while await self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
                 pass
         except DiagnosticsError:
             pass  # the target stopped answering: closing the connection ends the session there
         finally:
             await self._stream.close()
             if self._stopper is not None:
-                await asyncio.wait([self._stopper], timeout=5.0)
+                await asyncio.wait([self._stopper], timeout=CLOSE_TIMEOUT_S)
+
+
+class AsyncUserEventsSession:
+    """As ``UserEventsSession``."""
+
+    def __init__(self, session_id: int, stream: AsyncStream, stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.session_id = session_id
+        self._stream, self._stop = stream, stop
+        self._open = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the runtime still holds its end."""
+        return self._open and self._stream.is_alive()
+
+    async def aclose(self) -> None:
+        """As ``UserEventsSession.close``."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            await self._stop()
+        except DiagnosticsError:
+            pass  # as in UserEventsSession
+        finally:
+            await self._stream.close()
 
 
 class AsyncClient:
     """``Client`` for asyncio: the same methods, awaited."""
 
     def __init__(self, pid: int, *, timeout_s: float = TIMEOUT_S) -> None:
-        if pid <= 0:
-            raise UsageError(f"{pid} is not a valid process ID")
-        self.pid = pid
+        self._route: AsyncRoute = AsyncPidRoute(pid)
         self.timeout_s = timeout_s
+
+    @classmethod
+    def connect(cls, address: str, *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
+        """As ``Client.connect``; with ``listen`` the port is made at the first call."""
+        made = cls.__new__(cls)
+        made._route, made.timeout_s = route_to(address), timeout_s
+        return made
+
+    async def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
+        """As ``Client.target_pid``."""
+        return await self._route.target_pid(Deadline(timeout_s))
+
+    async def aclose(self) -> None:
+        """As ``Client.close``."""
+        await self._route.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     async def process_info(self) -> ProcessInformation:
         """As ``Client.process_info``."""
@@ -131,8 +238,7 @@ class AsyncClient:
 
     async def apply_startup_hook(self, path: str) -> None:
         """As ``Client.apply_startup_hook``."""
-        ApplyStartupHook(path=path).check()
-        require_usable_hook(path, self.pid)
+        require_usable_hook(path, await self.target_pid(timeout_s=self.timeout_s))
         await self._run(operations.apply_startup_hook(path))
 
     async def trace(
@@ -145,11 +251,12 @@ class AsyncClient:
         stackwalk: bool = True,
         format: int = TraceFormat.NETTRACE,
         buffering_mode: int = BufferingMode.DROP,
+        duration: float | str | None = None,
     ) -> AsyncTraceSession:
         """As ``Client.trace``."""
-        chosen = parse_providers(providers) if isinstance(providers, str) else tuple(providers)
-        wanted = SessionConfiguration(
-            providers=chosen,
+        duration_s = seconds_of(duration)
+        wanted = operations.SessionConfiguration(
+            providers=chosen_providers(providers),
             buffer_mb=buffer_mb,
             format=format,
             rundown_keyword=rundown_keyword,
@@ -163,11 +270,23 @@ class AsyncClient:
             started.command,
             started.connection,
             lambda: self._run(operations.stop(started.session_id)),
+            duration_s=duration_s,
+        )
+
+    async def trace_user_events(
+        self, fd: int | None, providers: Iterable[Provider], *, rundown_keyword: int = 0
+    ) -> AsyncUserEventsSession:
+        """As ``Client.trace_user_events``."""
+        with user_events_descriptor(fd) as descriptor:
+            started = await self._run(operations.collect_user_events(tuple(providers), rundown_keyword, descriptor))
+        return AsyncUserEventsSession(
+            started.session_id, started.connection, lambda: self._run(operations.stop(started.session_id))
         )
 
     # -------------------------------------------------------------------------------------------------- driver
 
     async def _run(self, operation: Operation[T]) -> T:
+        kept: list[AsyncStream] = []
         try:
             ask = next(operation)
             while True:
@@ -176,10 +295,16 @@ class AsyncClient:
                 except DiagnosticsError as error:
                     ask = operation.throw(error)
                 else:
+                    if answer.connection is not None:
+                        kept.append(answer.connection)
                     ask = operation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except BaseException:
+            for stream in kept:
+                await stream.close()
+            raise
 
     async def _drain(self, step: Drain) -> Answer:
         stream: AsyncStream = step.connection
@@ -195,14 +320,16 @@ class AsyncClient:
     async def _exchange(self, ask: Ask) -> Answer:
         data = ask.request.pack()  # checked before a connection is made
         deadline = Deadline(SLOW_TIMEOUT_S if ask.slow else self.timeout_s)
-        stream, _ = await connect_pid(self.pid, deadline)
+        stream = await self._route.dial(deadline)
         keep = False
         try:
             await stream.send(data, deadline)
+            if ask.descriptor is not None:
+                await stream.send_descriptor(ask.descriptor, deadline)
             reply = operations.read_reply(ask.request, await _read_frame(stream, deadline))
             rest = b""
-            if ask.continuation and isinstance(reply, EnvironmentReply):
-                rest = await _read_exactly(stream, reply.size_bytes, deadline)
+            if ask.continuation:
+                rest = await _read_exactly(stream, operations.continuation_bytes(reply), deadline)
             keep = ask.keep
             return Answer(reply=reply, connection=stream if keep else None, continuation=rest)
         finally:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
-from dotnetdiag.client.hook_file import require_usable_hook
-from dotnetdiag.client.session import TraceSession
-from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, UsageError
+from dotnetdiag.client.routes import PidRoute, Route, route_to
+from dotnetdiag.errors import ConnectionEnded, DiagnosticsError
 from dotnetdiag.ipc import operations
-from dotnetdiag.ipc.dump import DumpFlags, DumpType
-from dotnetdiag.ipc.eventpipe import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, Provider, TraceFormat
+from dotnetdiag.ipc.choices import (
+    DEFAULT_BUFFER_MB,
+    DEFAULT_RUNDOWN_KEYWORD,
+    BufferingMode,
+    DumpFlags,
+    DumpType,
+    PerfMapType,
+    TraceFormat,
+)
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import OkReply
-from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation, SessionConfiguration
-from dotnetdiag.ipc.process import ApplyStartupHook, EnvironmentReply, PerfMapType
-from dotnetdiag.ipc.providers import parse_providers
-from dotnetdiag.transport import Deadline, Stream, connect, parse_address
-from dotnetdiag.transport.discovery import connect_pid
+from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation
+from dotnetdiag.transport import Deadline, Stream
+
+if TYPE_CHECKING:
+    from dotnetdiag.client.session import TraceSession
+    from dotnetdiag.client.user_events import UserEventsSession
+    from dotnetdiag.ipc.eventpipe import Provider
 
 T = TypeVar("T")
 
@@ -30,31 +38,42 @@ SLOW_TIMEOUT_S = 1800.0
 
 
 class Client:
-    """Talks to the runtime of one process. Every call is a connection of its own, so threads may share a client.
+    """Talks to one runtime. Every call is a connection of its own, so threads may share a client.
 
     ``timeout_s`` bounds connecting and the answer together. After an error nothing stays open.
     """
 
     def __init__(self, pid: int, *, timeout_s: float = TIMEOUT_S) -> None:
-        if pid <= 0:
-            raise UsageError(f"{pid} is not a valid process ID")
-        self.pid: int | None = pid
+        self._route: Route = PidRoute(pid)
         self.timeout_s = timeout_s
-        self._dial: Callable[[Deadline], Stream] = lambda deadline: connect_pid(pid, deadline)[0]
 
     @classmethod
     def connect(cls, address: str, *, timeout_s: float = TIMEOUT_S) -> Client:
-        """A client of a runtime that listens at an address (``/path``, ``host:port``, with or without ``,connect``)."""
-        from dotnetdiag.ipc.ports import PortMode, parse_tool_port
+        """A client of the runtime at ``ADDRESS[,connect|listen]`` (``/path``, ``host:port``; ``connect`` when nothing is said).
 
-        port = parse_tool_port(address if "," in address else address + ",connect")
-        if port.mode is not PortMode.CONNECT:
-            raise UsageError(f"{address}: listening for a runtime is not possible yet; give ADDRESS,connect")
-        parsed = parse_address(port.address)
+        ``listen``: we own the socket and runtimes started with ``DOTNET_DiagnosticPorts=ADDRESS`` dial it; the client is of
+        the first one that does. Close such a client, or use it in a ``with`` block. TCP beyond loopback is not listened on.
+        """
         made = cls.__new__(cls)
-        made.pid, made.timeout_s = None, timeout_s
-        made._dial = lambda deadline: connect(parsed, deadline)
+        made._route, made.timeout_s = route_to(address), timeout_s
         return made
+
+    def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
+        """The runtime's process as this machine sees it; None where the system does not tell (TCP).
+
+        Waits for the first runtime on a port of ours; ``None`` waits for ever.
+        """
+        return self._route.target_pid(Deadline(timeout_s))
+
+    def close(self) -> None:
+        """Release a port of ours. Others hold nothing between calls."""
+        self._route.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # ---------------------------------------------------------------------------------------------- operations
 
@@ -96,8 +115,9 @@ class Client:
 
     def apply_startup_hook(self, path: str) -> None:
         """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
-        ApplyStartupHook(path=path).check()
-        require_usable_hook(path, self.pid)
+        from dotnetdiag.client.hook_file import require_usable_hook
+
+        require_usable_hook(path, self.target_pid(timeout_s=self.timeout_s))
         self._run(operations.apply_startup_hook(path))
 
     def disable_perf_map(self) -> None:
@@ -114,11 +134,17 @@ class Client:
         stackwalk: bool = True,
         format: int = TraceFormat.NETTRACE,
         buffering_mode: int = BufferingMode.DROP,
+        duration: float | str | None = None,
     ) -> TraceSession:
-        """Start a session. ``providers`` is the text of ``--providers``, or values. Raises RuntimeTooOld, GrammarError."""
-        chosen = parse_providers(providers) if isinstance(providers, str) else tuple(providers)
-        wanted = SessionConfiguration(
-            providers=chosen,
+        """Start a session. ``providers`` is the text of ``--providers``, or values; ``duration`` (seconds, or ``"30s"``) is how long
+        ``save`` records. Raises RuntimeTooOld, GrammarError.
+        """
+        from dotnetdiag.client.duration import seconds_of
+        from dotnetdiag.client.session import TraceSession
+
+        duration_s = seconds_of(duration)
+        wanted = operations.SessionConfiguration(
+            providers=chosen_providers(providers),
             buffer_mb=buffer_mb,
             format=format,
             rundown_keyword=rundown_keyword,
@@ -132,11 +158,29 @@ class Client:
             started.command,
             started.connection,
             lambda: self._run(operations.stop(started.session_id)),
+            duration_s=duration_s,
+        )
+
+    def trace_user_events(
+        self, fd: int | None, providers: Iterable[Provider], *, rundown_keyword: int = 0
+    ) -> UserEventsSession:
+        """Have a .NET 10 on Linux write events to the kernel's tracepoints instead of a stream; every provider names its own.
+
+        ``fd`` is ``/sys/kernel/tracing/user_events_data`` opened for reading and writing; None: opened here. The session lasts
+        until it is closed. Raises RequestRefused, and sends nothing, where the kernel has no user_events.
+        """
+        from dotnetdiag.client.user_events import UserEventsSession, user_events_descriptor
+
+        with user_events_descriptor(fd) as descriptor:
+            started = self._run(operations.collect_user_events(tuple(providers), rundown_keyword, descriptor))
+        return UserEventsSession(
+            started.session_id, started.connection, lambda: self._run(operations.stop(started.session_id))
         )
 
     # -------------------------------------------------------------------------------------------------- driver
 
     def _run(self, operation: Operation[T]) -> T:
+        kept: list[Stream] = []
         try:
             ask = next(operation)
             while True:
@@ -145,10 +189,16 @@ class Client:
                 except DiagnosticsError as error:
                     ask = operation.throw(error)
                 else:
+                    if answer.connection is not None:
+                        kept.append(answer.connection)
                     ask = operation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except BaseException:
+            for stream in kept:
+                stream.close()
+            raise
 
     def _drain(self, step: Drain) -> Answer:
         stream: Stream = step.connection
@@ -164,19 +214,30 @@ class Client:
     def _exchange(self, ask: Ask) -> Answer:
         data = ask.request.pack()  # checked before a connection is made
         deadline = Deadline(SLOW_TIMEOUT_S if ask.slow else self.timeout_s)
-        stream = self._dial(deadline)
+        stream = self._route.dial(deadline)
         keep = False
         try:
             stream.send(data, deadline)
+            if ask.descriptor is not None:
+                stream.send_descriptor(ask.descriptor, deadline)
             reply = operations.read_reply(ask.request, _read_frame(stream, deadline))
             rest = b""
-            if ask.continuation and isinstance(reply, EnvironmentReply):
-                rest = _read_exactly(stream, reply.size_bytes, deadline)
+            if ask.continuation:
+                rest = _read_exactly(stream, operations.continuation_bytes(reply), deadline)
             keep = ask.keep
             return Answer(reply=reply, connection=stream if keep else None, continuation=rest)
         finally:
             if not keep:
                 stream.close()
+
+
+def chosen_providers(providers: str | Iterable[Provider]) -> tuple[Provider, ...]:
+    """The providers of a text or of values."""
+    if isinstance(providers, str):
+        from dotnetdiag.ipc.providers import parse_providers
+
+        return parse_providers(providers)
+    return tuple(providers)
 
 
 def _read_frame(stream: Stream, deadline: Deadline) -> Frame:

@@ -9,12 +9,19 @@ from __future__ import annotations
 import errno
 import os
 import select
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
-from dotnetdiag.errors import TimedOut
+from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut
 from dotnetdiag.transport import Deadline, Stream
 
 BUFFER_BYTES = 1 << 20
+# Rundown can take long in large applications; a target that sends nothing for so long is given up on.
+DRAIN_TIMEOUT_S = 600.0
+# How often a quiet stream is left to look at the clock and to show progress.
+TICK_S = 0.1
 # What a pipe is asked to hold: the usual limit for unprivileged users (/proc/sys/fs/pipe-max-size).
 PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
@@ -104,5 +111,68 @@ class FileCopier:
             self._pipe = None
 
     def close(self) -> None:
-        """Release the pipe. The stream and the file stay the caller's."""
+        """Bring what an interrupt left in the pipe into the file, and release the pipe. Stream and file stay the caller's."""
+        if self._pipe is not None:
+            read_end, _ = self._pipe
+            with suppress(OSError):
+                os.set_blocking(read_end, False)
+                while data := os.read(read_end, BUFFER_BYTES):
+                    rest = memoryview(data)
+                    while rest:
+                        done = os.write(self._target, rest)
+                        self.written += done
+                        rest = rest[done:]
         self._drop_pipe()
+
+
+def save_stream(
+    stream: Stream,
+    path: str | Path,
+    *,
+    duration_s: float | None,
+    stop: Callable[[], None],
+    is_stopping: Callable[[], bool],
+    progress: Callable[[int], None] | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> int:
+    """Write a session's stream to a file until it ends; ``stop`` is called after ``duration_s``. The bytes written.
+
+    All that has arrived is in the file whatever happens. Raises OutputError for a file that takes no more; an interrupt passes
+    through. ``is_cancelled`` is asked several times a second: it ends the writing where it is.
+    """
+    ends = None if duration_s is None else time.monotonic() + duration_s
+    try:
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+    except OSError as error:
+        raise OutputError(str(path), error.strerror or str(error)) from error
+    copier = FileCopier(stream, target)
+    try:
+        while not is_cancelled():
+            draining = is_stopping()
+            if ends is not None and time.monotonic() >= ends:
+                stop()
+                ends, draining = None, True
+            quiet_since = time.monotonic()
+            while (count := _step(copier)) < 0 and draining and not is_cancelled():
+                if time.monotonic() - quiet_since > DRAIN_TIMEOUT_S:
+                    raise TimedOut("the session's end did not come", address=stream.address, timeout_s=DRAIN_TIMEOUT_S)
+            if count == 0:
+                break
+            if progress is not None:
+                progress(copier.written)
+    except OSError as error:
+        if isinstance(error, DiagnosticsError):
+            raise
+        raise OutputError(str(path), f"{error.strerror}; {copier.written} bytes are in the file") from error
+    finally:
+        copier.close()
+        os.close(target)
+    return copier.written
+
+
+def _step(copier: FileCopier) -> int:
+    """As ``FileCopier.step`` for one tick; -1 when nothing came."""
+    try:
+        return copier.step(TICK_S)
+    except TimedOut:
+        return -1

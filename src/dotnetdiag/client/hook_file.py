@@ -6,6 +6,7 @@ import os
 import sys
 
 from dotnetdiag.errors import DangerousRequest
+from dotnetdiag.ipc.process import ApplyStartupHook
 from dotnetdiag.ipc.startup_hook import startup_hook_problem
 
 # Real hooks have some KB; what is larger than this is not read.
@@ -18,8 +19,7 @@ def require_usable_hook(path: str, pid: int | None) -> None:
     The target's own root (``/proc/PID/root``) is looked in on Linux, so that a path inside of a container is meant.
     """
     command = "ApplyStartupHook"
-    if not path or "\0" in path:
-        raise DangerousRequest(command, "give the absolute path of the hook's assembly")
+    ApplyStartupHook(path=path).check()
     if pid is None:
         raise DangerousRequest(
             command,

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-from dotnetdiag.client.copying import FileCopier
-from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut
+from dotnetdiag.client.copying import DRAIN_TIMEOUT_S, save_stream
+from dotnetdiag.client.duration import seconds_of
+from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.transport import Deadline, Stream
 
 CHUNK = 1 << 20
-# Rundown can take long in large applications; a target that sends nothing for so long is given up on.
-DRAIN_TIMEOUT_S = 600.0
-# How often a quiet stream is left to look at the clock and to show progress.
-TICK_S = 0.1
+# A target that has been told to stop and sends nothing for so long is left.
+CLOSE_TIMEOUT_S = 5.0
 
 
 class TraceSession:
@@ -26,8 +23,16 @@ class TraceSession:
     Stop is sent on a second connection, while the first is read to its end: that is when the rundown comes (ipc-protocol.md §5.5).
     """
 
-    def __init__(self, session_id: int, command: str, stream: Stream, stop: Callable[[], None]) -> None:
-        self.session_id, self.command = session_id, command
+    def __init__(
+        self,
+        session_id: int,
+        command: str,
+        stream: Stream,
+        stop: Callable[[], None],
+        *,
+        duration_s: float | None = None,
+    ) -> None:
+        self.session_id, self.command, self.duration_s = session_id, command, duration_s
         self.received_bytes = 0
         self._stream, self._send_stop = stream, stop
         self._stopper: threading.Thread | None = None
@@ -64,52 +69,47 @@ class TraceSession:
         return data
 
     def save(
-        self, path: str | Path, *, duration_s: float | None = None, progress: Callable[[int], None] | None = None
+        self,
+        path: str | Path,
+        *,
+        duration: float | str | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Write the stream to a file until the session ends; stop it after ``duration_s``. Returns the bytes written.
+        """Write the stream to a file until the session ends; stop it after ``duration`` (seconds, or ``"30s"``; without it the
+        one given to ``trace``, without that never). ``progress`` gets the size so far. Returns the bytes written.
 
         What has arrived is in the file whatever happens: the target's exit ends it, a full disk raises OutputError,
         Ctrl-C passes through after the session was stopped and closed by the caller.
         """
-        ends = None if duration_s is None else time.monotonic() + duration_s
-        try:
-            target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        except OSError as error:
-            raise OutputError(str(path), error.strerror or str(error)) from error
-        copier = FileCopier(self._stream, target)
-        try:
-            while True:
-                draining = self._stopper is not None
-                if ends is not None and time.monotonic() >= ends:
-                    self.stop()
-                    ends = None
-                try:
-                    count = copier.step(DRAIN_TIMEOUT_S if draining else TICK_S)
-                except TimedOut:
-                    if draining:
-                        raise
-                    count = -1
-                if count == 0:
-                    return copier.written
-                if progress is not None:
-                    progress(copier.written)
-        except OSError as error:
-            if isinstance(error, DiagnosticsError):
-                raise
-            raise OutputError(str(path), f"{error.strerror}; {copier.written} bytes are in the file") from error
-        finally:
-            self.received_bytes += copier.written
-            copier.close()
-            os.close(target)
+        seconds = seconds_of(duration) if duration is not None else self.duration_s
+        before, written = self.received_bytes, 0
+
+        def count(size_bytes: int) -> None:
+            nonlocal written
+            written = size_bytes
+            self.received_bytes = before + size_bytes
+            if progress is not None:
+                progress(size_bytes)
+
+        written = save_stream(
+            self._stream,
+            path,
+            duration_s=seconds,
+            stop=self.stop,
+            is_stopping=lambda: self._stopper is not None,
+            progress=count,
+        )
+        self.received_bytes = before + written
+        return written
 
     def close(self) -> None:
         """Stop, read to the end without keeping it, and close. Never raises for a target that is gone."""
         self.stop()
         try:
-            while self._stream.receive(CHUNK, Deadline(5.0)):
+            while self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
                 pass
         except DiagnosticsError:
             pass  # the target stopped answering: closing the connection ends the session there
         self._stream.close()
         if self._stopper is not None:
-            self._stopper.join(5.0)
+            self._stopper.join(CLOSE_TIMEOUT_S)

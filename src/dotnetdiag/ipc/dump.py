@@ -7,35 +7,18 @@ The reply comes when the dump is finished, which can take minutes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
 from typing import Any, ClassVar
 
+from dotnetdiag.ipc.choices import DumpType
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.messages import Request, pack_text, read_text
+from dotnetdiag.ipc.messages import OkReply, Request, pack_text, read_text
+from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.wire import Cursor, Packer
-
-
-class DumpType(IntEnum):
-    """What a dump holds. ``MINI`` and ``HEAP`` are the names users know for Normal and WithHeap."""
-
-    MINI = 1
-    HEAP = 2
-    TRIAGE = 3
-    FULL = 4
-
-
-class DumpFlags(IntFlag):
-    """Flags of dump 2 and 3; the first dump command knows ``LOGGING`` only."""
-
-    NONE = 0
-    LOGGING = 0x01
-    VERBOSE_LOGGING = 0x02
-    CRASH_REPORT = 0x04
-    CRASH_REPORT_ONLY = 0x08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dump(Request):
+    REPLY: ClassVar[type[OkReply]] = ResultReply
     ALLOWED_FLAGS: ClassVar[int] = 0x0F
 
     path: str | None

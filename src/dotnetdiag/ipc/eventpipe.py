@@ -4,45 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, ClassVar
 
+from dotnetdiag.ipc.choices import (
+    ALL_KEYWORDS,
+    DEFAULT_BUFFER_MB,
+    DEFAULT_RUNDOWN_KEYWORD,
+    MAX_PROVIDERS,
+    SESSION_STREAMING,
+    SESSION_USER_EVENTS,
+    BufferingMode,
+    EventLevel,
+    TraceFormat,
+)
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.messages import Request, pack_text, read_bool, read_text
+from dotnetdiag.ipc.messages import OkReply, Request, pack_text, read_bool, read_text
+from dotnetdiag.ipc.replies import SessionReply
 from dotnetdiag.wire import Cursor, Packer
-
-ALL_KEYWORDS = 0xFFFFFFFFFFFFFFFF
-DEFAULT_RUNDOWN_KEYWORD = 0x80020139
-"""GC, Loader, Jit, NGen, ForceEndRundown, JittedMethodILToNativeMap, ThreadTransfer (§9)."""
-DEFAULT_BUFFER_MB = 256
-MAX_PROVIDERS = 1000
-SESSION_STREAMING = 0
-SESSION_USER_EVENTS = 1
-
-
-class EventLevel(IntEnum):
-    """How much to say. ``LOG_ALWAYS`` lets all levels through from .NET 8 on, and nothing on 3.1 (§21.4)."""
-
-    LOG_ALWAYS = 0
-    CRITICAL = 1
-    ERROR = 2
-    WARNING = 3
-    INFORMATIONAL = 4
-    VERBOSE = 5
-
-
-class TraceFormat(IntEnum):
-    """What the stream is."""
-
-    NETPERF = 0
-    NETTRACE = 1
-
-
-class BufferingMode(IntEnum):
-    """``BLOCK``: threads of the target wait for buffer space and no event is lost (.NET 11); the reader must keep reading."""
-
-    DROP = 0
-    BLOCK = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +71,7 @@ class StopTracing(Request):
     """``0x0201``: ``u64 sessionId``. The reply comes when the session has been flushed: keep reading its stream meanwhile."""
 
     COMMAND: ClassVar[Command] = Command.StopTracing
+    REPLY: ClassVar[type[OkReply]] = SessionReply
 
     session_id: int
 
@@ -111,6 +90,7 @@ class StopTracing(Request):
 class _Collect(Request):
     providers: tuple[Provider, ...]
 
+    REPLY: ClassVar[type[OkReply]] = SessionReply
     # what this form of the command can say about a provider
     FILTERS: ClassVar[bool] = False
     TRACEPOINTS: ClassVar[bool] = False

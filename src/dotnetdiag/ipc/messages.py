@@ -52,10 +52,46 @@ def read_bool(cursor: Cursor, what: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OkReply:
+    """Base of all OK replies; by itself a bare OK (size 20), which runtimes never send but clients tolerate."""
+
+    trailing: bytes = b""
+
+    def _write(self, packer: Packer) -> None:
+        """Append the payload."""
+
+    @classmethod
+    def _read(cls, cursor: Cursor) -> dict[str, Any]:
+        """Fields from the payload."""
+        return {}
+
+    def pack(self) -> bytes:
+        """The bytes of the reply."""
+        packer = Packer()
+        self._write(packer)
+        return Frame(command_set=SERVER_SET, command_id=OK_ID, payload=bytes(packer) + self.trailing).pack()
+
+    @classmethod
+    def parse(cls, data: bytes | memoryview) -> Self:
+        """The reply in a whole message. Raises ProtocolError."""
+        return cls.from_frame(Frame.parse(data))
+
+    @classmethod
+    def from_frame(cls, frame: Frame) -> Self:
+        """The reply in a frame. Raises ProtocolError when it is not an OK or is too short."""
+        if frame.command_set != SERVER_SET or frame.command_id != OK_ID:
+            raise ProtocolError(f"0x{frame.code:04X} is not an OK reply", offset=16, where=cls.__name__)
+        cursor = Cursor(frame.payload, base=20, where=cls.__name__, error=ProtocolError)
+        values = cls._read(cursor)
+        return cls(**values, trailing=cursor.rest())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Base of all requests."""
 
     COMMAND: ClassVar[Command]
+    REPLY: ClassVar[type[OkReply]] = OkReply
     NO_PAYLOAD: ClassVar[bool] = False
 
     trailing: bytes = b""
@@ -125,41 +161,6 @@ class Request:
             raise self.refuse(f"{what} must not be empty")
         if "\0" in text:
             raise self.refuse(f"{what} must not contain a NUL character")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OkReply:
-    """Base of all OK replies; by itself a bare OK (size 20), which runtimes never send but clients tolerate."""
-
-    trailing: bytes = b""
-
-    def _write(self, packer: Packer) -> None:
-        """Append the payload."""
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        """Fields from the payload."""
-        return {}
-
-    def pack(self) -> bytes:
-        """The bytes of the reply."""
-        packer = Packer()
-        self._write(packer)
-        return Frame(command_set=SERVER_SET, command_id=OK_ID, payload=bytes(packer) + self.trailing).pack()
-
-    @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
-        """The reply in a whole message. Raises ProtocolError."""
-        return cls.from_frame(Frame.parse(data))
-
-    @classmethod
-    def from_frame(cls, frame: Frame) -> Self:
-        """The reply in a frame. Raises ProtocolError when it is not an OK or is too short."""
-        if frame.command_set != SERVER_SET or frame.command_id != OK_ID:
-            raise ProtocolError(f"0x{frame.code:04X} is not an OK reply", offset=16, where=cls.__name__)
-        cursor = Cursor(frame.payload, base=20, where=cls.__name__, error=ProtocolError)
-        values = cls._read(cursor)
-        return cls(**values, trailing=cursor.rest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,51 +1,37 @@
-"""The Process command set: who the runtime is, resume, environment, perf map, startup hook (ipc-protocol.md §5.8-5.12)."""
+"""The Process command set, but for process_info: resume, environment, perf map, startup hook (ipc-protocol.md §5.8-5.12)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, ClassVar
-from uuid import UUID
 
 from dotnetdiag.errors import ProtocolError
+from dotnetdiag.ipc.choices import PerfMapType
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.messages import OkReply, Request, pack_text, read_guid, read_text
+from dotnetdiag.ipc.messages import OkReply, Request, pack_text, read_text
+from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.wire import Cursor, Packer
 
 # An environment is at most so large; measured up to 184,036 bytes, Linux allows 128 KiB a string and a few MB in all.
 MAX_ENVIRONMENT_BYTES = 64 << 20
 
 
-class PerfMapType(IntEnum):
-    """What EnablePerfMap writes."""
-
-    ALL = 1
-    JITDUMP = 2
-    PERFMAP = 3
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo(Request):
-    """``0x0400``."""
+class EnvironmentReply(OkReply):
+    """Reply to ``ProcessEnvironment``: ``u32 nIncomingBytes · u16 future``; so many bytes of block follow on the connection."""
 
-    COMMAND: ClassVar[Command] = Command.ProcessInfo
-    NO_PAYLOAD: ClassVar[bool] = True
+    size_bytes: int
+    future: int = 0
 
+    def _write(self, packer: Packer) -> None:
+        packer.u32(self.size_bytes).u16(self.future)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo2(Request):
-    """``0x0404``."""
-
-    COMMAND: ClassVar[Command] = Command.ProcessInfo2
-    NO_PAYLOAD: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo3(Request):
-    """``0x0408``."""
-
-    COMMAND: ClassVar[Command] = Command.ProcessInfo3
-    NO_PAYLOAD: ClassVar[bool] = True
+    @classmethod
+    def _read(cls, cursor: Cursor) -> dict[str, Any]:
+        size = cursor.u32("nIncomingBytes")
+        if size > MAX_ENVIRONMENT_BYTES:
+            raise cursor.fail(f"an environment of {size} bytes is larger than the limit of {MAX_ENVIRONMENT_BYTES}")
+        return {"size_bytes": size, "future": cursor.u16("future")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +39,7 @@ class ResumeRuntime(Request):
     """``0x0401``: resumes only the port that its connection came through (§11)."""
 
     COMMAND: ClassVar[Command] = Command.ResumeRuntime
+    REPLY: ClassVar[type[OkReply]] = ResultReply
     NO_PAYLOAD: ClassVar[bool] = True
 
 
@@ -61,6 +48,7 @@ class ProcessEnvironment(Request):
     """``0x0402``: the reply is followed by the environment block."""
 
     COMMAND: ClassVar[Command] = Command.ProcessEnvironment
+    REPLY: ClassVar[type[OkReply]] = EnvironmentReply
     NO_PAYLOAD: ClassVar[bool] = True
 
 
@@ -69,6 +57,7 @@ class DisablePerfMap(Request):
     """``0x0406``."""
 
     COMMAND: ClassVar[Command] = Command.DisablePerfMap
+    REPLY: ClassVar[type[OkReply]] = ResultReply
     NO_PAYLOAD: ClassVar[bool] = True
 
 
@@ -77,6 +66,7 @@ class SetEnvironmentVariable(Request):
     """``0x0403``: ``string name · string value``. Value ``None`` removes the variable, ``""`` sets it empty (§21.2)."""
 
     COMMAND: ClassVar[Command] = Command.SetEnvironmentVariable
+    REPLY: ClassVar[type[OkReply]] = ResultReply
 
     name: str | None
     value: str | None
@@ -102,6 +92,7 @@ class EnablePerfMap(Request):
     """``0x0405``: ``u32 type``. Kills a suspended .NET 8 or 9 (§21.1): the operation looks first."""
 
     COMMAND: ClassVar[Command] = Command.EnablePerfMap
+    REPLY: ClassVar[type[OkReply]] = ResultReply
 
     perf_map_type: int = PerfMapType.ALL
 
@@ -122,6 +113,7 @@ class ApplyStartupHook(Request):
     """``0x0407``: ``string path``. A hook that cannot be used kills .NET 9 and 10 (§21.1): the operation looks first."""
 
     COMMAND: ClassVar[Command] = Command.ApplyStartupHook
+    REPLY: ClassVar[type[OkReply]] = ResultReply
 
     path: str | None
 
@@ -153,128 +145,10 @@ class StartupHookProbe(Request):
     """``0x0407`` with a null path: applies nothing, on any runtime (§21.2); the refusal tells CoreCLR from NativeAOT."""
 
     COMMAND: ClassVar[Command] = Command.ApplyStartupHook
+    REPLY: ClassVar[type[OkReply]] = ResultReply
 
     def _write(self, packer: Packer) -> None:
         pack_text(packer, None)
-
-
-# ---------------------------------------------------------------------------------------------------- replies
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfoReply(OkReply):
-    """Reply to ``ProcessInfo`` (0x0400).
-
-    ======  =======  ===================================================
-    order   type     field
-    1       u64      pid, in the runtime's own pid namespace
-    2       GUID     runtime cookie, new at each start
-    3-5     string   command line, operating system, architecture
-    ======  =======  ===================================================
-    """
-
-    pid: int
-    cookie: UUID
-    command_line: str | None
-    os: str | None
-    arch: str | None
-
-    def _write(self, packer: Packer) -> None:
-        packer.u64(self.pid).raw(self.cookie.bytes_le)
-        for text in (self.command_line, self.os, self.arch):
-            pack_text(packer, text)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return _read_info(cursor)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo2Reply(OkReply):
-    """Reply to ``ProcessInfo2`` (0x0404): adds the entry assembly's name and the CLR product version."""
-
-    pid: int
-    cookie: UUID
-    command_line: str | None
-    os: str | None
-    arch: str | None
-    entry_assembly: str | None
-    runtime_version: str | None
-
-    def _write(self, packer: Packer) -> None:
-        packer.u64(self.pid).raw(self.cookie.bytes_le)
-        for text in (self.command_line, self.os, self.arch, self.entry_assembly, self.runtime_version):
-            pack_text(packer, text)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return _read_info(cursor) | {
-            "entry_assembly": read_text(cursor, "managedEntrypointAssemblyName"),
-            "runtime_version": read_text(cursor, "clrProductVersion"),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo3Reply(OkReply):
-    """Reply to ``ProcessInfo3`` (0x0408): ``u32 version`` first, the runtime identifier last; extensible at the end."""
-
-    version: int = 1
-    pid: int
-    cookie: UUID
-    command_line: str | None
-    os: str | None
-    arch: str | None
-    entry_assembly: str | None
-    runtime_version: str | None
-    runtime_identifier: str | None = None
-
-    def _write(self, packer: Packer) -> None:
-        packer.u32(self.version).u64(self.pid).raw(self.cookie.bytes_le)
-        for text in (self.command_line, self.os, self.arch, self.entry_assembly, self.runtime_version):
-            pack_text(packer, text)
-        if self.version >= 1:
-            pack_text(packer, self.runtime_identifier)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        version = cursor.u32("version")
-        values = _read_info(cursor) | {
-            "version": version,
-            "entry_assembly": read_text(cursor, "managedEntrypointAssemblyName"),
-            "runtime_version": read_text(cursor, "clrProductVersion"),
-        }
-        if version >= 1:
-            values["runtime_identifier"] = read_text(cursor, "portableRuntimeIdentifier")
-        return values
-
-
-def _read_info(cursor: Cursor) -> dict[str, Any]:
-    # The cookie stands directly behind the pid, whatever the struct listings of the documents say (§18 no. 8).
-    return {
-        "pid": cursor.u64("processId"),
-        "cookie": read_guid(cursor, "runtimeCookie"),
-        "command_line": read_text(cursor, "commandLine"),
-        "os": read_text(cursor, "OS"),
-        "arch": read_text(cursor, "arch"),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentReply(OkReply):
-    """Reply to ``ProcessEnvironment``: ``u32 nIncomingBytes · u16 future``; so many bytes of block follow on the connection."""
-
-    size_bytes: int
-    future: int = 0
-
-    def _write(self, packer: Packer) -> None:
-        packer.u32(self.size_bytes).u16(self.future)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        size = cursor.u32("nIncomingBytes")
-        if size > MAX_ENVIRONMENT_BYTES:
-            raise cursor.fail(f"an environment of {size} bytes is larger than the limit of {MAX_ENVIRONMENT_BYTES}")
-        return {"size_bytes": size, "future": cursor.u16("future")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

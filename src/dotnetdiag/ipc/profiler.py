@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.messages import Request, pack_text, read_guid, read_text
+from dotnetdiag.ipc.messages import OkReply, Request, pack_text, read_guid, read_text
+from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.wire import Cursor, Packer
 
 
@@ -19,6 +20,7 @@ class AttachProfiler(Request):
     """
 
     COMMAND: ClassVar[Command] = Command.AttachProfiler
+    REPLY: ClassVar[type[OkReply]] = ResultReply
 
     timeout_ms: int
     clsid: UUID
@@ -51,6 +53,7 @@ class StartupProfiler(Request):
     """``0x0302``: ``GUID · string path``. Means something only while the runtime is suspended at startup."""
 
     COMMAND: ClassVar[Command] = Command.StartupProfiler
+    REPLY: ClassVar[type[OkReply]] = ResultReply
 
     clsid: UUID
     path: str | None

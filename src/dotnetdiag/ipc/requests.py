@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dotnetdiag.errors import ProtocolError
-from dotnetdiag.ipc import dump, eventpipe, process, profiler
+from dotnetdiag.ipc import choices, dump, eventpipe, process, process_info, profiler
 from dotnetdiag.ipc.commands import Command, command_name
 from dotnetdiag.ipc.frames import Frame
 from dotnetdiag.ipc.messages import OkReply, Request
-from dotnetdiag.ipc.replies import ResultReply, SessionReply
 
 STREAMING: dict[Command, type[Request]] = {
     kind.COMMAND: kind
@@ -26,15 +25,15 @@ STREAMING: dict[Command, type[Request]] = {
         eventpipe.CollectTracing6,
         profiler.AttachProfiler,
         profiler.StartupProfiler,
-        process.ProcessInfo,
+        process_info.ProcessInfo,
         process.ResumeRuntime,
         process.ProcessEnvironment,
         process.SetEnvironmentVariable,
-        process.ProcessInfo2,
+        process_info.ProcessInfo2,
         process.EnablePerfMap,
         process.DisablePerfMap,
         process.ApplyStartupHook,
-        process.ProcessInfo3,
+        process_info.ProcessInfo3,
     )
 }
 USER_EVENTS: dict[Command, type[Request]] = {
@@ -43,24 +42,10 @@ USER_EVENTS: dict[Command, type[Request]] = {
 }
 ALL_REQUESTS: tuple[type[Request], ...] = (*STREAMING.values(), *USER_EVENTS.values())
 
-_OTHER_REPLIES: dict[Command, type[OkReply]] = {
-    Command.StopTracing: SessionReply,
-    Command.CollectTracing: SessionReply,
-    Command.CollectTracing2: SessionReply,
-    Command.CollectTracing3: SessionReply,
-    Command.CollectTracing4: SessionReply,
-    Command.CollectTracing5: SessionReply,
-    Command.CollectTracing6: SessionReply,
-    Command.ProcessInfo: process.ProcessInfoReply,
-    Command.ProcessInfo2: process.ProcessInfo2Reply,
-    Command.ProcessInfo3: process.ProcessInfo3Reply,
-    Command.ProcessEnvironment: process.EnvironmentReply,
-}
-
 
 def reply_type(command: Command) -> type[OkReply]:
     """The class of the OK reply to a command."""
-    return _OTHER_REPLIES.get(command, ResultReply)
+    return STREAMING[command].REPLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +69,6 @@ def parse_request(frame: Frame) -> Request | UnknownRequest:
     if command in USER_EVENTS:
         if len(frame.payload) < 4:
             raise ProtocolError("session type is missing", offset=20, where=command_name(frame.code))
-        if int.from_bytes(frame.payload[:4], "little") == eventpipe.SESSION_USER_EVENTS:
+        if int.from_bytes(frame.payload[:4], "little") == choices.SESSION_USER_EVENTS:
             kind = USER_EVENTS[command]
     return kind.from_frame(frame)

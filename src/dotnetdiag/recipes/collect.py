@@ -45,5 +45,5 @@ def collect(options: CollectOptions, progress: Callable[[int], None] | None = No
                 client.resume()
             except UnsupportedCommand:
                 pass  # .NET Core 3.x has nothing to resume
-        size = session.save(options.output, duration_s=options.duration_s, progress=progress)
+        size = session.save(options.output, duration=options.duration_s, progress=progress)
     return Collected(path=options.output, size_bytes=size, command=session.command)

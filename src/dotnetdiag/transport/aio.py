@@ -138,6 +138,11 @@ class AsyncStream:
             raise
 
 
+def sync_stream(stream: AsyncStream) -> Stream:
+    """The stream below, for a thread that reads it alone for a while."""
+    return stream._inner
+
+
 class AsyncListener:
     """``Listener`` for asyncio."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dotnetdiag.errors import GrammarError
+from dotnetdiag.errors import GrammarError, UsageError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)", re.IGNORECASE)
@@ -27,3 +27,13 @@ def parse_duration(text: str) -> float:
     if not position:
         raise GrammarError("duration", text, 0, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
     return total
+
+
+def seconds_of(duration: float | str | None) -> float | None:
+    """Seconds of a number of them or of a text; None stays None. Raises GrammarError, UsageError for a negative number."""
+    if duration is None:
+        return None
+    seconds = parse_duration(duration) if isinstance(duration, str) else float(duration)
+    if not 0 <= seconds < float("inf"):
+        raise UsageError(f"a duration of {duration} s: must be 0 or more")
+    return seconds
