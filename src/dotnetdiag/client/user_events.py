@@ -1,0 +1,90 @@
+"""Sessions whose events go to the Linux kernel's user_events: the descriptor they need, and the end they have."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from dotnetdiag.errors import DiagnosticsError, RequestRefused
+from dotnetdiag.transport import Stream
+
+PLACES = ("/sys/kernel/tracing/user_events_data", "/sys/kernel/debug/tracing/user_events_data")
+
+
+def _refused(reason: str) -> RequestRefused:
+    return RequestRefused("CollectTracing5", reason)
+
+
+@contextmanager
+def user_events_descriptor(fd: int | None) -> Iterator[int]:
+    """``fd`` after a look at it, or the kernel's file opened (and closed in the end). Raises RequestRefused."""
+    if sys.platform != "linux":
+        raise _refused("user_events are a feature of Linux; record a stream instead")
+    place = next((place for place in PLACES if _exists(place)), None)
+    if place is None:
+        raise _refused(
+            "this kernel offers no user_events: it takes Linux 6.4 with CONFIG_USER_EVENTS, and tracefs mounted "
+            "(mount -t tracefs none /sys/kernel/tracing); record a stream instead"
+        )
+    if fd is not None:
+        try:
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            raise _refused(f"{fd} is not an open file descriptor") from None
+        if not target.endswith("user_events_data"):
+            raise _refused(f"descriptor {fd} is {target}, not {place}")
+        yield fd
+        return
+    try:
+        opened = os.open(place, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise _refused(f"{place}: {error.strerror}; it takes root, or write permission on it") from error
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _exists(place: str) -> bool:
+    try:
+        os.stat(place)
+    except PermissionError:
+        return True  # it may be there; opening it will tell
+    except OSError:
+        return False
+    return True
+
+
+class UserEventsSession:
+    """A session that runs until it is closed: the runtime watches the connection (ipc-protocol.md §15)."""
+
+    def __init__(self, session_id: int, stream: Stream, stop: Callable[[], None]) -> None:
+        self.session_id = session_id
+        self._stream, self._stop = stream, stop
+        self._open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the runtime still holds its end."""
+        return self._open and self._stream.is_alive()
+
+    def close(self) -> None:
+        """End the session: by command, and by closing the connection. Never raises for a target that is gone."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self._stop()
+        except DiagnosticsError:
+            pass  # earlier previews did not watch the connection, a dead target cannot be asked: closing does the rest
+        finally:
+            self._stream.close()

@@ -1,0 +1,33 @@
+"""A runtime's environment: read it, set a variable, remove one."""
+
+from __future__ import annotations
+
+from dotnetdiag.errors import DangerousRequest, NotSupported, ServerError
+from dotnetdiag.ipc import process
+from dotnetdiag.ipc.operations.steps import Ask, Operation, send
+
+
+def environment() -> Operation[dict[str, str]]:
+    """The runtime's environment, by name."""
+    answer = yield Ask(request=process.ProcessEnvironment(), continuation=True)
+    return process.EnvironmentBlock.parse(answer.continuation).variables()
+
+
+def set_environment_variable(name: str, value: str | None) -> Operation[None]:
+    """Set a variable; ``None`` removes it. Removing kills a NativeAOT runtime (§21.1): DangerousRequest, nothing is sent.
+
+    NativeAOT is told by its answer to an ApplyStartupHook without a path: it has no such feature, while CoreCLR 8 and newer
+    refuse the argument (§21.2) and older ones do not know the command. None of them acts on it.
+    """
+    request = process.SetEnvironmentVariable(name=name, value=value)
+    request.check()
+    if value is None:
+        try:
+            yield Ask(request=process.StartupHookProbe())
+        except NotSupported:
+            raise DangerousRequest(
+                request.COMMAND.name, "removing a variable kills a NativeAOT runtime; set it to an empty text instead"
+            ) from None
+        except ServerError:
+            pass  # the refusal that tells CoreCLR
+    return (yield from send(request))
