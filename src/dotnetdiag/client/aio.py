@@ -88,8 +88,9 @@ class AsyncTraceSession:
         *,
         duration: float | str | None = None,
         progress: Callable[[int], None] | None = None,
+        tee: Callable[[memoryview], None] | None = None,
     ) -> int:
-        """As ``TraceSession.save``; a thread moves the bytes. Cancelling leaves a file that holds all that arrived."""
+        """As ``TraceSession.save``; a thread moves the bytes and calls ``tee``. Cancelling leaves a file that holds all that arrived."""
         loop, cancelled = asyncio.get_running_loop(), threading.Event()
 
         def stop() -> None:
@@ -109,6 +110,7 @@ class AsyncTraceSession:
                 is_stopping=lambda: self._stopper is not None,
                 progress=report,
                 is_cancelled=cancelled.is_set,
+                tee=tee,
             )
         )
         try:

@@ -30,12 +30,12 @@ _F_SETPIPE_SZ = 1031
 class FileCopier:
     """Copies from ``stream`` to the descriptor ``target``; ``written`` counts what is in the file."""
 
-    def __init__(self, stream: Stream, target: int) -> None:
+    def __init__(self, stream: Stream, target: int, tee: Callable[[memoryview], None] | None = None) -> None:
         self.written = 0
-        self._stream, self._target = stream, target
+        self._stream, self._target, self._tee = stream, target, tee
         self._pipe: tuple[int, int] | None = None
         self._buffer: memoryview | None = None
-        if hasattr(os, "splice"):
+        if hasattr(os, "splice") and tee is None:
             self._pipe = os.pipe()
             with suppress(OSError, ImportError):  # a small pipe only makes more steps
                 import fcntl
@@ -102,6 +102,8 @@ class FileCopier:
             done = os.write(self._target, rest)
             self.written += done
             rest = rest[done:]
+        if self._tee is not None and count:
+            self._tee(self._buffer[:count])
         return count
 
     def _drop_pipe(self) -> None:
@@ -134,18 +136,20 @@ def save_stream(
     is_stopping: Callable[[], bool],
     progress: Callable[[int], None] | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
+    tee: Callable[[memoryview], None] | None = None,
 ) -> int:
     """Write a session's stream to a file until it ends; ``stop`` is called after ``duration_s``. The bytes written.
 
     All that has arrived is in the file whatever happens. Raises OutputError for a file that takes no more; an interrupt passes
-    through. ``is_cancelled`` is asked several times a second: it ends the writing where it is.
+    through. ``is_cancelled`` is asked several times a second: it ends the writing where it is. ``tee`` gets all bytes after they
+    are in the file, in a buffer that is used again.
     """
     ends = None if duration_s is None else time.monotonic() + duration_s
     try:
         target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
     except OSError as error:
         raise OutputError(str(path), error.strerror or str(error)) from error
-    copier = FileCopier(stream, target)
+    copier = FileCopier(stream, target, tee)
     try:
         while not is_cancelled():
             draining = is_stopping()

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from uuid import UUID
 
-from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError
+from dotnetdiag.errors import DiagnosticsError, ProtocolError, TransportError
 from dotnetdiag.ipc.advertise import SIZE, Advertise
 from dotnetdiag.transport import Deadline, Stream, listen
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ADVERTISE_TIMEOUT_S = 0.25
 """What the reference client allows on a local socket."""
+RESUME_TIMEOUT_S = 1.0
 
 
 class _Living(Protocol):
@@ -74,69 +75,94 @@ def read_advertise(stream: Stream) -> Advertise:
     return Advertise.parse(bytes(data))
 
 
+def resume_request() -> bytes:
+    """What a runtime that nobody meant is sent, so that it does not wait at its start for ever."""
+    from dotnetdiag.ipc.process import ResumeRuntime
+
+    return ResumeRuntime().pack()
+
+
 class ReverseServer:
-    """A listening port for runtimes. Several threads may use it; one of them accepts at a time."""
+    """A listening port for runtimes, with a thread that accepts them. Several threads may use it.
+
+    Once a runtime was chosen by :meth:`first`, others that dial (children of the program inherit the port) are resumed
+    and otherwise left alone: dotnet-trace leaves them suspended for ever.
+    """
 
     def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
         self.address = address
         self._listener = listen(address, allow_remote=allow_remote)
         self._waiting: Waiting[Stream] = Waiting()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._chosen: UUID | None = None
+        self._resumed: set[UUID] = set()
         self._closed = False
+        self._thread = threading.Thread(target=self._accept_all, name="dotnetdiag port", daemon=True)
+        self._thread.start()
 
     def first(self, deadline: Deadline) -> tuple[Advertise, int | None]:
-        """The first runtime that waits, and its pid here where the system tells it; accepts until there is one."""
-        with self._locked(deadline):
+        """The first runtime that waits, which is chosen from then on, and its pid here where the system tells it."""
+        with self._changed:
             while (advertise := self._waiting.first()) is None:
-                self._accept(deadline)
+                self._wait(deadline)
+            self._chosen = advertise.cookie
             stream = self._waiting.peek(advertise.cookie)
             return advertise, None if stream is None else stream.peer_pid()
 
     def take(self, cookie: UUID, deadline: Deadline) -> Stream:
         """A living connection of one runtime; waits for it to dial again when it has none. Raises TimedOut."""
-        with self._locked(deadline):
+        with self._changed:
             while True:
                 stream = self._waiting.take(cookie)
                 if stream is None:
-                    self._accept(deadline)
+                    self._wait(deadline)
                 elif stream.is_alive():
                     return stream
                 else:
                     stream.close()
 
-    def _accept(self, deadline: Deadline) -> None:
+    def _wait(self, deadline: Deadline) -> None:
         if self._closed:
             raise TransportError("the port is closed", address=str(self.address))
-        stream = self._listener.accept(deadline)
-        try:
-            advertise = read_advertise(stream)
-        except DiagnosticsError:
-            stream.close()  # not a runtime; the port goes on
+        self._changed.wait(deadline.left("no runtime has connected", address=str(self.address)))
+
+    def _accept_all(self) -> None:
+        while not self._closed:
+            try:
+                stream = self._listener.accept(Deadline(None))
+            except DiagnosticsError:
+                break  # closed, or the system has no more descriptors: who waits is told by its deadline
+            try:
+                self._admit(read_advertise(stream), stream)
+            except DiagnosticsError:
+                stream.close()  # not a runtime; the port goes on
+
+    def _admit(self, advertise: Advertise, stream: Stream) -> None:
+        stranger = self._chosen is not None and advertise.cookie != self._chosen
+        if stranger and advertise.cookie not in self._resumed:
+            self._resumed.add(advertise.cookie)
+            deadline = Deadline(RESUME_TIMEOUT_S)
+            stream.send(resume_request(), deadline)
+            while stream.receive(1 << 10, deadline):
+                pass
+            stream.close()
             return
-        replaced = self._waiting.admit(advertise, stream)
+        with self._changed:
+            if self._closed:
+                replaced: Stream | None = stream
+            else:
+                replaced = self._waiting.admit(advertise, stream)
+            self._changed.notify_all()
         if replaced is not None:
             replaced.close()
 
-    def _locked(self, deadline: Deadline) -> _Locked:
-        left = deadline.left("another thread waits for the runtime", address=str(self.address))
-        if not self._lock.acquire(timeout=-1 if left is None else left):
-            raise TimedOut("no connection", address=str(self.address), timeout_s=deadline.timeout_s)
-        return _Locked(self._lock)
-
     def close(self) -> None:
         """Stop listening and close what waits. A runtime keeps trying to dial; it is not harmed."""
-        self._closed = True
+        with self._changed:
+            self._closed = True
+            left = self._waiting.clear()
+            self._changed.notify_all()
         self._listener.close()
-        for stream in self._waiting.clear():
+        for stream in left:
             stream.close()
-
-
-class _Locked:
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._thread.join(1.0)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Protocol
 from uuid import UUID
 
-from dotnetdiag.client.reverse import ADVERTISE_TIMEOUT_S, Waiting
+from dotnetdiag.client.reverse import ADVERTISE_TIMEOUT_S, RESUME_TIMEOUT_S, Waiting, resume_request
 from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import SIZE, Advertise
 from dotnetdiag.ipc.ports import PortMode, parse_tool_port
@@ -67,80 +65,104 @@ class AsyncAddressRoute:
 
 
 class AsyncReverseRoute:
-    """As ``ReverseRoute`` on a ``ReverseServer`` of its own; listens from the first use on."""
+    """As ``ReverseRoute`` on a ``ReverseServer`` of its own; listens, in a task, from the first use on."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.advertise: Advertise | None = None
         self._listener: AsyncListener | None = None
+        self._task: asyncio.Task[None] | None = None
         self._waiting: Waiting[AsyncStream] = Waiting()
-        self._lock = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._resumed: set[UUID] = set()
         self._pid: int | None = None
         self._closed = False
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
-        async with self._turn(deadline):
-            cookie = (await self._known(deadline)).cookie
-            return await self._take(cookie, deadline)
-
-    async def target_pid(self, deadline: Deadline) -> int | None:
-        async with self._turn(deadline):
-            await self._known(deadline)
-            return self._pid
-
-    async def close(self) -> None:
-        self._closed = True
-        if self._listener is not None:
-            await self._listener.close()
-        for stream in self._waiting.clear():
-            await stream.close()
-
-    async def _known(self, deadline: Deadline) -> Advertise:
-        while self.advertise is None:
-            self.advertise = self._waiting.first()
-            if self.advertise is None:
-                await self._accept(deadline)
-            else:
-                stream = self._waiting.peek(self.advertise.cookie)
-                self._pid = None if stream is None else stream.peer_pid()
-        return self.advertise
-
-    async def _take(self, cookie: UUID, deadline: Deadline) -> AsyncStream:
+        cookie = (await self._known(deadline)).cookie
         while True:
             stream = self._waiting.take(cookie)
             if stream is None:
-                await self._accept(deadline)
+                await self._wait(deadline)
             elif stream.is_alive():
                 return stream
             else:
                 await stream.close()
 
-    async def _accept(self, deadline: Deadline) -> None:
+    async def target_pid(self, deadline: Deadline) -> int | None:
+        await self._known(deadline)
+        return self._pid
+
+    async def close(self) -> None:
+        self._closed = True
+        self._changed.set()
+        if self._listener is not None:
+            await self._listener.close()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        for stream in self._waiting.clear():
+            await stream.close()
+
+    async def _known(self, deadline: Deadline) -> Advertise:
+        await self._listen()
+        while self.advertise is None:
+            self.advertise = self._waiting.first()
+            if self.advertise is None:
+                await self._wait(deadline)
+            else:
+                stream = self._waiting.peek(self.advertise.cookie)
+                self._pid = None if stream is None else stream.peer_pid()
+        return self.advertise
+
+    async def _listen(self) -> None:
         if self._closed:
             raise TransportError("the port is closed", address=str(self.address))
-        if self._listener is None:
+        if self._task is None:
             self._listener = await aio.listen(self.address)
-        stream = await self._listener.accept(deadline)
+            self._task = asyncio.ensure_future(self._accept_all(self._listener))
+
+    async def _wait(self, deadline: Deadline) -> None:
+        """Until something has been admitted. All who wait look again then, in their turn."""
+        if self._closed:
+            raise TransportError("the port is closed", address=str(self.address))
+        left = deadline.left("no runtime has connected", address=str(self.address))
+        self._changed.clear()
         try:
-            advertise = await _read_advertise(stream)
-        except DiagnosticsError:
-            await stream.close()  # not a runtime; the port goes on
+            await asyncio.wait_for(self._changed.wait(), left)
+        except TimeoutError:
+            raise TimedOut(
+                "no runtime has connected", address=str(self.address), timeout_s=deadline.timeout_s
+            ) from None
+
+    async def _accept_all(self, listener: AsyncListener) -> None:
+        while True:
+            try:
+                stream = await listener.accept(Deadline(None))
+            except DiagnosticsError:
+                return
+            try:
+                await self._admit(await _read_advertise(stream), stream)
+            except DiagnosticsError:
+                await stream.close()  # not a runtime; the port goes on
+            except asyncio.CancelledError:
+                await stream.close()
+                raise
+
+    async def _admit(self, advertise: Advertise, stream: AsyncStream) -> None:
+        stranger = self.advertise is not None and advertise.cookie != self.advertise.cookie
+        if stranger and advertise.cookie not in self._resumed:
+            self._resumed.add(advertise.cookie)
+            deadline = Deadline(RESUME_TIMEOUT_S)
+            await stream.send(resume_request(), deadline)
+            while await stream.receive(1 << 10, deadline):
+                pass
+            await stream.close()
             return
         replaced = self._waiting.admit(advertise, stream)
+        self._changed.set()
         if replaced is not None:
             await replaced.close()
-
-    @asynccontextmanager
-    async def _turn(self, deadline: Deadline) -> AsyncIterator[None]:
-        left = deadline.left("another task waits for the runtime", address=str(self.address))
-        try:
-            await asyncio.wait_for(self._lock.acquire(), left)
-        except TimeoutError:
-            raise TimedOut("no connection", address=str(self.address), timeout_s=deadline.timeout_s) from None
-        try:
-            yield
-        finally:
-            self._lock.release()
 
 
 async def _read_advertise(stream: AsyncStream) -> Advertise:

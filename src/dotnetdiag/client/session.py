@@ -74,9 +74,11 @@ class TraceSession:
         *,
         duration: float | str | None = None,
         progress: Callable[[int], None] | None = None,
+        tee: Callable[[memoryview], None] | None = None,
     ) -> int:
         """Write the stream to a file until the session ends; stop it after ``duration`` (seconds, or ``"30s"``; without it the
-        one given to ``trace``, without that never). ``progress`` gets the size so far. Returns the bytes written.
+        one given to ``trace``, without that never). ``progress`` gets the size so far, ``tee`` the bytes
+        (in a buffer that is used again). Returns the bytes written.
 
         What has arrived is in the file whatever happens: the target's exit ends it, a full disk raises OutputError,
         Ctrl-C passes through after the session was stopped and closed by the caller.
@@ -98,6 +100,7 @@ class TraceSession:
             stop=self.stop,
             is_stopping=lambda: self._stopper is not None,
             progress=count,
+            tee=tee,
         )
         self.received_bytes = before + written
         return written

@@ -2,48 +2,185 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.client import Client
+from dotnetdiag.client import Client, TraceSession
+from dotnetdiag.client.configuration import Composition, compose
 from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.recipes.target import Target, connected
 
-DEFAULT_PROVIDERS = (
-    "Microsoft-Windows-DotNETRuntime:0x100003801D:4,Microsoft-DotNETCore-SampleProfiler:0xF00000000000:4"
-)
-"""dotnet-common and dotnet-sampled-thread-time, the default of dotnet-trace."""
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent
+
+__all__ = ["CollectOptions", "Collected", "Composition", "Watch", "collect"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectOptions:
-    """What to record and where to put it."""
+    """What to record and where to put it; the texts are those of ``trace collect``.
 
-    pid: int
-    output: Path
-    providers: str = DEFAULT_PROVIDERS
+    ``command``: a program to start and to record from its first instruction, instead of ``target``.
+    """
+
+    target: Target | None = None
+    command: tuple[str, ...] = ()
+    show_child_io: bool = False
+    output: Path | None = None
+    providers: str | None = None
+    profiles: str | None = None
+    clr_events: str | None = None
+    clr_event_level: str | None = None
+    event_filters: tuple[str, ...] = ()
+    rundown: bool | None = None
+    stacks: bool = True
     buffer_mb: int = 256
-    duration_s: float | None = None
+    block: bool = False
+    duration: float | str | None = None
     resume: bool = True
+    stopping_event: StoppingEvent | None = None
+
+    def composed(self) -> Composition:
+        """The session that the options mean. Raises GrammarError, UsageError."""
+        return compose(
+            providers=self.providers,
+            profiles=self.profiles,
+            clr_events=self.clr_events,
+            clr_event_level=self.clr_event_level,
+            rundown=self.rundown,
+            event_filters=self.event_filters,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """A finished recording."""
+    """A finished recording. ``child_exit_code`` of a program that was started for it; ``notes`` are for people."""
 
     path: Path
     size_bytes: int
+    duration_s: float
     command: str
+    pid: int | None
+    child_exit_code: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "path": str(self.path), "notes": list(self.notes)}
 
 
-def collect(options: CollectOptions, progress: Callable[[int], None] | None = None) -> Collected:
-    """Start a session, save it for the duration or until Ctrl-C, stop it, drain it. Ctrl-C ends it nicely."""
-    client = Client(options.pid)
-    with client.trace(options.providers, buffer_mb=options.buffer_mb) as session:
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """How a face follows a recording, and ends it: ``stop`` may be called from another thread or a signal handler.
+
+    ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
+    ``waiting`` the address that a runtime is waited for at.
+    """
+
+    started: Callable[[Composition, Path, int | None], None] = lambda *_: None
+    progress: Callable[[int, float], None] = lambda *_: None
+    waiting: Callable[[str], None] = lambda *_: None
+    stopping: Callable[[], None] = lambda: None
+    _session: TraceSession | None = field(default=None)
+    _asked: bool = field(default=False)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether ``stop`` has been called."""
+        return self._asked
+
+    def stop(self) -> None:
+        """End the recording nicely: the runtime flushes and writes its rundown, which is still saved."""
+        if not self._asked:
+            self._asked = True
+            self.stopping()
+        if self._session is not None:
+            self._session.stop()
+
+    def attach(self, session: TraceSession) -> None:
+        """For the recipe: the session that ``stop`` means."""
+        self._session = session
+        if self._asked:
+            session.stop()
+
+
+def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
+    """Start a session, save it for the duration or until it is stopped, drain it. The file holds all that arrived, in any case."""
+    following = watch or Watch()
+    if options.command:
+        from dotnetdiag.recipes.launch import launched
+
+        with launched(options.command, show_io=options.show_child_io) as child:
+            done = _record(options, child.client, child.pid, os.path.basename(options.command[0]), following)
+            return _with_exit_code(done, child.wait())
+    assert options.target is not None, "a target or a command"
+    composed = options.composed()  # mistakes are told before anything is waited for
+    with connected(options.target, waiting=following.waiting) as client:
+        return _record(options, client, client.target_pid(), options.target.label(), following, composed)
+
+
+def _with_exit_code(done: Collected, code: int | None) -> Collected:
+    from dataclasses import replace
+
+    return replace(done, child_exit_code=code)
+
+
+def _record(
+    options: CollectOptions,
+    client: Client,
+    pid: int | None,
+    label: str,
+    watch: Watch,
+    composed: Composition | None = None,
+) -> Collected:
+    chosen = composed or options.composed()
+    path = options.output or Path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}.nettrace")
+    notes = list(chosen.notes)
+    with client.trace(
+        chosen.providers,
+        buffer_mb=options.buffer_mb,
+        rundown_keyword=chosen.rundown_keyword,
+        rundown_fallback=chosen.rundown_fallback,
+        stackwalk=options.stacks,
+        buffering_mode=int(options.block),
+        duration=options.duration,
+    ) as session:
+        if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
+            notes.append("The runtime takes no custom rundown; recorded without one.")
         if options.resume:
-            try:
-                client.resume()
-            except UnsupportedCommand:
-                pass  # .NET Core 3.x has nothing to resume
-        size = session.save(options.output, duration=options.duration_s, progress=progress)
-    return Collected(path=options.output, size_bytes=size, command=session.command)
+            _resume(client)
+        began = time.monotonic()
+        watch.started(chosen, path, pid)
+        watch.attach(session)
+        watcher = _watcher(options, watch)
+        size = session.save(
+            path,
+            progress=lambda count: watch.progress(count, time.monotonic() - began),
+            tee=None if watcher is None else watcher.feed,
+        )
+        seconds = time.monotonic() - began
+    if watcher is not None:
+        notes += watcher.notes()
+    return Collected(
+        path=path, size_bytes=size, duration_s=seconds, command=session.command, pid=pid, notes=tuple(notes)
+    )
+
+
+def _watcher(options: CollectOptions, watch: Watch) -> EventWatcher | None:
+    if options.stopping_event is None:
+        return None
+    from dotnetdiag.recipes.stopping import EventWatcher
+
+    return EventWatcher(options.stopping_event, watch.stop)
+
+
+def _resume(client: Client) -> None:
+    try:
+        client.resume()
+    except UnsupportedCommand:
+        pass  # .NET Core 3.x has nothing to resume

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import ProcessNotFound, UnsupportedCommand
-from dotnetdiag.recipes.collect import Collected, CollectOptions, collect
+from dotnetdiag.recipes.collect import Collected, CollectOptions, Watch, collect
 from dotnetdiag.recipes.runtimes import DotnetHost, find_hosts
+from dotnetdiag.recipes.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,7 @@ def demonstrate(
     *,
     duration_s: float = 5.0,
     started: Callable[[DotnetHost, int, dict[str, str]], None],
-    progress: Callable[[int], None],
+    watch: Watch,
 ) -> Demonstration:
     """Run the demo program on the best runtime found and record it. The program is ended whatever happens."""
     hosts = find_hosts()
@@ -62,8 +63,8 @@ def demonstrate(
                     "command line": told.command_line,
                 }
             started(host, child.pid, info)
-            options = CollectOptions(pid=child.pid, output=output, duration_s=duration_s)
-            return Demonstration(host=host, pid=child.pid, info=info, collected=collect(options, progress))
+            options = CollectOptions(target=Target(pid=child.pid), output=output, duration=duration_s)
+            return Demonstration(host=host, pid=child.pid, info=info, collected=collect(options, watch))
         finally:
             child.kill()
             child.communicate()

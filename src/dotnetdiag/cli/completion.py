@@ -1,0 +1,24 @@
+"""``completion``."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for a shell; it completes verbs, options, process ids and names.
+
+    \b
+    dotnetdiag completion bash >> ~/.bashrc
+    dotnetdiag completion zsh >> ~/.zshrc
+    dotnetdiag completion fish > ~/.config/fish/completions/dotnetdiag.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from dotnetdiag.cli.main import commands
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(commands, {}, "dotnetdiag", "_DOTNETDIAG_COMPLETE").source())

@@ -1,0 +1,44 @@
+"""``demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="How long to record.")
+def demo(seconds: float) -> None:
+    """Start a small .NET program, record it, and show what came.
+
+    The program comes with this package and runs on the best runtime found: DOTNET_ROOT, dotnet on PATH, the one from PyPI
+    (pip install 'dotnetdiag[demo]'). It is ended in any case.
+    """
+    from dotnetdiag.cli.render import size_text
+    from dotnetdiag.cli.trace_collect import Display, ends_nicely
+    from dotnetdiag.recipes.collect import Watch
+    from dotnetdiag.recipes.contents import summarize
+    from dotnetdiag.recipes.demonstration import demonstrate
+
+    display = Display(f"{seconds}s", quiet=False)
+
+    def started(host: Any, pid: int, told: dict[str, str]) -> None:
+        click.echo(f"Runtime   {host.version} ({host.source})")
+        click.echo(f"Process   {pid}")
+        for key, value in told.items():
+            click.echo(f"  {key:<16} {value}")
+        click.echo(f"Recording {seconds:g} s …", err=True)
+
+    watch = Watch(started=display.started, progress=display.progress, stopping=display.stopping)
+    with ends_nicely(watch, enter=True):
+        done = demonstrate(Path("demo.nettrace"), duration_s=seconds, started=started, watch=watch)
+    display.finish()
+    collected = done.collected
+    click.echo(f"Recorded  {collected.path}  {size_text(collected.size_bytes)} ({collected.size_bytes} bytes)")
+    for line in summarize(collected.path):
+        click.echo(line)
+    click.echo(
+        "Next      dotnetdiag ps; dotnetdiag trace collect -p PID --duration 30s; dotnetdiag trace info demo.nettrace"
+    )

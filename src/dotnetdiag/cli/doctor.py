@@ -1,0 +1,36 @@
+"""``doctor``."""
+
+from __future__ import annotations
+
+import click
+
+from dotnetdiag.cli.options import json_option
+
+
+@click.command()
+@click.argument("pid", type=int, required=False)
+@json_option
+def doctor(pid: int | None, as_json: bool) -> None:
+    """Say why the process PID can or cannot be attached to; without PID, what this installation can do and sees.
+
+    One finding a line, each with what to do. Exit code 1 when something is wrong.
+
+    \b
+    dotnetdiag doctor 1234
+    dotnetdiag doctor --json
+    """
+    from dotnetdiag.recipes.examination import examine, examine_installation
+
+    findings = examine_installation() if pid is None else examine(pid)
+    if as_json:
+        from dataclasses import asdict
+
+        from dotnetdiag.cli.render import json_text
+
+        json_text([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red", bold=True)
+            click.echo(f"{mark}  {finding.text}" + (f" -> {finding.advice}" if finding.advice else ""))
+    if not all(finding.ok for finding in findings):
+        raise click.exceptions.Exit(1)

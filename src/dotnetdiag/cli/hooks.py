@@ -1,0 +1,22 @@
+"""``startup-hook``."""
+
+from __future__ import annotations
+
+import click
+
+from dotnetdiag.cli.options import client_of, target_options
+
+
+@click.command("startup-hook")
+@target_options
+@click.argument("path")
+def startup_hook(pid: int | None, name: str | None, port: str | None, path: str) -> None:
+    """Run the startup hook in the assembly PATH, an absolute path as the target sees it.
+
+    The file is looked at first, through the target's own root: a hook that cannot be used would kill .NET 9 and 10.
+
+    \b
+    dotnetdiag startup-hook -p 1234 /opt/hooks/MyHook.dll
+    """
+    with client_of(pid, name, port) as client:
+        client.apply_startup_hook(path)

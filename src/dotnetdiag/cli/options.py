@@ -1,0 +1,80 @@
+"""Options that many verbs share, and what they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.target import Client, Target
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _complete_pid(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
+    from click.shell_completion import CompletionItem
+
+    from dotnetdiag.recipes.processes import list_processes
+
+    return [
+        CompletionItem(str(process.pid), help=process.entry_assembly or process.name)
+        for process in list_processes()
+        if str(process.pid).startswith(incomplete)
+    ]
+
+
+def _complete_name(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
+    from dotnetdiag.recipes.processes import list_processes
+
+    names = {name for process in list_processes() for name in (process.entry_assembly, process.name) if name}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def target_options(function: F) -> F:
+    """``-p``, ``-n``, ``--diagnostic-port``: passed on as one keyword, ``target``, made by :func:`target_of`."""
+    function = click.option(
+        "--diagnostic-port",
+        "--dport",
+        "port",
+        metavar="ADDRESS[,connect|listen]",
+        help="A diagnostic port. listen (the default): wait there for a runtime started with DOTNET_DiagnosticPorts=ADDRESS; "
+        "connect: dial a runtime that listens there.",
+    )(function)
+    function = click.option(
+        "-n", "--name", help="Name of the process or of its entry assembly.", shell_complete=_complete_name
+    )(function)
+    return click.option("-p", "--process-id", "pid", type=int, help="Process id.", shell_complete=_complete_pid)(
+        function
+    )
+
+
+def json_option(function: F) -> F:
+    """``--json``, as the keyword ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")(function)
+
+
+def target_of(pid: int | None, name: str | None, port: str | None) -> Target:
+    """Raises UsageError unless exactly one is given."""
+    from dotnetdiag.recipes.target import Target
+
+    return Target(pid=pid, name=name, port=port)
+
+
+@contextmanager
+def client_of(pid: int | None, name: str | None, port: str | None) -> Iterator[Client]:
+    """A client of the target that the options mean."""
+    from dotnetdiag.recipes.target import connected
+
+    with connected(target_of(pid, name, port), waiting=say_waiting) as client:
+        yield client
+
+
+def say_waiting(address: str) -> None:
+    """What dotnet-trace says there."""
+    click.echo(f"Waiting for connection on {address}", err=True)
+    click.echo(
+        f"Start an application with the following environment variable: DOTNET_DiagnosticPorts={address}", err=True
+    )

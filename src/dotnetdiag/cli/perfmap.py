@@ -1,0 +1,42 @@
+"""``perfmap``."""
+
+from __future__ import annotations
+
+import click
+
+from dotnetdiag.cli.options import client_of, target_options
+from dotnetdiag.cli.processes import ps
+
+
+@click.group(commands=[ps])
+def perfmap() -> None:
+    """Write a map of jitted code for perf."""
+
+
+@perfmap.command("enable")
+@target_options
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["All", "JitDump", "PerfMap"], case_sensitive=False),
+    default="All",
+    show_default=True,
+)
+def perfmap_enable(pid: int | None, name: str | None, port: str | None, kind: str) -> None:
+    """Start writing /tmp/perf-PID.map and /tmp/jit-PID.dump (.NET 8 and newer).
+
+    \b
+    dotnetdiag perfmap enable -p 1234 --type PerfMap && perf record -g -p 1234
+    """
+    from dotnetdiag.recipes.details import enable_perf_map
+
+    with client_of(pid, name, port) as client:
+        enable_perf_map(client, kind)
+
+
+@perfmap.command("disable")
+@target_options
+def perfmap_disable(pid: int | None, name: str | None, port: str | None) -> None:
+    """Stop writing them."""
+    with client_of(pid, name, port) as client:
+        client.disable_perf_map()

@@ -1,0 +1,124 @@
+"""``ps``, ``info``, ``env``, ``setenv``, ``resume``."""
+
+from __future__ import annotations
+
+import click
+
+from dotnetdiag.cli.options import client_of, json_option, target_options
+
+
+@click.command()
+@json_option
+def ps(as_json: bool) -> None:
+    """List the .NET processes that can be reached.
+
+    Each runtime is asked who it is, all at the same time; those in other pid namespaces (containers) are marked.
+
+    \b
+    dotnetdiag ps
+    dotnetdiag ps --json | jq '.[] | select(.runtime_version | startswith("8."))'
+    """
+    from dotnetdiag.recipes.processes import list_processes
+
+    found = list_processes()
+    if as_json:
+        from dataclasses import asdict
+
+        from dotnetdiag.cli.render import json_text
+
+        json_text([asdict(process) for process in found])
+        return
+    if not found:
+        click.echo("No supported .NET processes were found")
+        return
+    from dotnetdiag.cli.render import seconds_text, table
+
+    table(
+        ("pid", "name", "assembly", "runtime", "uptime", "command line"),
+        [
+            (
+                str(process.pid),
+                process.name + (f" (pid {process.namespace_pid} in its namespace)" if process.other_namespace else ""),
+                process.entry_assembly or "-",
+                process.runtime_version or "-",
+                "-" if process.uptime_s is None else seconds_text(process.uptime_s),
+                process.command_line + (f"  [{process.problem}]" if process.problem else ""),
+            )
+            for process in found
+        ],
+        right=("pid", "uptime"),
+    )
+
+
+@click.command()
+@target_options
+@json_option
+def info(pid: int | None, name: str | None, port: str | None, as_json: bool) -> None:
+    """Show who a runtime is: pid, version, entry assembly, command line, operating system.
+
+    \b
+    dotnetdiag info -p 1234
+    dotnetdiag info -n MyApp --json
+    """
+    from dotnetdiag.recipes.details import process_details
+
+    with client_of(pid, name, port) as client:
+        details = process_details(client)
+    if as_json:
+        from dotnetdiag.cli.render import json_text
+
+        json_text(details)
+        return
+    for key, value in details.items():
+        click.echo(f"{key.replace('_', ' '):<20} {value}")
+
+
+@click.command()
+@target_options
+@json_option
+def env(pid: int | None, name: str | None, port: str | None, as_json: bool) -> None:
+    """Show a runtime's environment, as it was at its start and was changed by setenv.
+
+    \b
+    dotnetdiag env -p 1234 | grep ^DOTNET_
+    """
+    with client_of(pid, name, port) as client:
+        variables = client.environment()
+    if as_json:
+        from dotnetdiag.cli.render import json_text
+
+        json_text(variables)
+        return
+    for key in sorted(variables):
+        click.echo(f"{key}={variables[key]}")
+
+
+@click.command()
+@target_options
+@click.argument("assignments", nargs=-1, required=True, metavar="NAME=VALUE...")
+def setenv(pid: int | None, name: str | None, port: str | None, assignments: tuple[str, ...]) -> None:
+    """Set variables of a runtime's environment; NAME alone removes one.
+
+    Of use while the runtime is suspended at startup: it reads most of its own variables then.
+
+    \b
+    dotnetdiag setenv -p 1234 DOTNET_gcServer=1 LOG_LEVEL=debug
+    dotnetdiag setenv -p 1234 LOG_LEVEL
+    """
+    from dotnetdiag.recipes.details import set_variables
+
+    with client_of(pid, name, port) as client:
+        set_variables(client, assignments)
+
+
+@click.command()
+@target_options
+def resume(pid: int | None, name: str | None, port: str | None) -> None:
+    """Let a runtime run that is suspended at startup.
+
+    \b
+    DOTNET_DefaultDiagnosticPortSuspend=1 dotnet app.dll &
+    dotnetdiag resume -p $!
+    """
+    with client_of(pid, name, port) as client:
+        client.resume()

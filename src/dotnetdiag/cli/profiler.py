@@ -1,0 +1,42 @@
+"""``profiler``."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import click
+
+from dotnetdiag.cli.options import client_of, target_options
+from dotnetdiag.cli.processes import ps
+
+
+@click.group(commands=[ps])
+def profiler() -> None:
+    """Load a native profiler into a runtime."""
+
+
+@profiler.command("attach")
+@target_options
+@click.argument("clsid", type=click.UUID)
+@click.argument("path")
+@click.option("--data", default="", help="Client data for the profiler, sent as UTF-8.")
+def profiler_attach(pid: int | None, name: str | None, port: str | None, clsid: UUID, path: str, data: str) -> None:
+    """Attach the profiler CLSID in the library PATH, as the target sees it.
+
+    \b
+    dotnetdiag profiler attach -p 1234 cf0d821e-299b-5307-a3d8-b283c03916dd /opt/profiler/libprofiler.so
+    """
+    from dotnetdiag.recipes.details import attach_profiler
+
+    with client_of(pid, name, port) as client:
+        attach_profiler(client, clsid, path, data)
+
+
+@profiler.command("startup")
+@target_options
+@click.argument("clsid", type=click.UUID)
+@click.argument("path")
+def profiler_startup(pid: int | None, name: str | None, port: str | None, clsid: UUID, path: str) -> None:
+    """Register a profiler with a runtime that is suspended at startup; it loads when the runtime is resumed."""
+    with client_of(pid, name, port) as client:
+        client.startup_profiler(clsid, path)

@@ -1,0 +1,318 @@
+"""``trace collect``, ``trace list-profiles``, ``trace user-events``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dotnetdiag.cli.options import client_of, json_option, say_waiting, target_of, target_options
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.collect import Composition, Watch
+
+LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@target_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write.  [default: NAME_DATE_TIME.nettrace]",
+)
+@click.option("--providers", help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +.")
+@click.option("--profile", "profiles", help="Named sets of providers, joined by commas; see list-profiles.")
+@click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception.")
+@click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]")
+@click.option(
+    "--event-filter",
+    "event_filters",
+    multiple=True,
+    metavar="PROVIDER=ID,…",
+    help="Only (=) or all but (!=) these event ids (.NET 10).",
+)
+@click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
+@click.option(
+    "--buffering-mode",
+    type=click.Choice(["Drop", "Block", "0", "1"], case_sensitive=False),
+    default="Drop",
+    show_default=True,
+    help="Block: threads of the target wait, nothing is lost (.NET 11).",
+)
+@click.option("--duration", help="30s, 5m, 1h30m, or dd:hh:mm:ss.")
+@click.option("--rundown", type=bool, help="true or false: names of methods at the end, or none.")
+@click.option("--no-stacks", is_flag=True, help="Record no stacks (.NET 9).")
+@click.option(
+    "--resume-runtime",
+    type=bool,
+    default=True,
+    show_default=True,
+    help="Resume a suspended runtime once the session runs.",
+)
+@click.option(
+    "--format", "formats", multiple=True, metavar="FORMAT", help="Also convert the recording; the .nettrace file stays."
+)
+@click.option("--stopping-event-provider-name", "stop_provider", help="Stop at an event of this provider …")
+@click.option("--stopping-event-event-name", "stop_event", help="… of this name …")
+@click.option("--stopping-event-payload-filter", "stop_payload", help="… with these values: field:value,field:value.")
+@click.option("--show-child-io", is_flag=True, help="Leave the started command its input and output.")
+@json_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def collect(
+    pid: int | None,
+    name: str | None,
+    port: str | None,
+    output: Path | None,
+    providers: str | None,
+    profiles: str | None,
+    clrevents: str | None,
+    clreventlevel: str | None,
+    event_filters: tuple[str, ...],
+    buffersize: int,
+    buffering_mode: str,
+    duration: str | None,
+    rundown: bool | None,
+    no_stacks: bool,
+    resume_runtime: bool,
+    formats: tuple[str, ...],
+    stop_provider: str | None,
+    stop_event: str | None,
+    stop_payload: str | None,
+    show_child_io: bool,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Record a trace of a process, of a diagnostic port, or of a COMMAND that is started for it.
+
+    Ends after --duration, at the stopping event, with the process, or with Enter or Ctrl-C: then the runtime still writes the names
+    of its methods, which may take a while. A second Ctrl-C ends at once and keeps the file.
+
+    \b
+    dotnetdiag trace collect -p 1234 --duration 30s
+    dotnetdiag trace collect -n MyApp --profile gc-verbose -o app.nettrace
+    dotnetdiag trace collect -p 1234 --providers Microsoft-Windows-DotNETRuntime:GC+Exception:Verbose
+    dotnetdiag trace collect --clrevents gc -- dotnet MyApp.dll --its-own options
+    """
+    from dotnetdiag.errors import UsageError
+    from dotnetdiag.recipes.collect import CollectOptions, Watch
+    from dotnetdiag.recipes.collect import collect as record
+
+    if command and (pid is not None or name is not None or port is not None):
+        raise UsageError(
+            "None of the --name, --process-id, or --diagnostic-port options may be specified when launching a child process."
+        )
+    if show_child_io and not command:
+        raise UsageError("--show-child-io must not be specified when attaching to a process")
+    stopping_event = None
+    if stop_provider or stop_event or stop_payload:
+        from dotnetdiag.recipes.stopping import parse_stopping_event
+
+        stopping_event = parse_stopping_event(stop_provider, stop_event, stop_payload)
+    options = CollectOptions(
+        target=None if command else target_of(pid, name, port),
+        command=command,
+        show_child_io=show_child_io,
+        output=output,
+        providers=providers,
+        profiles=profiles,
+        clr_events=clrevents,
+        clr_event_level=clreventlevel,
+        event_filters=event_filters,
+        rundown=rundown,
+        stacks=not no_stacks,
+        buffer_mb=buffersize,
+        block=buffering_mode.lower() in ("block", "1"),
+        duration=duration,
+        resume=resume_runtime,
+        stopping_event=stopping_event,
+    )
+    wanted = _formats(formats)
+    display = Display(duration, quiet=show_child_io)
+    watch = Watch(started=display.started, progress=display.progress, waiting=say_waiting, stopping=display.stopping)
+    with ends_nicely(watch, enter=not show_child_io):
+        done = record(options, watch)
+    display.finish()
+    for note in done.notes:
+        click.echo(note, err=True)
+    converted = _convert(done.path, wanted)
+    if as_json:
+        from dotnetdiag.cli.render import json_text
+
+        json_text({**done.to_json(), "converted": [str(path) for path in converted]})
+    else:
+        from dotnetdiag.cli.render import size_text
+
+        click.echo(f"{done.path}  {size_text(done.size_bytes)} ({done.size_bytes} bytes) in {done.duration_s:.1f} s")
+        for path in converted:
+            click.echo(path)
+    if done.child_exit_code is not None:
+        click.echo(f"Process exited with code '{done.child_exit_code}'.", err=True)
+        raise click.exceptions.Exit(done.child_exit_code if done.child_exit_code >= 0 else 128 - done.child_exit_code)
+
+
+def _formats(formats: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in formats if name.lower() != "nettrace")
+
+
+def _convert(path: Path, formats: tuple[str, ...]) -> list[Path]:
+    if formats:
+        from dotnetdiag.errors import UsageError
+
+        raise UsageError(f"--format {formats[0]}: only nettrace is possible yet")
+    return [path] * 0
+
+
+class Display:
+    """What is seen of a recording on stderr: what is recorded, then bytes, rate and time left on one line."""
+
+    def __init__(self, duration: str | None, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty() and not quiet
+        self._left_s: float | None = None
+        self._duration = duration
+        self._last = (0.0, 0)
+        self._rate = 0.0
+        self._shown = False
+
+    def started(self, composition: Composition, path: Path, pid: int | None) -> None:
+        if self._quiet:
+            return
+        if self._duration is not None:
+            from dotnetdiag.recipes.durations import seconds_of
+
+            self._left_s = seconds_of(self._duration)
+        click.echo(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By", err=True)
+        for provider, source in zip(composition.providers, composition.enabled_by, strict=True):
+            level = f"{LEVELS.get(provider.level, '?')}({provider.level})"
+            click.echo(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {source}", err=True)
+        click.echo(f"Process        : {'' if pid is None else pid}\nOutput File    : {path}", err=True)
+        if sys.stdin.isatty():
+            click.echo("Press <Enter> or <Ctrl+C> to exit...", err=True)
+        elif not self._live:
+            click.echo("Recording trace in progress. Press <Ctrl+C> to exit...", err=True)
+
+    def progress(self, size_bytes: int, elapsed_s: float) -> None:
+        if not self._live:
+            return
+        from dotnetdiag.cli.render import seconds_text, size_text
+
+        then, before = self._last
+        if elapsed_s - then < 0.1:
+            return
+        now = (size_bytes - before) / (elapsed_s - then)
+        self._rate = now if not self._shown else self._rate * 0.8 + now * 0.2
+        self._last = (elapsed_s, size_bytes)
+        left = ""
+        if self._left_s is not None:
+            left = f"   {seconds_text(max(0.0, self._left_s - elapsed_s))} left"
+        text = f"[{seconds_text(elapsed_s)}]  Recording trace {size_text(size_bytes)}  {size_text(self._rate)}/s{left}"
+        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+        self._shown = True
+
+    def stopping(self) -> None:
+        lead = "\n" if self._shown else ""
+        click.echo(
+            f"{lead}Stopping the trace. This may take several minutes depending on the application being traced.",
+            err=True,
+        )
+        self._left_s = None
+
+    def finish(self) -> None:
+        if self._shown:
+            click.echo(err=True)
+        if not self._quiet:
+            click.echo("Trace completed.", err=True)
+
+
+@contextmanager
+def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
+    """Ctrl-C, SIGTERM, SIGQUIT (and Enter on a terminal) stop the recording; a second one raises KeyboardInterrupt."""
+
+    def on_signal(*_: Any) -> None:
+        if watch.is_stopping:
+            raise KeyboardInterrupt
+        watch.stop()
+
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGQUIT") if hasattr(signal, name)]
+    before = {number: signal.signal(number, on_signal) for number in numbers}
+    ended = threading.Event()
+    if enter and sys.stdin.isatty():
+        threading.Thread(target=_wait_for_enter, args=(watch, ended), daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
+    """Looks at the terminal without holding Python's lock on stdin, which would hang the interpreter's end."""
+    import os
+
+    if sys.platform == "win32":
+        import msvcrt
+
+        while not ended.wait(0.1):
+            if msvcrt.kbhit() and msvcrt.getwch() == "\r":
+                watch.stop()
+                return
+        return
+    import select
+
+    while not ended.is_set():
+        if select.select([0], [], [], 0.2)[0]:
+            if os.read(0, 1024):
+                watch.stop()
+            return
+
+
+@click.command("list-profiles")
+@json_option
+def list_profiles(as_json: bool) -> None:
+    """Show the named sets of providers that --profile takes."""
+    from dotnetdiag.recipes.profiles import profiles
+
+    found = profiles()
+    if as_json:
+        from dotnetdiag.cli.render import json_text
+
+        json_text(found)
+        return
+    for entry in found:
+        click.echo(f"{entry['name']}\n    {entry['description']}")
+        for provider in entry["providers"]:
+            click.echo(f"    {provider}")
+
+
+@click.command("user-events")
+@target_options
+@click.option("--providers", required=True, help="As in trace collect.")
+@click.option("--tracepoint", required=True, help="Name of the kernel tracepoint that gets the events.")
+@click.option("--duration", help="30s, 5m; without it until Ctrl-C.")
+def user_events(
+    pid: int | None, name: str | None, port: str | None, providers: str, tracepoint: str, duration: str | None
+) -> None:
+    """Have a runtime write its events to the kernel's user_events, for perf or record-trace to collect (Linux, .NET 10).
+
+    \b
+    dotnetdiag trace user-events -p 1234 --providers Microsoft-Windows-DotNETRuntime:GC --tracepoint dotnet_gc
+    """
+    from dotnetdiag.recipes.user_events import hold_user_events
+
+    with client_of(pid, name, port) as client:
+        hold_user_events(
+            client,
+            providers,
+            tracepoint,
+            duration,
+            lambda: click.echo("Writing to user_events; Ctrl-C ends.", err=True),
+        )

@@ -1,0 +1,137 @@
+"""What ``doctor`` finds out: why a process can or cannot be attached to, and what this installation can do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+
+from dotnetdiag import __version__
+from dotnetdiag.client import Client
+from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError, UnsupportedCommand
+from dotnetdiag.transport.diagnosis import Finding, diagnose
+
+PROBE_TIMEOUT_S = 5.0
+
+
+def examine(pid: int) -> tuple[Finding, ...]:
+    """The operating system's view of a process, then the runtime's own answers where it can be reached."""
+    found = list(diagnose(pid))
+    if any(finding.code == "reachable" for finding in found):
+        found += _answers(Client(pid, timeout_s=PROBE_TIMEOUT_S))
+    return tuple(found)
+
+
+def _answers(client: Client) -> list[Finding]:
+    try:
+        info = client.process_info()
+    except UnsupportedCommand:
+        return [
+            Finding(
+                code="too-old",
+                ok=False,
+                text="it is .NET Core 3.x: traces, dumps and profilers work, everything else needs .NET 5 or newer",
+                advice="use trace collect, dump collect or profiler attach; for the rest, upgrade the program's runtime",
+            )
+        ]
+    except (ServerError, TransportError) as error:
+        return [
+            Finding(
+                code="no-answer",
+                ok=False,
+                text=f"it takes connections but does not answer: {error}",
+                advice="it may be stopped, swapped out or writing a dump: look at its state, and try again",
+            )
+        ]
+    found = [
+        Finding(
+            code="answers",
+            ok=True,
+            text=f"is .NET {info.runtime_version or 'older than 6'}, {info.os} {info.arch}",
+            advice="",
+        )
+    ]
+    try:
+        suspended = client.is_suspended()
+    except DiagnosticsError as error:
+        return [
+            *found,
+            Finding(
+                code="no-session",
+                ok=False,
+                text=f"refuses a session: {error}",
+                advice="other sessions may be open; 64 is the limit",
+            ),
+        ]
+    if suspended:
+        found.append(
+            Finding(
+                code="suspended",
+                ok=False,
+                text="is suspended at startup: no managed code runs, and no trace has events",
+                advice="dotnetdiag resume -p PID lets it run (DOTNET_DiagnosticPorts or DOTNET_DefaultDiagnosticPortSuspend held it)",
+            )
+        )
+    else:
+        found.append(Finding(code="running", ok=True, text="runs and gives sessions", advice=""))
+    return found
+
+
+def examine_installation() -> tuple[Finding, ...]:
+    """This package, the places where runtimes are looked for, and the runtimes that are there."""
+    from dotnetdiag.recipes.processes import list_processes
+
+    found = [
+        Finding(
+            code="version",
+            ok=True,
+            text=f"dotnetdiag {__version__}, Python {platform.python_version()} on {sys.platform}",
+            advice="",
+        ),
+        _kernels(),
+    ]
+    folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
+    usable = os.access(folder, os.R_OK | os.X_OK)
+    found.append(
+        Finding(
+            code="temp-folder",
+            ok=usable,
+            text=f"sockets are looked for in {folder}, and in the TMPDIR of each process",
+            advice="" if usable else "the folder cannot be listed: set TMPDIR to the one the programs use",
+        )
+    )
+    processes = list_processes()
+    for process in processes:
+        who = f"{process.pid} {process.name} {process.runtime_version or ''}".rstrip()
+        found.append(
+            Finding(
+                code="runtime",
+                ok=not process.problem,
+                text=f"{who}: {process.problem or 'answers'}",
+                advice=f"dotnetdiag doctor {process.pid}" if process.problem else "",
+            )
+        )
+    if not processes:
+        found.append(
+            Finding(
+                code="no-runtimes",
+                ok=False,
+                text="no running .NET process was found",
+                advice="start one, or ask about a process that should be there: dotnetdiag doctor PID",
+            )
+        )
+    return tuple(found)
+
+
+def _kernels() -> Finding:
+    from dotnetdiag.nettrace import COMPILED
+
+    if COMPILED:
+        return Finding(code="kernels", ok=True, text="the decoders are compiled", advice="")
+    return Finding(
+        code="kernels",
+        ok=False,
+        text="the decoders are not compiled: reading traces works, but about 20 times slower",
+        advice="install a C compiler (gcc) and reinstall: pip install --force-reinstall --no-binary dotnetdiag dotnetdiag",
+    )

@@ -1,0 +1,128 @@
+"""Stop a recording at an event: its stream is read while it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.events import EventSchema, decode, resolve
+from dotnetdiag.events.names import matches
+from dotnetdiag.nettrace import EventBatch, Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppingEvent:
+    """The event that ends a recording. ``event`` in any spelling (``GC/Start``, ``GCStart_V2``); None: any of the provider.
+
+    ``payload``: field names and the texts that their values must have (numbers as digits, booleans True or False).
+    """
+
+    provider: str
+    event: str | None = None
+    payload: tuple[tuple[str, str], ...] = ()
+
+
+def parse_stopping_event(provider: str | None, event: str | None, payload: str | None) -> StoppingEvent | None:
+    """The three options of dotnet-trace; the filter is ``field:value[,field:value]``, quotes protect ``:`` and ``,``."""
+    if provider is None and (event or payload):
+        raise UsageError("--stopping-event-event-name and -payload-filter need --stopping-event-provider-name")
+    if payload and not event:
+        raise UsageError("--stopping-event-payload-filter needs --stopping-event-event-name")
+    if provider is None:
+        return None
+    return StoppingEvent(provider=provider, event=event, payload=_pairs(payload or ""))
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for part in _outside_quotes(text, ","):
+        field, *values = _outside_quotes(part, ":")
+        if not field.strip() or not values:
+            raise UsageError(f"--stopping-event-payload-filter: write field:value, not {part!r}")
+        found.append((_unquoted(field), _unquoted(":".join(values))))
+    return tuple(found)
+
+
+def _outside_quotes(text: str, separator: str) -> list[str]:
+    parts, quoted = [""], False
+    for character in text:
+        if character == '"':
+            quoted = not quoted
+        if character == separator and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts if text else []
+
+
+def _unquoted(text: str) -> str:
+    bare = text.strip()
+    return bare[1:-1] if len(bare) >= 2 and bare[0] == bare[-1] == '"' else bare
+
+
+class EventWatcher:
+    """Fed with a session's bytes; calls ``on_seen`` once, when the event has come. ``missing`` names fields the event has not."""
+
+    def __init__(self, wanted: StoppingEvent, on_seen: Callable[[], None]) -> None:
+        self.wanted, self._on_seen = wanted, on_seen
+        self.seen = False
+        self.missing: set[str] = set()
+        self._reader = Reader()
+        self._schemas: dict[int, EventSchema | None] = {}
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take the next bytes."""
+        if self.seen:
+            return
+        for batch in self._reader.feed(data):
+            if not self.seen and self._in(batch):
+                self.seen = True
+                self._on_seen()
+
+    def notes(self) -> list[str]:
+        """What to tell in the end, one line each."""
+        name = self.wanted.event or f"an event of {self.wanted.provider}"
+        if self.seen:
+            return [f"Stopped at {name}."]
+        if self.missing:
+            return [f"The stopping event {name} has no field {', '.join(sorted(self.missing))}."]
+        return [f"The stopping event {name} did not come."]
+
+    def _in(self, batch: EventBatch) -> bool:
+        for number in np.unique(batch.headers.metadata_id).tolist():
+            schema = self._wanted_schema(number, batch)
+            if schema is None:
+                continue
+            if not self.wanted.payload:
+                return True
+            rows = np.flatnonzero(batch.headers.metadata_id == number)
+            table = decode(schema, batch.buffer, batch.headers.payload_offset[rows], batch.headers.payload_length[rows])
+            self.missing = {field for field, _ in self.wanted.payload if field not in table}
+            if self.missing:
+                continue
+            columns = [(table[field].to_pylist(), value) for field, value in self.wanted.payload]
+            if any(all(_text(values[row]) == value for values, value in columns) for row in range(len(rows))):
+                return True
+        return False
+
+    def _wanted_schema(self, number: int, batch: EventBatch) -> EventSchema | None:
+        if number not in self._schemas:
+            known = batch.metadata.get(number)
+            schema = None
+            if known is not None:
+                info = self._reader.info
+                found = resolve(known, info.pointer_size if info is not None else 8)
+                if found.provider == self.wanted.provider and (
+                    self.wanted.event is None
+                    or matches(self.wanted.event, found.provider, found.name, found.manifest_name)
+                ):
+                    schema = found
+            self._schemas[number] = schema
+        return self._schemas[number]
+
+
+def _text(value: object) -> str:
+    return str(value)

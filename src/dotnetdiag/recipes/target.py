@@ -1,0 +1,73 @@
+"""Which runtime is meant: a pid, a name, a diagnostic port, or a command to start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dotnetdiag.client import Client
+from dotnetdiag.errors import UsageError
+
+__all__ = ["Client", "Target", "connected"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Exactly one of the three. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it)."""
+
+    pid: int | None = None
+    name: str | None = None
+    port: str | None = None
+
+    def __post_init__(self) -> None:
+        given = sum(value is not None for value in (self.pid, self.name, self.port))
+        if given > 1:
+            raise UsageError("Only one of the --name, --process-id, or --diagnostic-port options may be specified.")
+        if given == 0:
+            raise UsageError("Must specify either --process-id, --name, or --diagnostic-port.")
+        if self.pid is not None and self.pid <= 0:
+            raise UsageError(f"{self.pid} is not a valid process ID")
+
+    @property
+    def listens(self) -> bool:
+        """Whether runtimes come to us."""
+        return self.port is not None and self.port.rpartition(",")[2].strip().lower() != "connect"
+
+    def label(self) -> str:
+        """A word for file names: of the program for a pid, of the address's file for a port."""
+        from dotnetdiag.transport import processes as system
+
+        if self.port is not None:
+            return os.path.basename(self.port.partition(",")[0].replace(":", "_")) or "trace"
+        if self.name is not None:
+            return os.path.basename(self.name)
+        assert self.pid is not None
+        words = [os.path.basename(word) for word in system.argv(self.pid) or ()]
+        if not words or not words[0]:
+            return system.comm(self.pid) or str(self.pid)
+        if words[0] in ("dotnet", "dotnet.exe"):
+            dll = next((word for word in words[1:] if word.endswith(".dll")), None)
+            return dll.removesuffix(".dll") if dll else words[0]
+        return words[0]
+
+
+@contextmanager
+def connected(target: Target, *, waiting: Callable[[str], None] | None = None) -> Iterator[Client]:
+    """A client of the target. For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long."""
+    if target.port is not None:
+        with Client.connect(target.port if "," in target.port else target.port + ",listen") as client:
+            if target.listens:
+                if waiting is not None:
+                    waiting(target.port.partition(",")[0])
+                client.target_pid(timeout_s=None)
+            yield client
+        return
+    if target.pid is not None:
+        yield Client(target.pid)
+        return
+    from dotnetdiag.recipes.processes import find_pid
+
+    assert target.name is not None
+    yield Client(find_pid(target.name))
