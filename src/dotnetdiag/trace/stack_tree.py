@@ -1,0 +1,389 @@
+"""All call stacks of a trace as one tree, which every consumer reads.
+
+A node is a call path: its frame, called from its parent's. Node 0 is the root, which has no frame. Parents stand before
+their children, so one pass over the nodes adds up what a path and all it called weigh.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.nettrace import StackTable
+from dotnetdiag.trace import _kernels
+from dotnetdiag.trace.ranges import ALWAYS
+from dotnetdiag.trace.symbols import KERNEL_START, Symbols
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+KERNELS: ModuleType = _kernels
+NO_FRAME = -1
+"""The frame of the root, and of what :meth:`StackTree.map_frames` leaves out."""
+_FIRST_SLOTS = 1 << 12
+
+
+class StackTree:
+    """``parent`` and ``frame`` (i32) of each node; node 0 is the root with -1 for both. Never changed once made.
+
+    ``leaf_of_stack`` is the node of each stack id; 0 for no stack and for stacks without frames. Where code moved while
+    the trace ran, or several processes are in it, a stack is several paths: then :meth:`leaves` tells them apart,
+    and ``leaf_of_stack`` is the last.
+    """
+
+    __slots__ = ("_child", "_depth", "_outermost", "_sibling", "_variants", "frame", "leaf_of_stack", "parent")
+
+    def __init__(self, parent: Array, frame: Array, leaf_of_stack: Array | None = None) -> None:
+        self.parent, self.frame = parent, frame
+        self.leaf_of_stack: Array = np.zeros(1, np.int32) if leaf_of_stack is None else leaf_of_stack
+        self._variants: _Variants | None = None
+        self._depth: Array | None = None
+        self._child: Array | None = None
+        self._sibling: Array | None = None
+        self._outermost: Array | None = None
+
+    def __len__(self) -> int:
+        """Number of nodes, the root included."""
+        return len(self.parent)
+
+    @classmethod
+    def from_paths(cls, offsets: Array, frames: Array) -> tuple[StackTree, Array]:
+        """The tree of paths ``frames[offsets[i]:offsets[i + 1]]``, leaf first, and the node of each path.
+
+        Frames below 0 are left out.
+        """
+        frames = np.ascontiguousarray(frames, np.int32)
+        builder = _Builder()
+        kinds = int(frames.max(initial=-1)) + 1
+        codes = np.where(frames < 0, kinds, frames).astype(np.int32)
+        of_code = np.append(np.arange(kinds, dtype=np.int32), np.int32(NO_FRAME))
+        leaves = builder.add(codes, of_code, np.ascontiguousarray(offsets, np.int64))
+        return builder.tree(), leaves
+
+    def leaves(self, stack_ids: Array, times: Array | None = None, processes: Array | None = None) -> Array:
+        """The node of each event's stack at its time (ticks) in its process; 0 for ids that are not there."""
+        ids = np.asarray(stack_ids, np.int64)
+        inside = (ids >= 0) & (ids < len(self.leaf_of_stack))
+        ids = np.where(inside, ids, 0)
+        if self._variants is None:
+            leaves: Array = self.leaf_of_stack[ids]
+            return leaves
+        return self._variants.leaves(ids, times, processes, self.leaf_of_stack)
+
+    # weights ----------------------------------------------------------------------------------------------------------
+
+    def exclusive(self, nodes: Array, weights: Array | None = None) -> Array:
+        """What was seen at each node itself (f64 per node): the sum of the weights, or the count, of ``nodes``."""
+        return np.bincount(nodes, weights, minlength=len(self)).astype(np.float64, copy=False)
+
+    def inclusive(self, exclusive: Array) -> Array:
+        """What was seen at each node and below it (f64 per node)."""
+        total = np.array(exclusive, np.float64)
+        if len(total) != len(self):
+            raise UsageError(f"{len(total)} weights for {len(self)} nodes")
+        KERNELS.add_to_parents(_view(self.parent), _view(total))
+        return total
+
+    def by_frame(self, exclusive: Array, inclusive: Array | None = None) -> tuple[Array, Array]:
+        """(exclusive, inclusive) weights per frame id. A frame that calls itself, at once or through others, is counted
+        where it was entered first.
+        """
+        inclusive = self.inclusive(exclusive) if inclusive is None else inclusive
+        frame, outermost = self.frame[1:], self.outermost[1:]
+        kinds = int(frame.max(initial=-1)) + 1
+        own = np.bincount(frame, exclusive[1:], minlength=kinds).astype(np.float64, copy=False)
+        entered = np.bincount(frame[outermost], inclusive[1:][outermost], minlength=kinds)
+        return own, entered.astype(np.float64, copy=False)
+
+    # shape ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def depth(self) -> Array:
+        """Frames from the root to each node (i32), 0 for the root."""
+        if self._depth is None:
+            self._depth = np.zeros(len(self), np.int32)
+            KERNELS.depths(_view(self.parent), _view(self._depth))
+        return self._depth
+
+    @property
+    def children(self) -> tuple[Array, Array]:
+        """(first child, next sibling) of each node (i32), 0 where there is none; siblings in the order of numbers."""
+        if self._child is None or self._sibling is None:
+            self._child, self._sibling = np.zeros(len(self), np.int32), np.zeros(len(self), np.int32)
+            KERNELS.children(_view(self.parent), _view(self._child), _view(self._sibling))
+        return self._child, self._sibling
+
+    @property
+    def outermost(self) -> Array:
+        """A mask of the nodes with no caller of the same frame."""
+        if self._outermost is None:
+            child, sibling = self.children
+            marks = np.zeros(len(self), np.uint8)
+            open_frames = np.zeros(int(self.frame.max()) + 2, np.int32)
+            KERNELS.outermost(*map(_view, (self.parent, self.frame, child, sibling, open_frames, marks)))
+            self._outermost = marks.view(np.bool_)
+        return self._outermost
+
+    def path(self, node: int) -> list[int]:
+        """The frames of one node, leaf first."""
+        frames = []
+        while node > 0:
+            frames.append(int(self.frame[node]))
+            node = int(self.parent[node])
+        return frames
+
+    def paths(self, nodes: Array) -> tuple[Array, Array]:
+        """(offsets, frames) of many nodes, leaf first; may be many times larger than the tree."""
+        nodes = np.ascontiguousarray(nodes, np.int32)
+        offsets = np.zeros(len(nodes) + 1, np.int64)
+        np.cumsum(self.depth[nodes], out=offsets[1:])
+        frames = np.empty(int(offsets[-1]), np.int32)
+        KERNELS.expand(*map(_view, (self.parent, self.frame, nodes, offsets, frames)))
+        return offsets, frames
+
+    # other trees ------------------------------------------------------------------------------------------------------
+
+    def map_frames(
+        self, new_frame: Array, drop: Array | None = None, *, merge: bool = False
+    ) -> tuple[StackTree, Array]:
+        """The tree with ``new_frame[frame]`` in the place of each frame, and the new node of each old one.
+
+        Frames that ``drop`` marks, and those below 0, are left out: what they called is called by their callers.
+        With ``merge`` a frame that calls itself at once is one, as direct recursion or a group of frames should be.
+        Equal paths become one.
+        """
+        wanted = np.array(new_frame, np.int32)
+        if drop is not None:
+            wanted[drop] = NO_FRAME
+        if len(wanted) <= int(self.frame.max()):
+            raise UsageError(f"{len(wanted)} new frames for {int(self.frame.max()) + 1}")
+        nodes = len(self)
+        parent, frame, new_node = np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.zeros(nodes, np.int32)
+        parent[0] = frame[0] = -1
+        table = np.zeros(_slots(nodes), np.int32)
+        merged = (_view(array) for array in (parent, frame, new_node, table))
+        count = KERNELS.remap(_view(self.parent), _view(self.frame), _view(wanted), merge, *merged)
+        return StackTree(parent[:count].copy(), frame[:count].copy(), new_node[self.leaf_of_stack]), new_node
+
+    def inverted(self, nodes: Array) -> tuple[StackTree, Array]:
+        """The tree of the same paths from their leaves to their roots, and the node in it of each of ``nodes``."""
+        offsets, frames = self.paths(nodes)
+        lengths = np.diff(offsets)
+        place = np.repeat(offsets[:-1] + offsets[1:] - 1, lengths) - np.arange(len(frames))
+        return StackTree.from_paths(offsets, frames[place])
+
+    def rooted(self, nodes: Array, *roots: Array) -> tuple[StackTree, Array]:
+        """The tree of paths that begin at further frames, such as process and thread, and the node of each path.
+
+        ``roots`` are arrays of frame ids, one per node, the outermost first.
+        """
+        pairs = np.stack([np.asarray(nodes, np.int64), *(np.asarray(root, np.int64) for root in roots)], axis=1)
+        distinct, back = np.unique(pairs, axis=0, return_inverse=True)
+        offsets, frames = self.paths(distinct[:, 0])
+        lengths = np.diff(offsets)
+        wider = np.zeros(len(offsets), np.int64)
+        np.cumsum(lengths + len(roots), out=wider[1:])
+        out = np.empty(int(wider[-1]), np.int32)
+        out[np.arange(len(frames)) + np.repeat(wider[:-1] - offsets[:-1], lengths)] = frames
+        for number in range(len(roots)):
+            out[wider[1:] - 1 - number] = distinct[:, 1 + number]
+        tree, leaves = StackTree.from_paths(wider, out)
+        return tree, leaves[back.reshape(-1)]
+
+
+def _view(array: Array) -> Any:
+    """A view whose items are plain ints when the kernels are not compiled."""
+    return array if KERNELS.compiled else memoryview(array)  # type: ignore[arg-type]
+
+
+def _slots(count: int) -> int:
+    return max(_FIRST_SLOTS, 1 << (2 * count).bit_length())
+
+
+class _Builder:
+    """A tree that grows path by path."""
+
+    def __init__(self) -> None:
+        self._parent: Array = np.full(_FIRST_SLOTS, -1, np.int32)
+        self._frame: Array = np.full(_FIRST_SLOTS, NO_FRAME, np.int32)
+        self._table: Array = np.zeros(_FIRST_SLOTS, np.int32)
+        self._count = 1
+
+    def add(self, codes: Array, frame_of_code: Array, offsets: Array) -> Array:
+        """Add paths of codes, leaf first; returns their nodes."""
+        leaves = np.zeros(len(offsets) - 1, np.int32)
+        done = 0
+        while True:
+            arrays = (leaves, self._parent, self._frame, self._table)
+            done, self._count = KERNELS.intern_paths(
+                _view(codes), _view(frame_of_code), _view(offsets), done, self._count, *map(_view, arrays)
+            )
+            if done == len(leaves):
+                return leaves
+            self._grow(self._count + int(offsets[done + 1] - offsets[done]))
+
+    def _grow(self, wanted: int) -> None:
+        slots = max(4 * len(self._table), _slots(wanted))
+        fresh = [np.full(slots // 2, -1, np.int32) for _ in range(2)]
+        for new, old in zip(fresh, (self._parent, self._frame), strict=True):
+            new[: self._count] = old[: self._count]
+        self._parent, self._frame = fresh
+        self._table = np.zeros(slots, np.int32)
+        KERNELS.rehash_nodes(_view(self._parent), _view(self._frame), self._count, _view(self._table))
+
+    def tree(self, leaf_of_stack: Array | None = None) -> StackTree:
+        return StackTree(self._parent[: self._count].copy(), self._frame[: self._count].copy(), leaf_of_stack)
+
+
+# the tree of a trace --------------------------------------------------------------------------------------------------
+
+
+class _Codes:
+    """The distinct addresses of all stacks: ``addresses[codes[k]]``, and whether that one is exact."""
+
+    def __init__(self, addresses: Array, offsets: Array) -> None:
+        self.codes: Array = np.empty(len(addresses), np.int32)
+        self.addresses: Array = np.empty(_FIRST_SLOTS // 2, np.uint64)
+        self.exact: Array = np.empty(_FIRST_SLOTS // 2, np.uint8)
+        table: Array = np.zeros(_FIRST_SLOTS, np.int32)
+        stacks, done, count = len(offsets) - 1, 0, 0
+        while True:
+            arrays = (self.codes, self.addresses, self.exact, table)
+            done, count = KERNELS.intern_addresses(
+                _view(addresses), _view(offsets), KERNEL_START, done, count, *map(_view, arrays)
+            )
+            if done == stacks:
+                break
+            slots = max(4 * len(table), _slots(count + int(offsets[done + 1] - offsets[done])))
+            for name in ("addresses", "exact"):
+                old = getattr(self, name)
+                wider = np.empty(slots // 2, old.dtype)
+                wider[:count] = old[:count]
+                setattr(self, name, wider)
+            table = np.zeros(slots, np.int32)
+            KERNELS.rehash_addresses(_view(self.addresses), _view(self.exact), count, _view(table))
+        self.addresses, self.exact = self.addresses[:count], self.exact[:count].view(np.bool_)
+
+
+class _Variants:
+    """Stacks that are more than one path: by process, and by the moments at which an address changes its owner.
+
+    A *pair* is a stack in a process: the stack's id, or a place in ``pairs`` (``stack * len(processes) + process``,
+    sorted) where there are several processes. Of ``timed`` pairs each *epoch*, the time between two of ``moments``, has
+    a node in ``nodes``, by ``keys`` (``pair * epochs + epoch``, sorted); the others have one in ``leaf_of_pair``.
+    """
+
+    def __init__(self, processes: Array, pairs: Array | None) -> None:
+        self.processes, self.pairs = processes, pairs
+        self.leaf_of_pair: Array = np.zeros(0, np.int32)
+        self.moments: Array = np.zeros(0, np.int64)
+        self.timed: Array = np.zeros(0, np.bool_)
+        self.keys: Array = np.zeros(0, np.int64)
+        self.nodes: Array = np.zeros(0, np.int32)
+
+    def pair_keys(self, ids: Array, processes: Array) -> Array:
+        """The key of each event's pair; of a process that was not there, -1."""
+        place = np.minimum(np.searchsorted(self.processes, processes), len(self.processes) - 1)
+        return np.where(self.processes[place] == processes, ids * len(self.processes) + place, -1)
+
+    def epoch_keys(self, pairs: Array, times: Array | None) -> Array:
+        """The key of each event's pair and epoch; without times the last epoch."""
+        epochs = len(self.moments) + 1
+        if times is None:
+            return pairs * epochs + (epochs - 1)
+        keys: Array = pairs * epochs + np.searchsorted(self.moments, times, side="right")
+        return keys
+
+    def leaves(self, ids: Array, times: Array | None, processes: Array | None, leaf_of_stack: Array) -> Array:
+        if self.pairs is None:
+            leaves, pairs, known = leaf_of_stack[ids], ids, np.ones(len(ids), np.bool_)
+        elif processes is None:
+            return leaf_of_stack[ids]
+        else:
+            pairs, known = _find(self.pairs, self.pair_keys(ids, np.asarray(processes, np.int64)))
+            leaves = np.where(known, self.leaf_of_pair[pairs], leaf_of_stack[ids])
+        timed = np.flatnonzero(known & self.timed[pairs]) if len(self.timed) else np.zeros(0, np.int64)
+        if len(timed):
+            wanted = self.epoch_keys(pairs[timed], None if times is None else np.asarray(times)[timed])
+            places, there = _find(self.keys, wanted)
+            leaves[timed[there]] = self.nodes[places[there]]
+        return leaves
+
+
+def _find(keys: Array, wanted: Array) -> tuple[Array, Array]:
+    """Places of values in a sorted array, and whether they are there."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return place, keys[place] == wanted
+
+
+def build_stack_tree(
+    stacks: StackTable,
+    symbols: Symbols,
+    stack_ids: Array | None = None,
+    times: Array | None = None,
+    processes: Array | None = None,
+) -> StackTree:
+    """The tree of a table of stacks. Of a stack that is several paths, those are made that the events (ids, times in
+    ticks and processes, one each) ask for.
+    """
+    offsets, addresses = stacks.arrays()
+    found = _Codes(np.ascontiguousarray(addresses), offsets)
+    codes, where, exact = found.codes, found.addresses, found.exact
+    ids = None if stack_ids is None else np.clip(np.asarray(stack_ids, np.int64), 0, len(offsets) - 2)
+    variants = _Variants(np.zeros(1, np.int64), None)
+    owner: Array | None = None
+    if ids is not None and processes is not None and len(symbols.processes) > 1:
+        variants.processes = np.unique(processes)
+        variants.pairs = np.unique(variants.pair_keys(ids, processes))
+        stack, which = np.divmod(variants.pairs, len(variants.processes))
+        offsets, codes, used = _again(codes, offsets, stack, which, len(variants.processes))
+        where, exact, owner = where[used[0]], exact[used[0]], variants.processes[used[1]]
+    builder = _Builder()
+    variants.leaf_of_pair = leaves = builder.add(codes, symbols.resolve(where, None, owner, exact=exact), offsets)
+    if variants.pairs is not None:
+        leaves = np.zeros(len(stacks), np.int32)
+        leaves[stack] = variants.leaf_of_pair
+    changing, moments = symbols.changes(where, owner, exact=exact)
+    if ids is not None and times is not None and len(moments):
+        variants.moments = moments
+        variants.timed = _any_of_path(changing[codes], offsets)
+        pairs = ids if variants.pairs is None else _find(variants.pairs, variants.pair_keys(ids, processes))[0]  # type: ignore[arg-type]
+        asked = np.flatnonzero(variants.timed[pairs])
+        variants.keys = np.unique(variants.epoch_keys(pairs[asked], times[asked]))
+        pair, epoch = np.divmod(variants.keys, len(moments) + 1)
+        longer, codes, used = _again(codes, offsets, pair, epoch, len(moments) + 1)
+        begins = np.append(np.array([ALWAYS], np.int64), moments)
+        frames = symbols.resolve(
+            where[used[0]], begins[used[1]], None if owner is None else owner[used[0]], exact=exact[used[0]]
+        )
+        variants.nodes = builder.add(codes, frames, longer)
+    tree = builder.tree(leaves)
+    if variants.pairs is not None or len(variants.keys):
+        tree._variants = variants
+    return tree
+
+
+def _again(
+    codes: Array, offsets: Array, paths: Array, context: Array, contexts: int
+) -> tuple[Array, Array, tuple[Array, Array]]:
+    """Some paths, each in a context: their offsets, the codes of (old code, context), and those two of each new code."""
+    lengths = np.diff(offsets)[paths]
+    longer = np.zeros(len(paths) + 1, np.int64)
+    np.cumsum(lengths, out=longer[1:])
+    place = np.arange(int(longer[-1])) + np.repeat(offsets[:-1][paths] - longer[:-1], lengths)
+    both = codes[place].astype(np.uint64) * np.uint64(contexts) + np.repeat(context, lengths).astype(np.uint64)
+    found = _Codes(both, longer)
+    old, which = np.divmod(found.addresses, np.uint64(contexts))
+    return longer, found.codes, (old.astype(np.int64), which.astype(np.int64))
+
+
+def _any_of_path(marks: Array, offsets: Array) -> Array:
+    """Which paths have a marked code."""
+    total = np.zeros(len(marks) + 1, np.int64)
+    np.cumsum(marks, out=total[1:])
+    found: Array = total[offsets[1:]] > total[offsets[:-1]]
+    return found
