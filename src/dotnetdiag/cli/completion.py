@@ -17,7 +17,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from dotnetdiag.cli.main import commands
+    from dotnetdiag.cli.commands import commands
 
     kind = get_completion_class(shell)
     assert kind is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.cli.process_list import show_processes
 
 
 @click.command()
@@ -18,36 +19,7 @@ def ps(as_json: bool) -> None:
     dotnetdiag ps
     dotnetdiag ps --json | jq '.[] | select(.runtime_version | startswith("8."))'
     """
-    from dotnetdiag.recipes.processes import list_processes
-
-    found = list_processes()
-    if as_json:
-        from dataclasses import asdict
-
-        from dotnetdiag.cli.render import json_text
-
-        json_text([asdict(process) for process in found])
-        return
-    if not found:
-        click.echo("No supported .NET processes were found")
-        return
-    from dotnetdiag.cli.render import seconds_text, table
-
-    table(
-        ("pid", "name", "assembly", "runtime", "uptime", "command line"),
-        [
-            (
-                str(process.pid),
-                process.name + (f" (pid {process.namespace_pid} in its namespace)" if process.other_namespace else ""),
-                process.entry_assembly or "-",
-                process.runtime_version or "-",
-                "-" if process.uptime_s is None else seconds_text(process.uptime_s),
-                process.command_line + (f"  [{process.problem}]" if process.problem else ""),
-            )
-            for process in found
-        ],
-        right=("pid", "uptime"),
-    )
+    show_processes(as_json=as_json)
 
 
 @click.command()

@@ -7,14 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 
 def json_text(value: Any) -> None:
     """One JSON document on stdout."""
     import json
 
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def is_terminal() -> bool:
@@ -43,7 +41,7 @@ def table(
             cell.rjust(width) if name in right else cell.ljust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
-        click.echo("  ".join(cells).rstrip()[:limit])
+        print("  ".join(cells).rstrip()[:limit])
 
 
 def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from dotnetdiag.cli.options import client_of, json_option, say_waiting, target_o
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Composition, Watch
 
+ONE_PRESS_S = 0.3
+"""Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
 
 
@@ -236,10 +239,15 @@ class Display:
 def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
     """Ctrl-C, SIGTERM, SIGQUIT (and Enter on a terminal) stop the recording; a second one raises KeyboardInterrupt."""
 
+    first = 0.0
+
     def on_signal(*_: Any) -> None:
-        if watch.is_stopping:
+        nonlocal first
+        if not watch.is_stopping:
+            first = time.monotonic()
+            watch.stop()
+        elif time.monotonic() - first > ONE_PRESS_S:
             raise KeyboardInterrupt
-        watch.stop()
 
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGQUIT") if hasattr(signal, name)]
     before = {number: signal.signal(number, on_signal) for number in numbers}

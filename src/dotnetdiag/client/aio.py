@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from uuid import UUID
@@ -32,7 +32,7 @@ from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import OkReply
 from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation
-from dotnetdiag.transport import Deadline
+from dotnetdiag.transport import Deadline, Endpoint
 from dotnetdiag.transport.aio import AsyncStream, sync_stream
 
 T = TypeVar("T")
@@ -181,6 +181,11 @@ class AsyncClient:
         made = cls.__new__(cls)
         made._route, made.timeout_s = route_to(address), timeout_s
         return made
+
+    @classmethod
+    def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
+        """As ``Client.at``."""
+        return cls(known[0].pid, timeout_s=timeout_s)
 
     async def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
         """As ``Client.target_pid``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dotnetdiag.client.session import TraceSession
     from dotnetdiag.client.user_events import UserEventsSession
     from dotnetdiag.ipc.eventpipe import Provider
+    from dotnetdiag.transport import Endpoint
 
 T = TypeVar("T")
 
@@ -56,6 +57,13 @@ class Client:
         """
         made = cls.__new__(cls)
         made._route, made.timeout_s = route_to(address), timeout_s
+        return made
+
+    @classmethod
+    def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Client:
+        """A client of the process whose endpoints ``transport.endpoints`` has just found, best first."""
+        made = cls.__new__(cls)
+        made._route, made.timeout_s = PidRoute(known[0].pid, known), timeout_s
         return made
 
     def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:

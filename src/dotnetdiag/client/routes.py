@@ -9,9 +9,11 @@ from dotnetdiag.transport import Deadline, Stream, connect
 from dotnetdiag.transport.discovery import connect_pid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dotnetdiag.client.reverse import ReverseServer
     from dotnetdiag.ipc.advertise import Advertise
-    from dotnetdiag.transport import Address
+    from dotnetdiag.transport import Address, Endpoint
 
 
 class Route(Protocol):
@@ -28,15 +30,16 @@ class Route(Protocol):
 
 
 class PidRoute:
-    """Looks for the endpoint at each command: a socket may move, a process be replaced."""
+    """Looks for the endpoint at each command: a socket may move, a process be replaced. ``known`` saves the first look."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
         if pid <= 0:
             raise UsageError(f"{pid} is not a valid process ID")
-        self.pid = pid
+        self.pid, self.known = pid, known
 
     def dial(self, deadline: Deadline) -> Stream:
-        return connect_pid(self.pid, deadline)[0]
+        known, self.known = self.known, None
+        return connect_pid(self.pid, deadline, known=known)[0]
 
     def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002
         return self.pid

@@ -116,7 +116,7 @@ def examine_installation() -> tuple[Finding, ...]:
         found.append(
             Finding(
                 code="no-runtimes",
-                ok=False,
+                ok=True,
                 text="no running .NET process was found",
                 advice="start one, or ask about a process that should be there: dotnetdiag doctor PID",
             )

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import AmbiguousName, DiagnosticsError, ProcessNotFound
+from dotnetdiag.errors import AmbiguousName, DiagnosticsError, ProcessNotFound, UnsupportedCommand
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.discovery import Endpoint, endpoints
 
@@ -32,13 +32,13 @@ class Process:
 
 def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
     """Every runtime with a diagnostic endpoint, sorted by name and pid. They are asked in parallel."""
-    best: dict[int, Endpoint] = {}
+    best: dict[int, list[Endpoint]] = {}
     for endpoint in endpoints():
-        best.setdefault(endpoint.pid, endpoint)
+        best.setdefault(endpoint.pid, []).append(endpoint)
     found: list[Process] = []
     threads = [
-        threading.Thread(target=lambda e=endpoint: found.append(_describe(e, timeout_s)), daemon=True)
-        for endpoint in best.values()
+        threading.Thread(target=lambda e=each: found.append(_describe(e, timeout_s)), daemon=True)
+        for each in best.values()
     ]
     for thread in threads:
         thread.start()
@@ -60,12 +60,15 @@ def find_pid(name: str) -> int:
     return pids[0]
 
 
-def _describe(endpoint: Endpoint, timeout_s: float) -> Process:
+def _describe(known: list[Endpoint], timeout_s: float) -> Process:
+    endpoint = known[0]
     entry = version = problem = command = ""
     try:
-        information = Client(endpoint.pid, timeout_s=timeout_s).process_info()
+        information = Client.at(known, timeout_s=timeout_s).process_info()
         entry, version = information.entry_assembly, information.runtime_version
         command = information.command_line
+    except UnsupportedCommand:
+        version = "3.x"  # the only runtimes with an endpoint that do not know the command (ipc-protocol.md §21.6)
     except DiagnosticsError as error:
         problem = str(error)
     argv = system.argv(endpoint.pid) or ()

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -119,14 +119,19 @@ def candidates(pid: int, *, proc: Path = PROC, tmpdir: str | None = None) -> lis
 
 
 def connect_pid(
-    pid: int, deadline: Deadline, *, proc: Path = PROC, tmpdir: str | None = None
+    pid: int,
+    deadline: Deadline,
+    *,
+    proc: Path = PROC,
+    tmpdir: str | None = None,
+    known: Sequence[Endpoint] | None = None,
 ) -> tuple[Stream, Endpoint]:
-    """A connection to the process, and the endpoint that it goes to.
+    """A connection to the process, and the endpoint that it goes to. ``known``: its candidates, when they were looked for just now.
 
     Raises ``ProcessNotFound``, ``AmbiguousName``, ``TimedOut``, or ``NoDiagnostics`` with a line that says why and
     what to do.
     """
-    plan = Attempts(pid, proc=proc, tmpdir=tmpdir)
+    plan = Attempts(pid, proc=proc, tmpdir=tmpdir, known=known)
     for endpoint in plan.endpoints:
         try:
             stream = connect(endpoint.address, deadline)
@@ -142,9 +147,11 @@ def connect_pid(
 class Attempts:
     """The decisions of ``connect_pid``, without its I/O: what to try, what counts, and what to say in the end."""
 
-    def __init__(self, pid: int, *, proc: Path = PROC, tmpdir: str | None = None) -> None:
+    def __init__(
+        self, pid: int, *, proc: Path = PROC, tmpdir: str | None = None, known: Sequence[Endpoint] | None = None
+    ) -> None:
         self.pid, self.proc, self.tmpdir = pid, proc, tmpdir
-        self.endpoints = candidates(pid, proc=proc, tmpdir=tmpdir)
+        self.endpoints = list(known) if known is not None else candidates(pid, proc=proc, tmpdir=tmpdir)
         self.failures: dict[Endpoint, ConnectFailed] = {}
 
     def failed(self, endpoint: Endpoint, error: ConnectFailed) -> None:

@@ -1,0 +1,66 @@
+"""The verbs: what there is, and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.exits import ARGUMENT_ERROR
+from dotnetdiag.cli.lazy import LazyGroup
+
+if TYPE_CHECKING:
+    from click.exceptions import ClickException
+
+# name -> (module of this room, attribute, the line that --help shows)
+COMMANDS = {
+    "ps": ("processes", "ps", "List the .NET processes that can be reached."),
+    "info": ("processes", "info", "Show who a runtime is."),
+    "env": ("processes", "env", "Show a runtime's environment."),
+    "setenv": ("processes", "setenv", "Set or remove variables of a runtime's environment."),
+    "resume": ("processes", "resume", "Let a runtime run that is suspended at startup."),
+    "trace": ("trace", "trace", "Record traces, and look into them."),
+    "dump": ("dump", "dump", "Write core dumps."),
+    "profiler": ("profiler", "profiler", "Load a native profiler into a runtime."),
+    "startup-hook": ("hooks", "startup_hook", "Run a managed startup hook in a runtime."),
+    "perfmap": ("perfmap", "perfmap", "Write a map of jitted code for perf."),
+    "doctor": ("doctor", "doctor", "Say why a process can or cannot be attached to."),
+    "demo": ("demo", "demo", "Start a small .NET program, record it, and show what came."),
+    "completion": ("completion", "completion", "Print the completion script for a shell."),
+}
+
+
+@click.group(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dotnetdiag")
+def commands() -> None:
+    """Diagnostics for running .NET processes.
+
+    \b
+    dotnetdiag ps                                   which processes are there
+    dotnetdiag trace collect -p PID --duration 30s  record one
+    dotnetdiag trace info FILE                      what is in the recording
+    dotnetdiag doctor PID                           why it does not work
+
+    Exit codes: 0 done, 1 no session, 2 tracing failed or was cancelled, 3 wrong arguments, 4 not possible on this platform,
+    5 unknown; `trace collect -- COMMAND` gives the command's own.
+    """
+
+
+def run() -> int:
+    """Read the command line and do what it says; the exit code. Raises our errors; click's own become a line and a code."""
+    try:
+        code = commands.main(prog_name="dotnetdiag", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        click.echo(f"error: {' '.join(_usage_text(error).split())}", err=True)
+        return ARGUMENT_ERROR
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
+
+
+def _usage_text(error: ClickException) -> str:
+    text = error.format_message()
+    context = getattr(error, "ctx", None)
+    return text if context is None else f"{text} Try '{context.command_path} --help'."

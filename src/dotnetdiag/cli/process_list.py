@@ -1,0 +1,35 @@
+"""What ``ps`` prints. Without click: see ``main``."""
+
+from __future__ import annotations
+
+from dotnetdiag.cli.render import json_text, seconds_text, table
+
+
+def show_processes(*, as_json: bool) -> None:
+    """The list of runtimes on stdout."""
+    from dotnetdiag.recipes.processes import list_processes
+
+    found = list_processes()
+    if as_json:
+        from dataclasses import asdict
+
+        json_text([asdict(process) for process in found])
+        return
+    if not found:
+        print("No supported .NET processes were found")
+        return
+    table(
+        ("pid", "name", "assembly", "runtime", "uptime", "command line"),
+        [
+            (
+                str(process.pid),
+                process.name + (f" (pid {process.namespace_pid} in its namespace)" if process.other_namespace else ""),
+                process.entry_assembly or "-",
+                process.runtime_version or "-",
+                "-" if process.uptime_s is None else seconds_text(process.uptime_s),
+                process.command_line + (f"  [{process.problem}]" if process.problem else ""),
+            )
+            for process in found
+        ],
+        right=("pid", "uptime"),
+    )
