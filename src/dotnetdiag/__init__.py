@@ -13,10 +13,12 @@ __version__ = "0.1.0"
 _PUBLIC: dict[str, str] = {
     "AsyncClient": "dotnetdiag.client.aio",
     "Client": "dotnetdiag.client.client",
+    "Trace": "dotnetdiag.trace.trace",
+    "open": "dotnetdiag.recipes.trace_files",
     "Process": "dotnetdiag.recipes.processes",
     "processes": "dotnetdiag.recipes.processes",
 }
-_OTHER_NAMES = {"processes": "list_processes"}
+_OTHER_NAMES = {"open": "open_trace", "processes": "list_processes"}
 
 __all__ = ["__version__", *_PUBLIC]
 
@@ -41,3 +43,5 @@ if TYPE_CHECKING:
     from dotnetdiag.client.client import Client as Client
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401
+    from dotnetdiag.recipes.trace_files import open_trace as open  # noqa: F401
+    from dotnetdiag.trace.trace import Trace as Trace

@@ -5,6 +5,7 @@
     DiagnosticsError
     ├── UsageError (ValueError)            you asked wrongly; nothing was sent
     │   ├── GrammarError                   a text that does not parse: text, position
+    │   ├── UnknownName (KeyError)         a name that is not there: name, near
     │   └── RequestRefused                 a request we do not send: command, reason
     │       └── DangerousRequest           it would kill or corrupt the target
     ├── MalformedError (ValueError)        bytes that are not what they claim: offset, where
@@ -24,6 +25,7 @@
     │   ├── ProcessNotFound
     │   ├── AmbiguousName
     │   └── NoDiagnostics                  it runs, but offers no diagnostic endpoint
+    ├── InputError (OSError)               a file could not be read: path
     ├── OutputError (OSError)              a result could not be written: path
     └── MissingDependency (ImportError)    an optional library is not installed: extra
 """
@@ -39,6 +41,7 @@ __all__ = [
     "DiagnosticsError",
     "FormatError",
     "GrammarError",
+    "InputError",
     "MalformedError",
     "MissingDependency",
     "NoDiagnostics",
@@ -53,6 +56,7 @@ __all__ = [
     "TargetError",
     "TimedOut",
     "TransportError",
+    "UnknownName",
     "UnsupportedCommand",
     "UsageError",
 ]
@@ -77,6 +81,18 @@ class GrammarError(UsageError):
         start = max(0, position - 30)
         shown = ("…" if start else "") + text[start : position + 30] + ("…" if position + 30 < len(text) else "")
         super().__init__(f"{what}: {problem} at character {position + 1} of {shown!r}")
+
+
+class UnknownName(UsageError, KeyError):
+    """A name that is not there (an event, a provider, a field). ``near`` lists the names that are alike."""
+
+    def __init__(self, what: str, name: str, near: tuple[str, ...] = (), *, where: str = "in the trace") -> None:
+        self.what, self.name, self.near = what, name, near
+        self.text = f"no {what} {name!r} {where}" + (f"; near: {', '.join(near)}" if near else "")
+        super().__init__(self.text)
+
+    def __str__(self) -> str:  # KeyError would quote it
+        return self.text
 
 
 class RequestRefused(UsageError):
@@ -201,6 +217,14 @@ class AmbiguousName(TargetError):
 
 class NoDiagnostics(TargetError):
     """The process runs but no diagnostic endpoint of it could be found or reached."""
+
+
+class InputError(DiagnosticsError, OSError):
+    """A file could not be read."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
 
 
 class OutputError(DiagnosticsError, OSError):

@@ -1,27 +1,106 @@
-"""A summary of a recorded file."""
+"""What a trace file holds, counted."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from dotnetdiag.events import resolve
-from dotnetdiag.nettrace import read
+from dotnetdiag.recipes.trace_files import open_trace
+from dotnetdiag.trace.process import ProcessDetails
+from dotnetdiag.trace.summary import EventSummary
+from dotnetdiag.trace.trace import Thread, Trace
+
+CHECKED_BYTES = 64 << 20
+"""In files up to this size every payload is decoded, to say what cannot be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceContents:
+    """Everything ``trace info`` shows. ``lost`` is None where the format does not tell."""
+
+    format: str
+    events: int
+    size_bytes: int
+    start: str | None
+    duration_ms: float
+    complete: bool
+    broke: str | None
+    broke_offset: int | None
+    lost: int | None
+    lost_by_thread: dict[int, int]
+    warnings: tuple[str, ...]
+    processes: tuple[ProcessDetails, ...]
+    threads: tuple[Thread, ...]
+    summary: tuple[EventSummary, ...]
+
+    @property
+    def verdict(self) -> str:
+        """``complete``, or where it broke."""
+        return "complete" if self.complete else f"broken: {self.broke}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The fixed keys ``format events lost complete duration_ms providers``, and more."""
+        from dataclasses import asdict
+
+        providers: dict[str, dict[str, dict[str, Any]]] = {}
+        for row in self.summary:
+            providers.setdefault(row.provider, {})[row.event] = {
+                "count": row.count,
+                "bytes": row.bytes,
+                "versions": list(row.versions),
+                "first_ms": row.first_ns // 100 / 1e4,
+                "last_ms": row.last_ns // 100 / 1e4,
+                "rate": row.rate,
+            }
+        return {
+            "format": self.format,
+            "events": self.events,
+            "lost": self.lost,
+            "complete": self.complete,
+            "duration_ms": self.duration_ms,
+            "start": self.start,
+            "broke": self.broke,
+            "broke_offset": self.broke_offset,
+            "size_bytes": self.size_bytes,
+            "lost_by_thread": {str(thread): count for thread, count in self.lost_by_thread.items()},
+            "warnings": list(self.warnings),
+            "processes": [asdict(process) for process in self.processes],
+            "threads": [asdict(thread) for thread in self.threads],
+            "providers": providers,
+        }
+
+
+def describe(trace: Trace) -> TraceContents:
+    """The contents of a trace, in one pass over its headers, and one over the payloads of a smaller file."""
+    warnings = [*trace.warnings]
+    if len(trace.buffer) <= CHECKED_BYTES:
+        warnings += [
+            f"{name}: payloads of {count} events cannot be decoded" for name, count in trace.undecodable().items()
+        ]
+    info, lost = trace.info, trace.lost
+    return TraceContents(
+        format=trace.format,
+        events=len(trace),
+        size_bytes=len(trace.buffer),
+        start=None if trace.start is None or info is None else trace.meaning.start_text(),
+        duration_ms=trace.duration_ns // 100 / 1e4,
+        complete=trace.complete,
+        broke=trace.broke,
+        broke_offset=trace.broke_offset,
+        lost=lost.total if lost.known else None,
+        lost_by_thread=dict(sorted(lost.by_thread.items(), key=lambda row: -row[1])),
+        warnings=tuple(warnings),
+        processes=trace.processes,
+        threads=trace.threads,
+        summary=trace.summary(),
+    )
 
 
 def summarize(path: Path, *, top: int = 8) -> list[str]:
-    """Lines for people: format, blocks, events, what was lost, the most frequent events."""
-    contents = read(path.read_bytes())
-    lines = [
-        f"Format    {contents.format}, {len(contents.blocks)} blocks, {len(contents.headers)} events, "
-        f"{contents.lost.total} lost, {'complete' if contents.complete else contents.broke}"
-    ]
-    counts: dict[str, int] = {}
-    import numpy as np
-
-    ids, numbers = np.unique(contents.headers.metadata_id, return_counts=True)
-    for metadata_id, number in zip(ids.tolist(), numbers.tolist(), strict=True):
-        known = contents.metadata.get(metadata_id)
-        name = f"{known.provider} {resolve(known).name}" if known is not None else f"metadata {metadata_id}"
-        counts[name] = counts.get(name, 0) + number
-    lines += [f"  {count:>10}  {name}" for name, count in sorted(counts.items(), key=lambda row: -row[1])[:top]]
+    """Lines for people: format, events, what was lost, the most frequent events."""
+    found = describe(open_trace(path))
+    lost = "losses not known" if found.lost is None else f"{found.lost} lost"
+    lines = [f"Format    {found.format}, {found.events} events, {lost}, {found.verdict}"]
+    lines += [f"  {row.count:>10}  {row.provider} {row.event}" for row in found.summary[:top]]
     return lines

@@ -1,0 +1,169 @@
+"""Events of a trace file written as lines of JSON, CSV, Parquet, or rows for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
+
+from dotnetdiag.errors import UnknownName
+from dotnetdiag.events import Column, Text
+from dotnetdiag.trace.event_types import near
+from dotnetdiag.trace.events import Events
+from dotnetdiag.trace.header import ALL, KEYS, key_of
+from dotnetdiag.trace.json_lines import JsonLines, value_texts
+from dotnetdiag.trace.table import PAYLOAD, EventTable
+from dotnetdiag.trace.to_arrow import write_parquet as write_tables
+from dotnetdiag.trace.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsOptions:
+    """Which events, and what of them. Empty and None: all. Times in seconds since the start, half-open."""
+
+    providers: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    where: str | None = None
+    fields: tuple[str, ...] = ()
+    limit: int | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    stacks: bool = False
+
+
+def select(trace: Trace, options: EventsOptions) -> Events:
+    """The events of the options. Raises UnknownName and GrammarError before anything is read out."""
+    return trace.events(
+        providers=options.providers or None,
+        names=options.names or None,
+        time=None if options.start_s is None and options.end_s is None else (options.start_s, options.end_s),
+        fields=options.fields or None,
+        where=options.where,
+        limit=options.limit,
+    )
+
+
+def write_jsonl(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
+    """One line of JSON per event (see ``trace.json_lines``); ``fields`` limits the payload. Returns the lines."""
+    events = select(trace, options)
+    fields = None if events.fields is None else frozenset(source.name.lower() for source in events.joined)
+    maker = JsonLines(trace, fields=fields, frames=options.stacks)
+    count = 0
+    for window in events.windows():
+        lines = maker.lines(window)
+        count += len(lines)
+        lines.append("")
+        file.write("\n".join(lines).encode("utf-8", "backslashreplace"))
+    return count
+
+
+def write_csv(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
+    """CSV with a header line: the fields asked for in their order, else every key and field. Returns the rows.
+
+    What has no value is empty; bytes are ``hex:…``; lists and structures are JSON.
+    """
+    events = select(trace, options)
+    names = column_names(events, [*KEYS])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    count = 0
+    for rows in text_rows(events, names):
+        writer.writerows(rows)
+        count += len(rows)
+        file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+        text.seek(0)
+        text.truncate()
+    file.write(text.getvalue().encode())
+    return count
+
+
+def write_parquet(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
+    """Parquet: header columns, then the payload's. Returns the rows. MissingDependency without pyarrow."""
+    events = select(trace, options)
+    events.joined  # noqa: B018 - columns are fixed before the first window
+    return write_tables((partial(window.to_arrow) for window in events.windows()), file)
+
+
+def column_names(events: Events, usual: Sequence[str]) -> list[str]:
+    """Names of the columns to show: those asked for as they were asked, else ``usual`` and every field."""
+    if events.fields is not None:
+        return list(events.fields)
+    keys = {key.lower() for key in ALL}
+    return [*usual, *(PAYLOAD + field.name if field.name.lower() in keys else field.name for field in events.joined)]
+
+
+def text_rows(events: Events, names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
+    """Windows of rows as texts, a text per name."""
+    by_lower = {source.name.lower(): source.name for source in events.joined}
+    for window in events.windows():
+        columns = [_column_texts(window, by_lower, name) for name in names]
+        yield list(zip(*columns, strict=True)) if columns else [()] * len(window)
+
+
+def _column_texts(window: EventTable, by_lower: dict[str, str], name: str) -> list[str]:
+    column = column_of(window, by_lower, name)
+    return [shown(value) for value in value_texts(column)]
+
+
+def column_of(window: EventTable, by_lower: dict[str, str], name: str) -> Column:
+    """A column by the name a user gave: the header's key first, whatever its case."""
+    key = key_of(name)
+    if key is not None:
+        if key == "keywords":
+            return Text.from_pylist([f"0x{value:x}" for value in window.header_column(key).to_pylist()])
+        return window.header_column("utc" if key == "time" else key)
+    bare = name[len(PAYLOAD) :] if name.lower().startswith(PAYLOAD) else name
+    whole, _, member = bare.partition(".")
+    found = window.get(PAYLOAD + by_lower.get(bare.lower(), bare))
+    if found is None and member:
+        found = window.get(f"{PAYLOAD}{by_lower.get(whole.lower(), whole)}.{member}")
+    if found is None:
+        raise UnknownName("field", name, near(bare, by_lower.values()), where="in these events")
+    return found
+
+
+def shown(value: object) -> str:
+    """A JSON text as a cell: without quotes, null as nothing."""
+    if not isinstance(value, str):
+        return str(value)
+    if value == "null":
+        return ""
+    if value.startswith('"'):
+        from json import loads
+
+        return str(loads(value))
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownEvent:
+    """One event for a line on a screen."""
+
+    ms: float
+    tid: int
+    provider: str
+    event: str
+    payload: tuple[tuple[str, str], ...]
+
+
+def iter_shown(events: Events) -> Iterator[ShownEvent]:
+    """Events with their payload as texts, bytes cut short."""
+    for window in events.windows():
+        texts: dict[int, tuple[list[str], list[list[str]]]] = {}
+        place_of: dict[int, int] = {}
+        for number in window.schemas:
+            columns = window.own_columns(number)
+            texts[number] = (list(columns), [[shown(text) for text in value_texts(one)] for one in columns.values()])
+            place_of[number] = 0
+        ms: list[Any] = window.header_column("ms").to_pylist()
+        tid: list[Any] = window.header_column("tid").to_pylist()
+        for row, number in enumerate(window.headers.metadata_id.tolist()):
+            schema, place = window.schemas[number], place_of[number]
+            place_of[number] += 1
+            names, values = texts[number]
+            payload = tuple((name, value[place]) for name, value in zip(names, values, strict=True))
+            yield ShownEvent(ms=ms[row], tid=tid[row], provider=schema.provider, event=schema.name, payload=payload)

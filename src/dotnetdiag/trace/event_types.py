@@ -1,0 +1,85 @@
+"""The event types of one trace: what each metadata record means, found by any of its names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+
+from dotnetdiag.errors import UnknownName
+from dotnetdiag.events import EventSchema, Source, names, resolve
+from dotnetdiag.nettrace import Metadata
+
+NEAR_LIMIT = 6
+
+
+class EventTypes:
+    """Schemas by metadata id. ``settle`` gives a better schema for one that nothing describes (by its payloads)."""
+
+    def __init__(
+        self,
+        metadata: Mapping[int, Metadata],
+        pointer_size: int,
+        settle: Callable[[int, EventSchema], EventSchema] = lambda _, schema: schema,
+    ) -> None:
+        self._metadata, self._pointer_size, self._settle = metadata, pointer_size, settle
+        self._schemas: dict[int, EventSchema] = {}
+        self._settled: dict[int, EventSchema] = {}
+
+    def name_of(self, metadata_id: int) -> EventSchema:
+        """Names and numbers of a type; its fields only as far as they are declared."""
+        found = self._schemas.get(metadata_id)
+        if found is None:
+            known = self._metadata.get(metadata_id)
+            if known is None:  # a damaged file: events of a record that is gone
+                known = Metadata(metadata_id=metadata_id, provider="", event_id=0, name=f"metadata {metadata_id}")
+            found = self._schemas[metadata_id] = resolve(known, self._pointer_size)
+        return found
+
+    def schema(self, metadata_id: int) -> EventSchema:
+        """The type with its fields."""
+        found = self._settled.get(metadata_id)
+        if found is None:
+            found = self.name_of(metadata_id)
+            if found.source == Source.NONE and not found.fields:
+                found = self._settle(metadata_id, found)
+            self._settled[metadata_id] = found
+        return found
+
+    def has(self, text: str) -> bool:
+        """Whether an event of the file has this name."""
+        return any(self.name_of(number).matches(text) for number in self._metadata)
+
+    def find(self, text: str) -> list[int]:
+        """Metadata ids of the event that ``text`` means; UnknownName with near ones when there is none."""
+        found = [number for number in self._metadata if self.name_of(number).matches(text)]
+        if not found:
+            raise UnknownName("event", text, self._near(text))
+        return found
+
+    def find_provider(self, text: str) -> list[int]:
+        """Metadata ids of a provider's events; UnknownName with near ones when there is none."""
+        wanted = text.strip().lower()
+        found = [number for number in self._metadata if self.name_of(number).provider.lower() == wanted]
+        if not found:
+            raise UnknownName("provider", text, near(text, {self.name_of(n).provider for n in self._metadata}))
+        return found
+
+    def _near(self, text: str) -> tuple[str, ...]:
+        spelled: dict[str, str] = {}
+        for number in self._metadata:
+            schema = self.name_of(number)
+            for form in names.spellings(schema.provider, schema.name, schema.manifest_name):
+                spelled.setdefault(form, schema.name)
+        return tuple(dict.fromkeys(spelled[form] for form in near(text.lower(), spelled, limit=3 * NEAR_LIMIT)))[
+            :NEAR_LIMIT
+        ]
+
+
+def near(text: str, known: Iterable[str], *, limit: int = NEAR_LIMIT) -> tuple[str, ...]:
+    """Names that are alike: those that contain the text or its last part first, then those spelled alike."""
+    wanted = text.strip().lower()
+    by_lower = {name.lower(): name for name in sorted(known)}
+    last = wanted.rpartition("/")[2]
+    inside = [name for name in by_lower if len(wanted) > 2 and (wanted in name or (len(last) > 2 and last in name))]
+    alike = difflib.get_close_matches(wanted, by_lower, n=limit, cutoff=0.6)
+    return tuple(by_lower[name] for name in dict.fromkeys([*inside, *alike]))[:limit]

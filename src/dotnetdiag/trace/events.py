@@ -1,0 +1,142 @@
+"""Events of several types in time order, selected by provider, name, time and what is in them.
+
+Read in windows: memory stays bounded, whatever the size of the file. What is not selected is not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dotnetdiag.errors import UnknownName
+from dotnetdiag.events import Column
+from dotnetdiag.nettrace import HeaderColumns
+from dotnetdiag.trace import header
+from dotnetdiag.trace.event import Event
+from dotnetdiag.trace.event_types import near
+from dotnetdiag.trace.source import wanted_of
+from dotnetdiag.trace.table import PAYLOAD, EventTable, FieldSource, join_fields
+from dotnetdiag.trace.where import Where
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.trace import Trace
+
+
+class Events:
+    """A selection, made by ``Trace.events``. Iterate it for :class:`Event` rows, or take :meth:`windows` of columns.
+
+    ``fields`` are the payload fields asked for (None: all).
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        metadata_ids: Sequence[int],
+        *,
+        ticks: tuple[int, int] | None = None,
+        where: Where | None = None,
+        fields: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.trace = trace
+        self.metadata_ids = tuple(metadata_ids)
+        self.fields = None if fields is None else tuple(fields)
+        self.limit = limit
+        self._ticks, self._where = ticks, where
+        self._join: tuple[FieldSource, ...] | None = None
+        if where is not None:
+            self._check_names(where.names)
+        if fields is not None:
+            self._check_names(fields)
+            wanted = {_bare(name).partition(".")[0].lower() for name in fields}
+            wanted |= {_bare(name).lower() for name in fields}
+            self._join = tuple(source for source in self.joined if source.name.lower() in wanted)
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        """Every name means something in one of the selected types."""
+        known = {source.name.lower(): source.name for source in self.joined}
+        for name in names:
+            bare = _bare(name)
+            if bare == name and header.key_of(name) is not None:
+                continue
+            if bare.lower() not in known and bare.lower().partition(".")[0] not in known:
+                raise UnknownName("field", name, near(bare, [*known.values(), *header.ALL]), where="in these events")
+
+    @property
+    def joined(self) -> tuple[FieldSource, ...]:
+        """The payload columns of all selected types together, by name."""
+        if self._join is None:
+            counts = self.trace.source.counts()
+            self._join = join_fields({n: self.trace.schema(n) for n in self.metadata_ids if n in counts})
+        return self._join
+
+    def windows(self) -> Iterator[EventTable]:
+        """The selected events in tables that follow each other in time; their columns are the same in all."""
+        left = self.limit
+        limit = self.limit if self._where is None else None
+        whole = len(self.metadata_ids) == len(self.trace.metadata)
+        wanted = None if whole else wanted_of(self.metadata_ids)
+        for headers in self.trace.source.windows(wanted, self._ticks, limit=limit):
+            schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
+            if self._where is not None:
+                kept = self._passing(EventTable(self.trace, schemas, headers, fields=()), self._where)
+                headers = headers[kept]
+                schemas = {number: schemas[number] for number in np.unique(headers.metadata_id).tolist()}
+            if left is not None:
+                headers = headers[:left]
+                left -= len(headers)
+            if len(headers):
+                yield EventTable(self.trace, schemas, headers, fields=self._join, limited=self.fields is not None)
+            if left is not None and left <= 0:
+                return
+
+    @staticmethod
+    def _passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Evaluated type by type: a name means the type's own field."""
+        made = np.zeros(len(window), np.bool_)
+        for number, schema in window.schemas.items():
+            rows = window._rows(number)
+            own = EventTable(window._trace, {number: schema}, window.headers[rows])
+            names = {name.lower(): name for name in own.fields}
+
+            def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
+                if header.key_of(name) is not None:
+                    return own.get(name)
+                bare = _bare(name)
+                if bare.lower() in names:
+                    return own.get(PAYLOAD + names[bare.lower()])
+                whole, _, member = bare.partition(".")
+                return own.get(f"{PAYLOAD}{names[whole.lower()]}.{member}") if whole.lower() in names else None
+
+            made[rows] = where.mask(column, len(rows))
+        return made
+
+    def table(self) -> EventTable:
+        """All of it as one table, with the columns of the types that occur in it."""
+        headers = HeaderColumns.concatenate([window.headers for window in self.windows()])
+        schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
+        fields = None if self.fields is None else self.joined
+        return EventTable(self.trace, schemas, headers, fields=fields, limited=fields is not None)
+
+    def __iter__(self) -> Iterator[Event]:
+        for window in self.windows():
+            yield from window
+
+    def __len__(self) -> int:
+        if self._where is None and self._ticks is None:
+            counts = self.trace.source.counts()
+            total = sum(counts.get(number, (0, 0))[0] for number in self.metadata_ids)
+            return total if self.limit is None else min(total, self.limit)
+        return sum(len(window) for window in self.windows())
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.metadata_ids)} event types of {self.trace!r}"]
+        if self._where is not None:
+            parts.append(f"where {self._where.text}")
+        return f"<Events: {', '.join(parts)}>"
+
+
+def _bare(name: str) -> str:
+    return name[len(PAYLOAD) :] if name.lower().startswith(PAYLOAD) else name

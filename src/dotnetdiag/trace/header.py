@@ -1,0 +1,126 @@
+"""What every event has beside its payload, as columns: the keys of ``trace events --format jsonl``, and a few more.
+
+==========================  ==========================================================================
+key                         value
+==========================  ==========================================================================
+provider event id version   names and numbers of the event type
+level opcode keywords       (version 6: a label list of the event overrides them)
+time                        UTC
+utc                         the same as text: ISO 8601, seven decimals, ``Z``
+ms                          milliseconds since the start of the trace
+pid tid                     process and OS thread; also written ``process`` and ``thread``
+activity related            ids of activities, None where there is none
+bytes                       length of the payload
+stack                       id of the call stack in ``Trace.stacks``, 0: none
+==========================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, ThreadInfo, TraceInfo
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+KEYS = (
+    "provider", "event", "id", "version", "level", "opcode", "keywords", "ms", "utc", "pid", "tid", "activity",
+    "related", "bytes",
+)  # fmt: skip
+"""The keys of the fixed form, in its order; ``payload`` follows."""
+ALIASES = {"process": "pid", "thread": "tid"}
+ALL = (*KEYS, "time", "stack")
+OF_TYPE = frozenset({"provider", "event", "id", "version", "level", "opcode", "keywords"})
+"""Equal for all events of one type (as long as no label list overrides them)."""
+
+
+_POSITIVE = (1 << 63) - 1
+
+
+def key_of(name: str) -> str | None:
+    """The key that a name stands for, or None."""
+    lowered = name.lower()
+    lowered = ALIASES.get(lowered, lowered)
+    return lowered if lowered in ALL else None
+
+
+class HeaderMeaning:
+    """Turns header columns into what they mean, in one trace."""
+
+    def __init__(self, info: TraceInfo | None, threads: Mapping[int, ThreadInfo], *, thread_rows: bool) -> None:
+        self.info = info or TraceInfo(start_ns=None, sync_ticks=0, frequency=1_000_000_000)
+        self._threads = threads if thread_rows else None
+
+    def elapsed_ns(self, headers: HeaderColumns) -> npt.NDArray[np.int64]:
+        """Since the start of the trace."""
+        return self.info.elapsed_ns(headers.time)
+
+    def utc_ns(self, headers: HeaderColumns) -> npt.NDArray[np.int64]:
+        """Since 1970."""
+        return self.info.utc_ns(headers.time)
+
+    def ms(self, headers: HeaderColumns) -> npt.NDArray[np.float64]:
+        """Milliseconds since the start, rounded once: as the reference reader computes them."""
+        with np.errstate(over="ignore"):
+            delta = headers.time - np.int64((self.info.sync_ticks + (1 << 63)) % (1 << 64) - (1 << 63))
+        made: npt.NDArray[np.float64] = delta * 1000.0 / self.info.frequency
+        return made
+
+    def ticks_at(self, elapsed_ns: float) -> int:
+        """The clock's value at a time since the start, rounded up."""
+        return self.info.sync_ticks - int(-elapsed_ns * self.info.frequency // 1_000_000_000)
+
+    def utc_text(self, headers: HeaderColumns) -> list[str]:
+        """ISO 8601 with seven decimals (cut off) and ``Z``."""
+        texts = np.datetime_as_string(self.utc_ns(headers).view("datetime64[ns]"), unit="ns")
+        return [text[:27] + "Z" for text in texts.tolist()]
+
+    def start_text(self) -> str:
+        """The start of the trace, in the form of ``utc``."""
+        moment = np.datetime_as_string(np.array([self.info.start_ns or 0]).view("datetime64[ns]"), unit="ns")
+        return str(moment[0])[:27] + "Z"
+
+    def tid(self, headers: HeaderColumns) -> npt.NDArray[np.uint64]:
+        """OS thread ids; 0 where version 6 does not say."""
+        if self._threads is None:
+            return headers.thread
+        return self._mapped(headers.thread, lambda row: row.os_thread_id or 0).astype(np.uint64)
+
+    def pid(self, headers: HeaderColumns) -> npt.NDArray[np.int64]:
+        """Process ids; -1 where the file does not say."""
+        own = -1 if self.info.process_id is None else self.info.process_id
+        if self._threads is None:
+            return np.full(len(headers), own, np.int64)
+        found = self._mapped(headers.thread, lambda row: own if row.process_id is None else row.process_id)
+        return found.astype(np.int64)
+
+    def _mapped(self, column: npt.NDArray[np.uint64], pick: Callable[[ThreadInfo], int]) -> Array:
+        """What the thread rows of version 6 say; a row that is missing says nothing of its thread."""
+        assert self._threads is not None
+        indices, which = np.unique(column, return_inverse=True)
+        values = [pick(self._threads.get(index) or ThreadInfo(index=index)) for index in indices.tolist()]
+        return np.array([value if value == -1 else value & _POSITIVE for value in values], np.int64)[which]
+
+
+def overrides(labels: Sequence[LabelList]) -> Mapping[int, LabelList]:
+    """Label lists that change level, opcode, keywords or version of their events (version 6)."""
+    return {
+        index: one
+        for index, one in enumerate(labels)
+        if (one.opcode, one.keywords, one.level, one.version) != (None,) * 4
+    }
+
+
+def guid_texts(guids: GuidTable) -> list[str | None]:
+    """Text of every id; None for index 0."""
+    return [None, *(str(guid) for guid in list(guids)[1:])]
+
+
+def guid_of(guids: GuidTable, index: int) -> UUID | None:
+    """One id; None for index 0."""
+    return guids[index] if index else None

@@ -1,0 +1,90 @@
+"""The traced process, as far as the trace tells: from its header, ProcessInfo and RuntimeInformation events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dotnetdiag.events.known import EVENT_PIPE, UNIVERSAL_SYSTEM
+from dotnetdiag.trace.source import wanted_of
+from dotnetdiag.trace.table import EventTable
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.trace import Trace
+
+RUNTIME_INFORMATION = 187
+RUNTIMES = ("Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-DotNETRuntimeRundown")
+_SKUS = {1: ".NET Framework", 2: ".NET"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessDetails:
+    """What a trace says of a process; None where it says nothing."""
+
+    pid: int | None = None
+    command_line: str | None = None
+    os: str | None = None
+    architecture: str | None = None
+    runtime: str | None = None
+    """``.NET 10.0.14``"""
+    runtime_path: str | None = None
+    processors: int | None = None
+
+
+def processes(trace: Trace) -> tuple[ProcessDetails, ...]:
+    """Every process that the trace tells of, the one of its header first."""
+    found: dict[int | None, dict[str, str]] = {}
+    for number, table in _tables(trace).items():
+        schema = table.schemas[number]
+        for event in table:
+            known = found.setdefault(event.pid, {})
+            payload = event.payload
+            if schema.provider == EVENT_PIPE:
+                known["command_line"] = payload.get("CommandLine") or known.get("command_line", "")
+                known["os"] = payload.get("OSInformation") or ""
+                known["architecture"] = payload.get("ArchInformation") or ""
+            elif schema.provider == UNIVERSAL_SYSTEM:
+                known.setdefault("command_line", payload.get("Name") or "")
+            else:
+                parts = [payload.get(f"Bcl{part}") for part in ("MajorVersion", "MinorVersion", "BuildNumber")]
+                if None not in parts:
+                    sku = _SKUS.get(payload.get("Sku") or 0, "runtime")
+                    known["runtime"] = f"{sku} {'.'.join(map(str, parts))}"
+                known["runtime_path"] = payload.get("RuntimeDllPath") or ""
+                if payload.get("CommandLine"):
+                    known.setdefault("command_line", payload["CommandLine"])
+    info = trace.info
+    own = None if info is None else info.process_id
+    if own is not None or not found:
+        found = {own: found.pop(own, {}), **found}
+    elif None in found and len(found) > 1:
+        found = {None: found.pop(None), **found}
+    return tuple(
+        ProcessDetails(
+            pid=pid,
+            processors=None if info is None else info.processors,
+            **{name: text or None for name, text in known.items()},
+        )
+        for pid, known in found.items()
+    )
+
+
+def _tables(trace: Trace) -> dict[int, EventTable]:
+    wanted = []
+    for number in trace.metadata:
+        schema = trace.types.name_of(number)
+        if (
+            schema.provider == EVENT_PIPE
+            or (schema.provider in RUNTIMES and schema.event_id == RUNTIME_INFORMATION)
+            or (schema.provider == UNIVERSAL_SYSTEM and schema.manifest_name in ("ExistingProcess", "ProcessCreate"))
+        ):
+            wanted.append(number)
+    if not wanted:
+        return {}
+    headers = trace.source.collect(wanted_of(wanted))
+    made = {}
+    for number in wanted:
+        rows = headers.metadata_id == number
+        if rows.any():
+            made[number] = EventTable(trace, {number: trace.schema(number)}, headers[rows])
+    return made

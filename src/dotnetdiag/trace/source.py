@@ -1,0 +1,264 @@
+"""The bytes behind a trace: indexed once, event headers read in passes.
+
+Rule 1: a pass goes through all event blocks in file order and keeps only the rows asked for.
+Rule 2: it gives them in windows in time order; a window ends where the format says that nothing older can follow
+(a sequence point, or an event marked *sorted*; nettrace.md §8), so memory stays bounded at any file size.
+Rule 3: ids of stacks and GUIDs are the same in every pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, LabelList, Scan, StackTable, scan
+from dotnetdiag.nettrace.group import Map
+from dotnetdiag.nettrace.reader import Buffer
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+Wanted: TypeAlias = npt.NDArray[np.uint32]
+"""Metadata ids, ascending."""
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+WINDOW_ROWS = 1 << 16
+"""A window has at least so many rows, when there are so many: a decode call per event type has to pay."""
+_DENSE_IDS = 1 << 20
+KEEP_BYTES = 32 << 20
+"""Header columns of files up to this size are kept after the first pass."""
+
+
+class Source:
+    """One file in memory or mapped. ``threads`` and ``map`` share the work of a pass (see ``nettrace.read``)."""
+
+    def __init__(self, buffer: Buffer, *, threads: int = 1, map: Map = map) -> None:
+        self.scan: Scan = scan(buffer)
+        self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
+        self._threads, self._map = threads, map
+        self._counts: dict[int, tuple[int, int]] | None = None
+        self._contents: Contents | None = None
+        self._kept: HeaderColumns | None = None
+        self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
+        self._tables: tuple[StackTable, GuidTable, Sequence[LabelList]] | None = None
+        self._passed = False
+
+    @property
+    def in_file_order(self) -> bool:
+        """NetPerf files are in time order as they are."""
+        return self.scan.format.startswith("NetPerf")
+
+    def counts(self) -> Mapping[int, tuple[int, int]]:
+        """(events, payload bytes) by metadata id; quick, for no column is made."""
+        if self._counts is None:
+            self._counts = self.scan.counts(threads=self._threads, map=self._map)
+            self._passed = False  # counting begins the index anew
+        return self._counts
+
+    def batches(self) -> Iterator[EventBatch]:
+        """All events in file order."""
+        yield from self.scan.iter_batches(threads=self._threads, map=self._map)
+        self._passed = True
+        self._tables = (self.scan.stacks, self.scan.guids, self.scan.labels)
+
+    def passed(self) -> Scan:
+        """The scan after at least one whole pass: its losses and findings are final."""
+        if not self._passed:
+            for _ in self.batches():
+                pass
+        return self.scan
+
+    @property
+    def tables(self) -> tuple[StackTable, GuidTable, Sequence[LabelList]]:
+        """Stacks, GUIDs and label lists of the whole file."""
+        if self._tables is None:
+            self._passed = False
+            self.passed()
+        assert self._tables is not None
+        return self._tables
+
+    @property
+    def contents(self) -> Contents:
+        """All header columns in file order, kept: for what writes the trace again or reads all of it."""
+        if self._contents is None:
+            self._contents = self.scan.decode_parallel(threads=self._threads, map=self._map)
+            self._passed = True
+        return self._contents
+
+    def windows(
+        self, wanted: Wanted | None = None, ticks: tuple[int, int] | None = None, *, limit: int | None = None
+    ) -> Iterator[HeaderColumns]:
+        """Rows in time order. ``wanted`` selects event types, ``ticks`` a half-open range of time.
+
+        After ``limit`` rows no more are looked for.
+        """
+        given = 0
+        for window in self._selected(wanted, ticks):
+            rows = window if limit is None else window[: limit - given]
+            given += len(rows)
+            if len(rows):
+                yield rows
+            if limit is not None and given >= limit:
+                return
+
+    def _selected(self, wanted: Wanted | None, ticks: tuple[int, int] | None) -> Iterator[HeaderColumns]:
+        if self._kept is None and len(self.buffer) <= KEEP_BYTES:
+            parts = list(_in_time_order(self.batches(), None, None, self.in_file_order))
+            self._kept = HeaderColumns.concatenate(parts)
+        if self._kept is None:
+            yield from _in_time_order(self.batches(), wanted, ticks, self.in_file_order)
+            return
+        kept = self._kept
+        if ticks is not None:
+            inside = (kept.time >= ticks[0]) & (kept.time < ticks[1])
+            if wanted is None:
+                yield from _pieces(kept[inside])
+                return
+            rows = self._rows_of(wanted)
+            yield from _pieces(kept[rows[inside[rows]]])
+            return
+        if wanted is None:
+            yield from _pieces(kept)
+            return
+        yield from _pieces(kept[self._rows_of(wanted)])
+
+    def _rows_of(self, wanted: Wanted) -> Rows:
+        """Rows of the kept headers that have a metadata id asked for, ascending."""
+        assert self._kept is not None
+        if self._grouped is None:
+            order = np.argsort(self._kept.metadata_id, kind="stable")
+            ids, firsts = np.unique(self._kept.metadata_id[order], return_index=True)
+            self._grouped = order, ids, np.append(firsts, len(order))
+        order, ids, bounds = self._grouped
+        chosen = np.flatnonzero(lookup(wanted, ids))
+        parts = [order[bounds[at] : bounds[at + 1]] for at in chosen.tolist()]
+        if not parts:
+            return np.zeros(0, np.int64)
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    def collect(self, wanted: Wanted | None = None, ticks: tuple[int, int] | None = None) -> HeaderColumns:
+        """All rows of a selection in time order."""
+        return HeaderColumns.concatenate(list(self.windows(wanted, ticks)))
+
+    def first_rows(self, metadata_id: int, limit: int) -> HeaderColumns:
+        """The first events of one type, in no order that counts."""
+        wanted = wanted_of([metadata_id])
+        if self._kept is not None or len(self.buffer) <= KEEP_BYTES:
+            return HeaderColumns.concatenate(list(self.windows(wanted, limit=limit)))
+        parts: list[HeaderColumns] = []
+        passed, tables = self._passed, self._tables
+        for batch in self.scan.iter_batches(threads=1):
+            rows = lookup(wanted, batch.headers.metadata_id)
+            if rows.any():
+                parts.append(batch.headers[rows])
+            if sum(map(len, parts)) >= limit:
+                break
+        # a pass broken off leaves the scan's findings unfinished
+        self._passed, self._tables = False if parts or not passed else passed, tables
+        return HeaderColumns.concatenate(parts)[:limit]
+
+
+def wanted_of(metadata_ids: Iterable[int]) -> Wanted:
+    """A selection of event types."""
+    return np.unique(np.fromiter(metadata_ids, np.uint32))
+
+
+def lookup(wanted: Wanted, ids: npt.NDArray[np.uint32]) -> Mask:
+    """Which of the ids are wanted."""
+    if not len(wanted):
+        return np.zeros(len(ids), np.bool_)
+    top = max(int(wanted[-1]), int(ids.max()) if len(ids) else 0)
+    if top >= _DENSE_IDS:
+        return np.isin(ids, wanted)
+    mask = np.zeros(top + 1, np.bool_)
+    mask[wanted] = True
+    return mask[ids]
+
+
+def _pieces(headers: HeaderColumns) -> Iterator[HeaderColumns]:
+    for first in range(0, len(headers), WINDOW_ROWS):
+        yield headers[first : first + WINDOW_ROWS]
+
+
+class _Ranks:
+    """Capture threads in the order in which they appear in the file: it decides between equal times."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, int] = {}
+
+    def see(self, threads: npt.NDArray[np.uint64]) -> None:
+        if not len(threads):
+            return
+        changes = np.flatnonzero(threads[1:] != threads[:-1]) + 1
+        for thread in dict.fromkeys([int(threads[0]), *threads[changes].tolist()]):
+            self._ranks.setdefault(thread, len(self._ranks))
+
+    def of(self, threads: npt.NDArray[np.uint64]) -> Rows:
+        distinct, which = np.unique(threads, return_inverse=True)
+        return np.array([self._ranks[thread] for thread in distinct.tolist()], np.int64)[which]
+
+
+_NEVER = int(np.iinfo(np.int64).min)
+
+
+def _in_time_order(
+    batches: Iterator[EventBatch], wanted: Wanted | None, ticks: tuple[int, int] | None, in_file_order: bool
+) -> Iterator[HeaderColumns]:
+    """The rule of ``nettrace.order``, applied while batches come."""
+    ranks = _Ranks()
+    held: list[HeaderColumns] = []
+    count, enough, segment, settled = 0, WINDOW_ROWS, 0, _NEVER
+
+    def release(until: int | None) -> Iterator[HeaderColumns]:
+        """Held rows before a time (None: all) in order; the others stay held."""
+        nonlocal held, count
+        rows = HeaderColumns.concatenate(held)
+        held = []
+        if until is not None:
+            early = rows.time < until
+            if not early.all():
+                held = [rows[~early]]
+                rows = rows[early]
+        count = sum(map(len, held))
+        if len(rows):
+            yield rows[_order(rows, ranks)]
+
+    for batch in batches:
+        headers = batch.headers
+        if batch.segment != segment:
+            if held:
+                yield from release(None)
+            segment, settled, enough = batch.segment, _NEVER, WINDOW_ROWS
+        if not in_file_order:
+            ranks.see(headers.capture_thread)
+            times = headers.time[headers.is_sorted]
+            if len(times):
+                settled = max(settled, int(times.max()))
+        rows: Mask | None = None if wanted is None else lookup(wanted, headers.metadata_id)
+        if ticks is not None:
+            inside = (headers.time >= ticks[0]) & (headers.time < ticks[1])
+            rows = inside if rows is None else rows & inside
+        if rows is not None:
+            if not rows.any():
+                continue
+            headers = headers[rows]
+        if in_file_order:
+            yield headers
+            continue
+        held.append(headers)
+        count += len(headers)
+        if count >= enough:
+            yield from release(settled)
+            enough = max(WINDOW_ROWS, 2 * count)
+    if held:
+        yield from release(None)
+
+
+def _order(headers: HeaderColumns, ranks: _Ranks) -> Rows:
+    order: Rows = np.argsort(headers.time, kind="stable")
+    time = headers.time[order]
+    if not (time[1:] == time[:-1]).any():
+        return order
+    rank = np.where(headers.is_sorted, -1, ranks.of(headers.capture_thread))
+    return np.lexsort((rank, headers.time))

@@ -1,0 +1,392 @@
+"""The events of one name as a table: header columns and payload columns, one row per event, in time order.
+
+An event may occur in several versions, and a name in several providers: their fields are joined by name, in the order
+of the newest version; what a version has not is null. The columns ``provider``, ``event`` and ``version`` tell which
+a row is of. Where one field has types that cannot be joined, the later one is named ``Field (provider/event vN)``.
+
+Nothing is decoded before it is asked for: a column costs its own bytes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import UnknownName
+from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Table, Text, decode
+from dotnetdiag.events.columns import concat, nulls
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.nettrace import HeaderColumns
+from dotnetdiag.trace import header
+from dotnetdiag.trace.event import Event
+from dotnetdiag.trace.event_types import near
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+HEADER_COLUMNS = ("time", "ms", "pid", "tid", "provider", "event", "version", "activity", "related", "stack")
+"""What every table has in front of the payload's columns (see ``trace.header``)."""
+PAYLOAD = "payload."
+"""In front of a name: the payload's field, when a header column has the same name."""
+CHUNK_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSource:
+    """Where a joined column comes from: the field's name by metadata id, and a column without rows of its kind."""
+
+    name: str
+    by_type: Mapping[int, str]
+    like: Column
+
+
+def _empty(schema: EventSchema) -> Mapping[str, Column]:
+    nothing = np.zeros(0, np.int64)
+    return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False).flat
+
+
+def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
+    """The payload columns of several event types together; the highest version gives the order."""
+    names: dict[str, dict[int, str]] = {}
+    likes: dict[str, Column] = {}
+    newest_first = sorted(schemas, key=lambda number: (-schemas[number].version, number))
+    for number in newest_first:
+        schema = schemas[number]
+        for field, column in _empty(schema).items():
+            name, joined = field, column
+            if field in likes:
+                common = _common(likes[field], column)
+                if common is None:
+                    name = f"{field} ({schema.provider}/{schema.name} v{schema.version})"
+                else:
+                    joined = common
+            likes[name] = joined
+            names.setdefault(name, {})[number] = field
+    return tuple(FieldSource(name=name, by_type=names[name], like=likes[name]) for name in names)
+
+
+def _common(one: Column, other: Column) -> Column | None:
+    """The kind of column that holds the values of both without loss, or None."""
+    if type(one) is not type(other):
+        return None
+    if isinstance(one, Scalar) and isinstance(other, Scalar):
+        if one.kind == other.kind and one.values.dtype == other.values.dtype:
+            return one
+        plain = {Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8, Kind.BOOL, Kind.BOOL32}
+        if one.kind in plain or other.kind in plain or one.values.ndim > 1 or other.values.ndim > 1:
+            return None
+        dtype = np.promote_types(one.values.dtype, other.values.dtype)
+        if dtype.kind == "f" and (one.values.dtype.kind != "f" or other.values.dtype.kind != "f"):
+            return None  # a 64-bit number does not survive as a float
+        return Scalar(np.zeros(0, dtype), None, one.kind if one.values.dtype == dtype else other.kind)
+    if isinstance(one, ListOf) and isinstance(other, ListOf):
+        child = _common(one.child, other.child)
+        return None if child is None or child is not one.child else one
+    if isinstance(one, Struct) and isinstance(other, Struct):
+        same = list(one.fields) == list(other.fields) and all(
+            _common(one.fields[name], other.fields[name]) is one.fields[name] for name in one.fields
+        )
+        return one if same else None
+    return one
+
+
+def _as(column: Column, like: Column) -> Column:
+    if isinstance(column, Scalar) and isinstance(like, Scalar) and column.values.dtype != like.values.dtype:
+        return Scalar(column.values.astype(like.values.dtype), column.valid, like.kind)
+    return column
+
+
+class EventTable:
+    """Events of some types in time order. ``table["Count"]`` is a column, iteration gives :class:`Event` rows.
+
+    ``headers`` are the raw header columns; ``schemas`` the types by metadata id.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        schemas: Mapping[int, EventSchema],
+        headers: HeaderColumns,
+        *,
+        fields: tuple[FieldSource, ...] | None = None,
+        limited: bool = False,
+    ) -> None:
+        self._limited = limited
+        self._trace = trace
+        self.schemas = schemas
+        self.headers = headers
+        self._fields = {field.name: field for field in (join_fields(schemas) if fields is None else fields)}
+        self._places: dict[int, Array] = {}
+        self._decoded: dict[int, Table] = {}
+        self._cache: dict[str, Column] = {}
+
+    # shape --------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.headers)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns: those of the header, then the payload's."""
+        return (*HEADER_COLUMNS, *(self._shown(name) for name in self._fields))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the payload's columns."""
+        return tuple(self._fields)
+
+    @staticmethod
+    def _shown(name: str) -> str:
+        return PAYLOAD + name if name in HEADER_COLUMNS else name
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in self._fields or header.key_of(name) is not None)
+
+    def __repr__(self) -> str:
+        events = dict.fromkeys(f"{s.provider}/{s.name} v{s.version}" for s in self.schemas.values())
+        return f"<EventTable {', '.join(events)}: {len(self):,} rows, columns {', '.join(self.columns)}>"
+
+    # columns ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Column:
+        """One column: a header column, a payload field, or another key of the header, whichever is first.
+
+        ``payload.x`` is the field's always, ``a.b`` is a member of a structure.
+        """
+        found = self._column(name)
+        if found is None:
+            raise UnknownName("column", name, near(name, self.columns), where="in the table")
+        return found
+
+    def get(self, name: str) -> Column | None:
+        """The column, or None."""
+        return self._column(name)
+
+    def numpy(self, name: str) -> Array:
+        """The numbers of a column as they lie in memory (times: ns since 1970); texts and the rest as objects.
+
+        Rows without a value hold 0 in numbers.
+        """
+        column = self[name]
+        if isinstance(column, Scalar) and column.values.ndim == 1:
+            return column.values
+        values = np.empty(len(column), object)
+        values[:] = column.to_pylist()
+        return values
+
+    def _column(self, name: str) -> Column | None:
+        if name in self._cache:
+            return self._cache[name]
+        is_field = name in self._fields and name not in HEADER_COLUMNS
+        key = None if is_field or name.startswith(PAYLOAD) else header.key_of(name)
+        found = self.header_column(key) if key is not None else self._payload_column(name.removeprefix(PAYLOAD))
+        if found is not None:
+            self._cache[name] = found
+        return found
+
+    def _payload_column(self, name: str) -> Column | None:
+        source = self._fields.get(name)
+        if source is not None:
+            return self._join(source)
+        whole, _, member = name.partition(".")
+        source = self._fields.get(whole)
+        if source is None or not member:
+            return None
+        column: Column | None = self._column(PAYLOAD + whole)
+        for part in member.split("."):
+            column = column.fields.get(part) if isinstance(column, Struct) else None
+        return column
+
+    def _rows(self, number: int) -> Array:
+        """Places of one type's events in the table."""
+        if number not in self._places:
+            self._places[number] = np.flatnonzero(self.headers.metadata_id == number)
+        return self._places[number]
+
+    def part(self, number: int, fields: Sequence[str] | None = None) -> Table:
+        """The decoded payloads of one type, in table order; all of them, or some top-level fields."""
+        whole = self._decoded.get(number)
+        if whole is not None:
+            return whole
+        schema = self.schemas[number]
+        if schema.self_describing:
+            fields = None
+        rows = self.headers if len(self.schemas) == 1 else self.headers[self._rows(number)]
+        made = decode(
+            schema,
+            self._trace.buffer,
+            rows.payload_offset,
+            rows.payload_length,
+            fields=fields,
+            infer_layout=False,
+        )
+        if fields is None:
+            self._decoded[number] = made
+        return made
+
+    def load(self) -> None:
+        """Decode everything at once: cheaper than column by column when all are wanted."""
+        for number in self.schemas:
+            self.part(number)
+
+    def own_columns(self, number: int) -> Mapping[str, Column]:
+        """The payload columns of one type alone, by its own names; only those of the table."""
+        if not self._limited:
+            return self.part(number).flat
+        names = [source.by_type[number] for source in self._fields.values() if number in source.by_type]
+        columns = self.part(number, names).flat
+        return {name: columns[name] for name in names if name in columns}
+
+    def _join(self, source: FieldSource) -> Column:
+        if len(self.schemas) == 1:
+            (number,) = self.schemas
+            return self._part_column(source, number)
+        parts: list[Column] = []
+        places: list[Array] = []
+        for number in self.schemas:
+            rows = self._rows(number)
+            parts.append(self._part_column(source, number))
+            places.append(rows)
+        if not parts:
+            return source.like
+        order = np.concatenate(places)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return concat(parts).take(back)
+
+    def _part_column(self, source: FieldSource, number: int) -> Column:
+        """One type's share of a joined column."""
+        field = source.by_type.get(number)
+        found = None if field is None else self.part(number, [field]).flat.get(field)
+        if found is not None:
+            return _as(found, source.like)
+        return nulls(source.like, len(self) if len(self.schemas) == 1 else len(self._rows(number)))
+
+    def header_column(self, key: str) -> Column:
+        """A column of the header by its key."""
+        meaning, headers = self._trace.meaning, self.headers
+        if key == "time":
+            return Scalar(meaning.utc_ns(headers), None, Kind.I8)
+        if key == "utc":
+            return Text.from_pylist(meaning.utc_text(headers))
+        if key == "ms":
+            return Scalar(meaning.ms(headers), None, Kind.F8)
+        if key == "pid":
+            pid = meaning.pid(headers)
+            return Scalar(pid, None if (pid >= 0).all() else pid >= 0, Kind.I8)
+        if key == "tid":
+            return Scalar(meaning.tid(headers), None, Kind.U8)
+        if key == "bytes":
+            return Scalar(headers.payload_length, None, Kind.U4)
+        if key == "stack":
+            return Scalar(headers.stack, None, Kind.U4)
+        if key in ("activity", "related"):
+            ids = headers.activity if key == "activity" else headers.related
+            raw = self._trace.guids.bytes().view("V16")[ids]
+            return Scalar(raw, None if ids.all() else ids != 0, Kind.GUID)
+        return self._type_column(key)
+
+    def _type_column(self, key: str) -> Column:
+        distinct, which = np.unique(self.headers.metadata_id, return_inverse=True)
+        values = [type_value(self.schemas[number], key) for number in distinct.tolist()]
+        if key in ("provider", "event"):
+            made = Text.from_pylist(values)
+            return made.take(which) if len(distinct) != 1 else _repeat(made, len(self))
+        kind = Kind.U8 if key == "keywords" else Kind.I8
+        column = np.array(values, np.uint64 if key == "keywords" else np.int64)[which]
+        changed = self._trace.overrides
+        if changed and key in ("version", "level", "opcode", "keywords"):
+            for index, labels in changed.items():
+                value = getattr(labels, key)
+                if value is not None:
+                    column[self.headers.label_list == index] = value
+        return Scalar(column, None, kind)
+
+    # rows ---------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Event]:
+        for first in range(0, len(self), CHUNK_ROWS):
+            yield from self.slice(first, first + CHUNK_ROWS)._events()
+
+    def row(self, index: int) -> Event:
+        """One row."""
+        index = range(len(self))[index]
+        (event,) = self.slice(index, index + 1)._events()
+        return event
+
+    def slice(self, first: int, last: int) -> EventTable:
+        """Some rows as a table of their own."""
+        return EventTable(
+            self._trace,
+            self.schemas,
+            self.headers[first:last],
+            fields=tuple(self._fields.values()),
+            limited=self._limited,
+        )
+
+    def _events(self) -> list[Event]:
+        """All rows as objects; each has the fields of its own type only."""
+        made: list[Event | None] = [None] * len(self)
+        header_values = {key: self.header_column(key).to_pylist() for key in Event.COLUMNS}
+        for number, schema in self.schemas.items():
+            rows = self._rows(number)
+            if not len(rows):
+                continue
+            columns = self.own_columns(number)
+            values = [column.to_pylist() for column in columns.values()]
+            names = tuple(columns)
+            for place, row in enumerate(rows.tolist()):
+                payload = dict(zip(names, (column[place] for column in values), strict=True))
+                own = {key: column[row] for key, column in header_values.items()}
+                made[row] = Event(schema=schema, payload=payload, **own)
+        return [event for event in made if event is not None]
+
+    # elsewhere ----------------------------------------------------------------------------------------------------
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A data frame; MissingDependency without the extra ``pandas``."""
+        from dotnetdiag.trace.to_pandas import data_frame
+
+        self.load()
+        return data_frame(self._named())
+
+    def to_arrow(self) -> pyarrow.Table:
+        """An Arrow table; MissingDependency without the extra ``arrow``."""
+        from dotnetdiag.trace.to_arrow import arrow_table
+
+        self.load()
+        return arrow_table(self._named())
+
+    def to_polars(self) -> polars.DataFrame:
+        """A data frame of polars; MissingDependency without the extra ``polars``."""
+        from dotnetdiag.trace.to_polars import polars_frame
+
+        self.load()
+        return polars_frame(self._named())
+
+    def _named(self) -> dict[str, Column]:
+        return {name: self[name] for name in self.columns}
+
+
+def type_value(schema: EventSchema, key: str) -> Any:
+    """What a key of the header says of an event type."""
+    if key == "event":
+        return schema.name
+    if key == "id":
+        return schema.event_id
+    return getattr(schema, key)
+
+
+def _repeat(text: Text, count: int) -> Text:
+    """The one text of a column, ``count`` times, stored so."""
+    size = len(text.data)
+    return Text(np.arange(count + 1, dtype=np.int64) * size, np.tile(text.data, count))

@@ -1,0 +1,52 @@
+"""Columns as a pandas data frame. Needs pandas (extra ``pandas``).
+
+Numbers keep their width (the nullable kind where values are missing), texts are objects, ``time`` is a timestamp in
+ns, dates of payloads in µs; lists and structures are Python objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dotnetdiag.errors import MissingDependency
+from dotnetdiag.events import Column, Scalar
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.trace.to_arrow import AS_TEXT, FILETIME_EPOCH_US, TIME
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def data_frame(columns: Mapping[str, Column]) -> pandas.DataFrame:
+    """The frame of these columns."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingDependency("pandas", extra="pandas", purpose="a data frame") from error
+    made = {name: _values(pandas, column, is_time=name == TIME) for name, column in columns.items()}
+    return pandas.DataFrame(made)
+
+
+def _values(pd: Any, column: Column, *, is_time: bool) -> Any:
+    if isinstance(column, Scalar) and column.kind not in AS_TEXT:
+        values = column.values
+        if is_time or column.kind == Kind.DATETIME:
+            unit, ticks = ("ns", values) if is_time else ("us", values // 10 - FILETIME_EPOCH_US)
+            dates = ticks.astype(f"datetime64[{unit}]")
+            if column.valid is not None:
+                dates[~column.valid] = np.datetime64("NaT")
+            return pd.DatetimeIndex(dates).tz_localize("UTC")
+        if column.valid is None:
+            return values
+        if values.dtype.kind == "f":
+            return np.where(column.valid, values, np.nan)
+        kind = pd.arrays.BooleanArray if values.dtype.kind == "b" else pd.arrays.IntegerArray
+        return kind(values.copy(), ~column.valid)
+    made = np.empty(len(column), object)
+    made[:] = [
+        str(value) if isinstance(column, Scalar) and value is not None else value for value in column.to_pylist()
+    ]
+    return pd.Series(made, dtype=object)

@@ -1,0 +1,456 @@
+"""The trace as people hold it: counts, tables, events in time order, and what was wrong with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.errors import FormatError, UsageError
+from dotnetdiag.events import EventSchema, infer
+from dotnetdiag.events import Source as SchemaSource
+from dotnetdiag.nettrace import (
+    Block,
+    Contents,
+    GuidTable,
+    HeaderColumns,
+    LossAccount,
+    Metadata,
+    StackTable,
+    ThreadInfo,
+    TraceInfo,
+)
+from dotnetdiag.nettrace.group import Map
+from dotnetdiag.nettrace.reader import Buffer
+from dotnetdiag.trace import header
+from dotnetdiag.trace.event_types import EventTypes
+from dotnetdiag.trace.events import Events
+from dotnetdiag.trace.process import ProcessDetails, processes
+from dotnetdiag.trace.source import Source, wanted_of
+from dotnetdiag.trace.summary import EventSummary, Totals, summarize, total
+from dotnetdiag.trace.symbols import Symbols, build_symbols, process_ids, symbol_events
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.where import Where
+
+if TYPE_CHECKING:
+    from dotnetdiag.nettrace import LabelList
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+INFER_ROWS = 1 << 16
+"""Payloads looked at to infer the layout of an event that nobody describes."""
+_REPR_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymbolHeaders:
+    """The events that say something of addresses, and what their columns mean: what symbols are built from."""
+
+    headers: HeaderColumns
+    metadata: Mapping[int, Metadata]
+    threads: Mapping[int, ThreadInfo]
+    info: TraceInfo | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """A thread that events are of. ``name`` and ``pid`` are None where the file does not say."""
+
+    tid: int
+    pid: int | None
+    name: str | None
+    events: int
+
+
+class Trace:
+    """One trace file. Everything is read when it is first asked for; nothing that is wrong with the file raises.
+
+    ``trace["GC/Start"]`` is a table, ``trace.events(...)`` events in time order. ``buffer`` must not change.
+    """
+
+    def __init__(self, buffer: Buffer, *, name: str = "", threads: int = 1, map: Map = map) -> None:
+        """``name`` is for messages; ``threads`` and the ``map`` of a pool share work (see ``nettrace.read``)."""
+        self.name = name
+        self.source = Source(buffer, threads=threads, map=map)
+        scan = self.source.scan
+        if not scan.format:
+            raise FormatError(scan.broke or "not a trace: no format is recognised", where=name)
+        self._tables: dict[str, EventTable] = {}
+        self._totals: Totals | None = None
+        self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
+
+    @classmethod
+    def from_buffer(cls, buffer: Buffer, **options: Any) -> Self:
+        """A trace in memory, or mapped into it."""
+        return cls(buffer, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is held but memory; it is released with the trace."""
+
+    # the file -----------------------------------------------------------------------------------------------------
+
+    @property
+    def buffer(self) -> npt.NDArray[np.uint8]:
+        """The bytes of the file; payload offsets are positions in it."""
+        return self.source.buffer
+
+    @property
+    def format(self) -> str:
+        """``NetPerf 3``, ``nettrace 4`` (which includes 5), ``nettrace 6.0``."""
+        return self.source.scan.format
+
+    @property
+    def info(self) -> TraceInfo | None:
+        """The Trace object of the file: clock, machine, process."""
+        return self.source.scan.info
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Every block in file order."""
+        return self.source.scan.blocks
+
+    @property
+    def contents(self) -> Contents:
+        """All header columns in file order."""
+        return self.source.contents
+
+    @cached_property
+    def meaning(self) -> header.HeaderMeaning:
+        """What header columns mean in this trace."""
+        return header.HeaderMeaning(
+            self.info,
+            self.source.scan.threads,
+            thread_rows=self.format.startswith("nettrace 6"),
+        )
+
+    @property
+    def start(self) -> datetime | None:
+        """When the trace began, UTC, to the millisecond; None when the file has no valid date."""
+        info = self.info
+        if info is None or info.start_ns is None:
+            return None
+        return _EPOCH + timedelta(microseconds=info.start_ns // 1000)
+
+    @property
+    def duration_ns(self) -> int:
+        """From the start to the last event; 0 without events."""
+        last = max((row.last_ns for row in self.summary()), default=0)
+        return max(last, 0)
+
+    @property
+    def duration(self) -> timedelta:
+        """As ``duration_ns``, cut to microseconds."""
+        return timedelta(microseconds=self.duration_ns // 1000)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the file was whole: nothing damaged, and the end marker there. Otherwise see ``broke``."""
+        return self.source.passed().complete
+
+    @property
+    def broke(self) -> str | None:
+        """What was wrong first, in one line with its place; None when nothing was."""
+        return self.source.passed().broke
+
+    @property
+    def broke_offset(self) -> int | None:
+        """The place in bytes from the start of the file."""
+        return self.source.passed().broke_offset
+
+    @property
+    def lost(self) -> LossAccount:
+        """Lost events: ``lost.total``, per thread, and in time (``lost.gaps``). NetPerf does not tell (``known``)."""
+        return self.source.passed().lost
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd, a line each: in the framing, blocks that were skipped, layouts that nobody declares."""
+        scan = self.source.passed()
+        found = list(scan.warnings)
+        found += [f"{count} blocks of unknown kind {kind!r} skipped" for kind, count in scan.skipped.items()]
+        for number, (events, _) in self.source.counts().items():
+            name = self.types.name_of(number)
+            if name.source == SchemaSource.NONE and not name.fields:
+                schema = self.schema(number)
+                if schema.source == SchemaSource.INFERRED:
+                    found.append(f"{name.provider}/{name.name}: layout inferred from the payloads of {events} events")
+                elif self._has_payload(number):
+                    found.append(f"{name.provider}/{name.name}: nothing describes the payloads of {events} events")
+        return tuple(found)
+
+    def _has_payload(self, number: int) -> bool:
+        return self.source.counts().get(number, (0, 0))[1] > 0
+
+    def undecodable(self) -> dict[str, int]:
+        """Events whose payload broke, by ``provider/event``: reads every payload."""
+        found: dict[str, int] = {}
+        for window in self.events().windows():
+            for number, schema in window.schemas.items():
+                bad = window.part(number).undecodable_count
+                if bad:
+                    name = f"{schema.provider}/{schema.name}"
+                    found[name] = found.get(name, 0) + bad
+        return found
+
+    # what is in it ------------------------------------------------------------------------------------------------
+
+    @property
+    def metadata(self) -> Mapping[int, Metadata]:
+        """The event types that the file defines, by id."""
+        if self.source.in_file_order:
+            self.source.counts()  # NetPerf defines them among the events
+        return self.source.scan.metadata
+
+    @cached_property
+    def types(self) -> EventTypes:
+        """What the event types mean, found by name."""
+        pointer_size = 8 if self.info is None else self.info.pointer_size
+        return EventTypes(self.metadata, pointer_size, self._infer)
+
+    def schema(self, metadata_id: int) -> EventSchema:
+        """The names and fields of an event type."""
+        return self.types.schema(metadata_id)
+
+    def _infer(self, number: int, schema: EventSchema) -> EventSchema:
+        if not self._has_payload(number):
+            return schema
+        rows = self.source.first_rows(number, INFER_ROWS)
+        return infer(schema, self.buffer, rows.payload_offset, rows.payload_length.astype(np.int64)) or schema
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Names of the providers that events are of."""
+        return tuple(self.counts())
+
+    def __len__(self) -> int:
+        return sum(count for count, _ in self.source.counts().values())
+
+    def _by_event(self, column: int) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for number, row in self.source.counts().items():
+            schema = self.types.name_of(number)
+            events = found.setdefault(schema.provider, {})
+            events[schema.name] = events.get(schema.name, 0) + row[column]
+        return found
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Events by provider and event. Quick: no column is made."""
+        return self._by_event(0)
+
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """Bytes of payload by provider and event."""
+        return self._by_event(1)
+
+    def summary(self) -> tuple[EventSummary, ...]:
+        """By provider and event: count, bytes, versions, first and last; most frequent first."""
+        totals = self._all_totals()
+        ticks = sorted({tick for row in totals.by_type.values() for tick in (row.first, row.last)})
+        elapsed = self.meaning.info.elapsed_ns(np.array(ticks, np.int64)).tolist()
+        return summarize(totals, self.types, dict(zip(ticks, elapsed, strict=True)))
+
+    def _all_totals(self) -> Totals:
+        if self._totals is None:
+            self._totals = total(self.source.batches())
+        return self._totals
+
+    @property
+    def threads(self) -> tuple[Thread, ...]:
+        """The threads that events are of, most events first."""
+        rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
+        own = None if self.info is None else self.info.process_id
+        found: dict[tuple[int, int | None], Thread] = {}
+        for index, events in self._all_totals().by_thread.items():
+            row = rows.get(index)
+            tid = index if row is None else row.os_thread_id or 0
+            pid = own if row is None or row.process_id is None else row.process_id
+            name = None if row is None else row.name or None
+            before = found.get((tid, pid))
+            found[tid, pid] = Thread(
+                tid=tid,
+                pid=pid,
+                name=name or (before.name if before else None),
+                events=events + (before.events if before else 0),
+            )
+        return tuple(sorted(found.values(), key=lambda thread: (-thread.events, thread.tid)))
+
+    @cached_property
+    def processes(self) -> tuple[ProcessDetails, ...]:
+        """Every process the trace tells of."""
+        return processes(self)
+
+    @property
+    def process(self) -> ProcessDetails:
+        """The process that was traced."""
+        return self.processes[0]
+
+    # events -------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> EventTable:
+        """The events of one name, as TraceEvent prints it or as the manifest has it, with or without ``Provider/``.
+
+        Raises UnknownName, with near names, when the file has no such event.
+        """
+        found = self._tables.get(name)
+        if found is None:
+            numbers = self.types.find(name)
+            schemas = {number: self.schema(number) for number in numbers}
+            found = self._tables[name] = EventTable(self, schemas, self.source.collect(wanted_of(numbers)))
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.types.has(name)
+
+    def get(self, name: str) -> EventTable | None:
+        """As ``trace[name]``, or None when the file has no such event."""
+        return self[name] if self.types.has(name) else None
+
+    def events(
+        self,
+        *,
+        providers: str | Sequence[str] | None = None,
+        names: str | Sequence[str] | None = None,
+        time: tuple[float | None, float | None] | None = None,
+        fields: Sequence[str] | None = None,
+        where: str | Where | None = None,
+        limit: int | None = None,
+    ) -> Events:
+        """Events in time order. All that is given must hold.
+
+        ``time`` is (from, to) in seconds since the start, half-open, None: open; ``fields`` are the payload fields to
+        read; ``where`` is a filter (``trace.where``). Raises UnknownName for names that the file does not have.
+        """
+        numbers: list[int] = list(self.metadata)
+        if providers is not None:
+            asked = [providers] if isinstance(providers, str) else providers
+            allowed = {number for text in asked for number in self.types.find_provider(text)}
+            numbers = [number for number in numbers if number in allowed]
+        if names is not None:
+            asked = [names] if isinstance(names, str) else names
+            allowed = {number for text in asked for number in self.types.find(text)}
+            numbers = [number for number in numbers if number in allowed]
+        if limit is not None and limit < 0:
+            raise UsageError(f"a limit of {limit} events")
+        return Events(
+            self,
+            numbers,
+            ticks=None if time is None else self.ticks_between(*time),
+            where=Where(where) if isinstance(where, str) else where,
+            fields=fields,
+            limit=limit,
+        )
+
+    def ticks_between(self, start: float | None, end: float | None) -> tuple[int, int]:
+        """The half-open range of the clock for seconds since the start; None: open."""
+        limits = np.iinfo(np.int64)
+        first = limits.min if start is None else self.meaning.ticks_at(start * 1e9)
+        last = limits.max if end is None else self.meaning.ticks_at(end * 1e9)
+        if first > last:
+            raise UsageError(f"a time from {start:g} s to {end:g} s")
+        return int(max(first, limits.min)), int(min(last, limits.max))
+
+    # stacks -------------------------------------------------------------------------------------------------------
+
+    @property
+    def stacks(self) -> StackTable:
+        """Call stacks by the ids in ``stack`` columns: addresses, leaf first."""
+        return self.source.tables[0]
+
+    @property
+    def guids(self) -> GuidTable:
+        """Activity ids by the indices in header columns."""
+        return self.source.tables[1]
+
+    @property
+    def labels(self) -> Sequence[LabelList]:
+        """Label lists of version 6."""
+        return self.source.tables[2]
+
+    @cached_property
+    def overrides(self) -> Mapping[int, LabelList]:
+        """Label lists that change level, opcode, keywords or version of their events."""
+        return header.overrides(self.labels) if self.format.startswith("nettrace 6") else {}
+
+    @cached_property
+    def symbols(self) -> Symbols:
+        """What addresses stand for, at a time and in a process."""
+        said = symbol_events(self.metadata)
+        headers = self.source.collect(wanted_of(said)) if said else HeaderColumns.allocate(0)
+        rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
+        return build_symbols(
+            SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info), self.buffer
+        )
+
+    def frames(self, stack: int, time_ns: int | None = None, pid: int | None = None) -> tuple[str, ...]:
+        """A call stack, leaf first, each frame as ``module!method(signature)``.
+
+        ``time_ns`` is UTC since 1970 (None: the end of the trace), for code that moved; ``pid`` for files of several
+        processes.
+        """
+        addresses = self.stacks.frames(stack)
+        if not len(addresses):
+            return ()
+        start = self.meaning.info.start_ns or 0
+        ticks = None if time_ns is None else self.meaning.ticks_at(float(time_ns - start))
+        return self._named_frames(addresses, ticks, pid)
+
+    def _named_frames(self, addresses: npt.NDArray[np.uint64], ticks: int | None, pid: int | None) -> tuple[str, ...]:
+        exact = np.zeros(len(addresses), np.bool_)
+        exact[0] = True
+        count = len(addresses)
+        frames = self.symbols.resolve(
+            addresses,
+            None if ticks is None else np.full(count, ticks, np.int64),
+            None if pid is None else np.full(count, pid, np.int64),
+            exact=exact,
+        )
+        return tuple(self.symbols.frame_name(frame) for frame in frames.tolist())
+
+    def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
+        """The call stacks of events, as :meth:`frames` gives them; each at the time of its event."""
+        rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
+        pids = process_ids(rows, headers.thread)
+        owners: list[int | None] = [None] * len(headers) if pids is None else pids.tolist()
+        made: list[tuple[str, ...]] = []
+        for stack, ticks, pid in zip(headers.stack.tolist(), headers.time.tolist(), owners, strict=True):
+            if not stack:
+                made.append(())
+                continue
+            known = self._stack_names.get((stack, pid))
+            if known is None:
+                addresses = self.stacks.frames(stack)
+                known = self._named_frames(addresses, ticks, pid) if len(addresses) else ()
+                if len(addresses) and self._moves(addresses, pid):
+                    made.append(known)
+                    continue
+                self._stack_names[stack, pid] = known
+            made.append(known)
+        return made
+
+    def _moves(self, addresses: npt.NDArray[np.uint64], pid: int | None) -> bool:
+        """Whether the names of these addresses depend on the time."""
+        owners = None if pid is None else np.full(len(addresses), pid, np.int64)
+        exact = np.zeros(len(addresses), np.bool_)
+        exact[0] = True
+        return bool(self.symbols.changes(addresses, owners, exact=exact)[0].any())
+
+    def __repr__(self) -> str:
+        name = f"{self.name}: " if self.name else ""
+        parts = [self.format, f"{len(self):,} events of {len(self.providers)} providers"]
+        if self._totals is not None or len(self.buffer) <= _REPR_BYTES:
+            parts.append(f"{self.duration_ns / 1e9:.3f} s")
+            lost = self.lost
+            parts.append(f"{lost.total:,} lost" if lost.known else "losses not known")
+            parts.append("complete" if self.complete else f"broken: {self.broke}")
+        else:
+            parts.append("not yet read")
+        return f"<Trace {name}{', '.join(parts)}>"

@@ -1,0 +1,348 @@
+"""The language of ``--where``: which events, by what is in them.
+
+::
+
+    filter     := both ("or" both)*
+    both       := term ("and" term)*
+    term       := "not" term | "(" filter ")" | value [operator value]
+    operator   := == = != < <= > >= ~ !~                    (~: the text contains a match of the regular expression)
+    value      := name | "text" | 'text' | number | true | false | null
+    name       := a field of the payload, a member (a.b), or a key of the header (trace.header); `any name` in backquotes
+
+Example: ``Duration > 5 and Path ~ "^/api"``. A name means the header's key where there is one, ``payload.x`` the
+payload's field always. Case of names does not count. A comparison with a value that is not there is false, except with
+``null``: ``x == null`` asks for just that. Numbers compare as numbers, everything else as the text that JSON has.
+
+Everything is done on whole columns; no text runs as code.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import GrammarError
+from dotnetdiag.events import Column, Scalar, Text
+from dotnetdiag.events.columns import plain
+from dotnetdiag.events.layout import Kind
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Columns: TypeAlias = Callable[[str], "Column | None"]
+"""Gives the column of a name, or None where events of the type have no such field."""
+
+DEPTH_LIMIT = 100
+"""Nesting that is followed: more is no filter that a person wrote."""
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<number>[+-]?(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)(?![\w@]))
+    |(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    |(?P<quoted>`[^`]+`)
+    |(?P<name>[^\W\d][\w@]*(?:\.[\w@]+)*)
+    |(?P<operator>==|!=|<=|>=|!~|&&|\|\||[=<>~!()]))""",
+    re.VERBOSE,
+)
+_WORDS = {"&&": "and", "||": "or", "!": "not"}
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_NOT_NUMBERS = frozenset({Kind.CHAR, Kind.CHAR8, Kind.DATETIME, Kind.GUID, Kind.DECIMAL})
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    value: Any
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A field or a key."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A text, a number, true, false, or null (None)."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``left`` and ``right`` compared; for ``~`` the regular expression stands in ``pattern``."""
+
+    operator: str
+    left: Name | Constant
+    right: Name | Constant
+    pattern: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """And."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Or."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The others."""
+
+    inner: Node
+
+
+Node: TypeAlias = Comparison | Both | Either | Not | Name
+
+
+class Where:
+    """A filter that was parsed. ``names`` are all names in it. Raises GrammarError, which points at the character."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tokens = _tokens(text)
+        self._at = 0
+        self.names: dict[str, int] = {}
+        """Each name with the position where it stands first."""
+        self._root = self._filter(0)
+        if self._token.kind != "end":
+            raise self._fail(f"{text[self._token.position :][:1]!r} not expected here")
+
+    def mask(self, columns: Columns, rows: int) -> Array:
+        """Which of the rows pass."""
+        return _evaluate(self._root, columns, rows)
+
+    # parsing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _fail(self, problem: str, position: int | None = None) -> GrammarError:
+        return GrammarError("--where", self.text, self._token.position if position is None else position, problem)
+
+    def _word(self, word: str) -> bool:
+        token = self._token
+        if token.kind == "word" and token.value == word:
+            self._at += 1
+            return True
+        return False
+
+    def _filter(self, depth: int) -> Node:
+        if depth > DEPTH_LIMIT:
+            raise self._fail("nested too deep")
+        made = self._both(depth)
+        while self._word("or"):
+            made = Either(made, self._both(depth))
+        return made
+
+    def _both(self, depth: int) -> Node:
+        made = self._term(depth)
+        while self._word("and"):
+            made = Both(made, self._term(depth))
+        return made
+
+    def _term(self, depth: int) -> Node:
+        if depth > DEPTH_LIMIT:
+            raise self._fail("nested too deep")
+        if self._word("not"):
+            return Not(self._term(depth + 1))
+        if self._token.kind == "operator" and self._token.value == "(":
+            self._at += 1
+            inner = self._filter(depth + 1)
+            if self._token.kind != "operator" or self._token.value != ")":
+                raise self._fail("a closing parenthesis is missing")
+            self._at += 1
+            return inner
+        start = self._token.position
+        left = self._value()
+        token = self._token
+        if token.kind != "operator" or token.value in "()":
+            if isinstance(left, Name):
+                return left
+            raise self._fail("an operator is missing", start if token.kind == "end" else None)
+        self._at += 1
+        right_position = self._token.position
+        right = self._value()
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            raise self._fail("a name is missing: both sides are constants", start)
+        if token.value not in ("~", "!~"):
+            return Comparison(token.value, left, right)
+        if not isinstance(right, Constant) or not isinstance(right.value, str):
+            raise self._fail("a regular expression in quotes belongs here", right_position)
+        try:
+            return Comparison(token.value, left, right, re.compile(right.value))
+        except re.error as error:
+            raise self._fail(f"not a regular expression: {error.msg}", right_position + 1 + (error.pos or 0)) from error
+
+    def _value(self) -> Name | Constant:
+        token = self._token
+        if token.kind == "end":
+            raise self._fail("something is missing at the end")
+        if token.kind not in ("name", "constant"):
+            raise self._fail("a name, a number or a quoted text belongs here")
+        self._at += 1
+        if token.kind == "constant":
+            return Constant(token.value)
+        self.names.setdefault(token.value, token.position)
+        return Name(token.value)
+
+
+def _tokens(text: str) -> list[_Token]:
+    made: list[_Token] = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            at = position + len(text[position:]) - len(text[position:].lstrip())
+            problem = "a quoted text without an end" if text[at] in "\"'`" else f"{text[at]!r} not expected"
+            raise GrammarError("--where", text, at, problem)
+        kind = str(match.lastgroup)
+        word = match[kind]
+        start = match.start(kind)
+        lowered = word.lower()
+        if kind == "number":
+            made.append(_Token("constant", _number(word), start))
+        elif kind == "text":
+            made.append(_Token("constant", re.sub(r"\\([\"'])", r"\1", word[1:-1]), start))
+        elif kind == "quoted":
+            made.append(_Token("name", word[1:-1], start))
+        elif kind == "name" and lowered in ("and", "or", "not"):
+            made.append(_Token("word", lowered, start))
+        elif kind == "name" and lowered in _CONSTANTS:
+            made.append(_Token("constant", _CONSTANTS[lowered], start))
+        elif kind == "operator" and word in _WORDS:
+            made.append(_Token("word", _WORDS[word], start))
+        else:
+            made.append(_Token(kind, word, start))
+        position = match.end()
+    made.append(_Token("end", None, end))
+    return made
+
+
+def _number(text: str) -> int | float:
+    if "x" in text.lower():
+        return int(text, 16)
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+
+# evaluation -------------------------------------------------------------------------------------------------------
+
+
+def _evaluate(node: Node, columns: Columns, rows: int) -> Array:
+    if isinstance(node, Both):
+        left = _evaluate(node.left, columns, rows)
+        return left & _evaluate(node.right, columns, rows) if left.any() else left
+    if isinstance(node, Either):
+        left = _evaluate(node.left, columns, rows)
+        return left if left.all() else left | _evaluate(node.right, columns, rows)
+    if isinstance(node, Not):
+        return ~_evaluate(node.inner, columns, rows)
+    if isinstance(node, Name):
+        return _truth(columns(node.name), rows)
+    return _compare(node, columns, rows)
+
+
+def _truth(column: Column | None, rows: int) -> Array:
+    """A name by itself: there, and neither zero, false nor empty."""
+    if column is None:
+        return np.zeros(rows, np.bool_)
+    if isinstance(column, Scalar) and _is_number(column):
+        return _and_valid(column.values != 0, column)
+    return np.array([bool(value) for value in column.to_pylist()], np.bool_)
+
+
+def _and_valid(mask: Array, column: Column) -> Array:
+    return mask if column.valid is None else mask & column.valid
+
+
+def _is_number(column: Column) -> bool:
+    return isinstance(column, Scalar) and column.kind not in _NOT_NUMBERS
+
+
+def _compare(node: Comparison, columns: Columns, rows: int) -> Array:
+    left, right, word = node.left, node.right, node.operator
+    if isinstance(left, Constant):
+        left, right, word = right, left, _MIRRORED.get(word, word)
+    assert isinstance(left, Name)
+    column = columns(left.name)
+    if isinstance(right, Constant) and right.value is None:
+        present = np.zeros(rows, np.bool_) if column is None else _and_valid(np.ones(rows, np.bool_), column)
+        return present if word == "!=" else ~present if word in ("==", "=") else np.zeros(rows, np.bool_)
+    if column is None:
+        return np.zeros(rows, np.bool_)
+    if node.pattern is not None:
+        return _search(column, node.pattern, wanted=word == "~")
+    compare = _COMPARISONS[word]
+    if isinstance(right, Constant):
+        return _against_constant(column, right.value, compare)
+    other = columns(right.name)
+    if other is None:
+        return np.zeros(rows, np.bool_)
+    if _is_number(column) and _is_number(other):
+        assert isinstance(column, Scalar)
+        assert isinstance(other, Scalar)
+        return _and_valid(_and_valid(compare(column.values, other.values), column), other)
+    pairs = zip(_texts(column), _texts(other), strict=True)
+    return np.array([one is not None and two is not None and compare(one, two) for one, two in pairs], np.bool_)
+
+
+def _against_constant(column: Column, value: Any, compare: Callable[[Any, Any], Any]) -> Array:
+    if _is_number(column) and not isinstance(value, str):
+        assert isinstance(column, Scalar)
+        values = column.values
+        if values.dtype.kind in "iu" and isinstance(value, int) and not isinstance(value, bool):
+            limits = np.iinfo(values.dtype)
+            if not int(limits.min) <= value <= int(limits.max):  # every row is on the same side of it
+                answer = bool(compare(0, 1 if value > 0 else -1))
+                return _and_valid(np.full(len(values), answer), column)
+        return _and_valid(np.asarray(compare(values, value), np.bool_), column)
+    if not isinstance(value, str):
+        value = "true" if value is True else "false" if value is False else str(value)
+    return np.array([text is not None and bool(compare(text, value)) for text in _texts(column)], np.bool_)
+
+
+def _search(column: Column, pattern: re.Pattern[str], *, wanted: bool) -> Array:
+    known: dict[str, bool] = {}
+    made = np.zeros(len(column), np.bool_)
+    for row, text in enumerate(_texts(column)):
+        if text is None:
+            continue
+        found = known.get(text)
+        if found is None:
+            found = known[text] = (pattern.search(text) is not None) == wanted
+        made[row] = found
+    return made
+
+
+def _texts(column: Column) -> list[str | None]:
+    """Values as the text that JSON has, without quotes."""
+    if isinstance(column, Text):
+        return column.to_pylist()
+    from dotnetdiag.trace.json_lines import dumps, number_text
+
+    made: list[str | None] = []
+    for value in column.to_pylist():
+        shown = plain(value)
+        if shown is None or isinstance(shown, str):
+            made.append(shown)
+        else:
+            made.append(number_text(shown) if isinstance(shown, float) else dumps(shown))
+    return made
