@@ -295,6 +295,11 @@ def _moved(node: _Node, moved: dict[int, int]) -> _Node:
     )
 
 
+def _is_empty(layout: Layout) -> bool:
+    """A structure with nothing in it, which is there even where a payload has ended."""
+    return layout.kind == Kind.STRUCT and all(_is_empty(field.layout) for field in layout.fields)
+
+
 class _Run:
     """One run of a program over rows of a buffer, and the columns of its output."""
 
@@ -335,8 +340,7 @@ class _Run:
         kind = node.layout.kind
         valid = self.valid(node.ordinal)
         if kind == Kind.STRUCT:
-            empty = not node.layout.fields
-            return Struct(self.columns(node.children), self.rows, None if empty else valid)
+            return Struct(self.columns(node.children), self.rows, None if _is_empty(node.layout) else valid)
         raw = self.walked.slots[node.slot]
         if kind <= Kind.POINTER or kind in (Kind.VARINT, Kind.VARUINT):
             made = _scalar(raw, kind, valid)

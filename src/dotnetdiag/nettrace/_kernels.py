@@ -2,12 +2,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The loops over every event: count, fill, walk, encode. Plain Python that Cython compiles (without the GIL).
 
-Rule 1: a *check* pass (:func:`count`) tests every bound and says where the good blobs of a block end;
-        a *fill* pass runs only over what the check pass passed, with the same state machine, and tests nothing again.
+Rule 1: every bound is tested before anything is read, in :func:`count` and in :func:`fill`: either may come first.
 Rule 2: every block starts from zero state (nettrace.md §5.5), so blocks can be given to several threads.
 Rule 3: callers hand in buffers, never allocate here. Input bytes come as ``memoryview`` (plain ints when uncompiled).
 
-One row per block of the ``table`` that :func:`count` fills (the names stand in ``kernels.py``; a compiled loop without
+One row per block of the ``table`` that both fill (the names stand in ``kernels.py``; a compiled loop without
 the GIL knows no module names, hence the bare numbers):
 
 ======  ==========================================================================================
@@ -19,6 +18,9 @@ column  meaning
 4       problem there: 0 none, 1 header broken or cut, 2 payload reaches beyond the block, 3 sizes disagree
 5       events whose metadata id did not fit the tally
 6       for problem 2: bytes missing
+7       (only ``fill``) events with an undefined metadata id
+8       (only ``fill``) events with an undefined stack
+9       (only ``fill``) events with an undefined label list
 ======  ==========================================================================================
 """
 
@@ -67,15 +69,72 @@ def _value(data: cython.const[cython.uchar][::1], position: cython.longlong) -> 
     return value | byte << shift
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _skip(data: cython.const[cython.uchar][::1], position: cython.longlong) -> cython.longlong:
-    """Position behind the varuint at ``position``, which :func:`_length` has passed."""
-    while data[position] >= 0x80:
-        position += 1
-    return position + 1
+def frame(
+    data: cython.const[cython.uchar][::1],
+    position: cython.longlong,
+    base: cython.longlong,
+    v6: cython.bint,
+    limit: cython.longlong,
+    usual: cython.const[cython.uchar][::1],
+    kind: cython.longlong,
+    rows: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """Event blocks in their usual form that follow each other from ``position`` on; how many, at most ``rows`` hold.
+
+    ``usual`` is how such an object opens (nettrace 4 and 5), ``kind`` the number of such a block (6). ``data[0]`` stands
+    at ``base``. A row becomes (offset, start of the content, its size), absolute, and the size of the block's header.
+    The first block that is cut, larger than ``limit``, or odd in any way ends it, so that somebody else may look at it.
+    """
+    found: cython.longlong = 0
+    room: cython.longlong = rows.shape[0]
+    end: cython.longlong = data.shape[0]
+    opening: cython.longlong = usual.shape[0]
+    at: cython.longlong = position
+    start: cython.longlong = 0
+    size: cython.longlong = 0
+    header: cython.longlong = 0
+    behind: cython.longlong = 0
+    i: cython.longlong = 0
+    same: cython.bint = True
+    with cython.nogil:
+        while found < room:
+            if v6:
+                if end - at < 4:
+                    break
+                size = _u32(data, at)
+                if size >> 24 != kind:
+                    break
+                size = size & 0xFFFFFF
+                start = at + 4
+                behind = start + size
+            else:
+                if end - at < opening + 4:
+                    break
+                same = True
+                for i in range(opening):
+                    if data[at + i] != usual[i]:
+                        same = False
+                        break
+                if not same:
+                    break
+                size = _u32(data, at + opening)
+                start = at + opening + 4
+                start += (4 - (start + base) % 4) % 4
+                behind = start + size + 1
+            if size < 20 or size > limit or behind > end:
+                break
+            if not v6 and data[behind - 1] != 6:
+                break
+            header = data[start] | data[start + 1] << 8
+            if header < 20 or header > 0x7FFF or header > size or data[start + 2] != 1 or data[start + 3] != 0:
+                break
+            rows[found, 0] = at + base
+            rows[found, 1] = start + base
+            rows[found, 2] = size
+            rows[found, 3] = header
+            found += 1
+            at = behind
+    return found
 
 
 def count(
@@ -113,6 +172,8 @@ def _count_block(
     ids: cython.longlong,
 ) -> cython.void:
     rows: cython.longlong = 0
+    safe: cython.longlong = 0
+    counted: cython.longlong = 0
     runs: cython.longlong = 0
     guids: cython.longlong = 0
     wide: cython.longlong = 0
@@ -128,6 +189,21 @@ def _count_block(
     new_id: cython.longlong = 0
     stated: cython.int = 0
     while position < end:
+        if rows:
+            # nothing but the time is stated: most events, and no check but one as long as they cannot reach the end
+            safe = end - 4 - size
+            while position <= safe and data[position] & 0xBF == 0:
+                if data[position + 1] < 0x80:
+                    position += 2 + size
+                elif data[position + 2] < 0x80:
+                    position += 3 + size
+                elif data[position + 3] < 0x80:
+                    position += 4 + size
+                else:
+                    break
+                rows += 1
+            if position >= end:
+                break
         at = position
         flags = data[at]
         at += 1
@@ -197,6 +273,13 @@ def _count_block(
             if at > end:
                 problem = 1
             break
+        if ids and (new_id != metadata_id or new_size != size):
+            if metadata_id < ids:
+                tally[0, metadata_id] += rows - counted
+                tally[1, metadata_id] += (rows - counted) * size
+            else:
+                wide += rows - counted
+            counted = rows
         at += new_size
         size = new_size
         metadata_id = new_id
@@ -204,13 +287,13 @@ def _count_block(
         if flags & 2 or rows == 0:
             runs += 1
         rows += 1
-        if ids:
-            if metadata_id < ids:
-                tally[0, metadata_id] += 1
-                tally[1, metadata_id] += size
-            else:
-                wide += 1
         position = at
+    if ids:
+        if metadata_id < ids:
+            tally[0, metadata_id] += rows - counted
+            tally[1, metadata_id] += (rows - counted) * size
+        else:
+            wide += rows - counted
     table[block, 0] = rows
     table[block, 1] = runs
     table[block, 2] = guids
@@ -223,48 +306,47 @@ def _count_block(
 def fill(
     data: cython.const[cython.uchar][::1],
     starts: cython.longlong[::1],
+    ends: cython.longlong[::1],
     first: cython.Py_ssize_t,
     last: cython.Py_ssize_t,
     v6: cython.bint,
     table: cython.longlong[:, ::1],
     places: cython.longlong[:, ::1],
-    shift: cython.longlong,
+    cursor: cython.longlong[::1],
     stack_ids: cython.uint[::1],
     label_ids: cython.uint[::1],
     metadata_ids: cython.uint[::1],
-    strays: cython.longlong[:, ::1],
-    metadata_id: cython.uint[::1],
-    sequence: cython.uint[::1],
-    capture_thread: cython.ulonglong[::1],
-    thread: cython.ulonglong[::1],
-    processor: cython.uint[::1],
-    stack: cython.uint[::1],
-    time: cython.ulonglong[::1],
-    activity: cython.uint[::1],
-    related: cython.uint[::1],
-    payload_offset: cython.longlong[::1],
-    payload_length: cython.uint[::1],
-    is_sorted: cython.uchar[::1],
-    label_list: cython.uint[::1],
-    runs: cython.longlong[::1],
-    guids: cython.longlong[::1],
-) -> None:
-    """Header columns of blocks ``first`` to ``last``, which :func:`count` has checked.
+    out8: cython.uchar[::1],
+    out32: cython.uint[::1],
+    out64: cython.ulonglong[::1],
+) -> cython.longlong:
+    """Header columns of blocks ``first`` to ``last`` (exclusive), their rows of ``table``, and how many blocks it did.
 
-    ``places`` has per block: first row, first run, first guid, and three times (start in the table, length, first
-    id) for ``stack_ids``, ``label_ids`` and ``metadata_ids``, which translate ids (0 = not defined; such a metadata
-    id is kept). ``strays[block]`` becomes the number of events with an undefined metadata id, stack and label list.
-    ``runs`` receives absolute rows, ``guids`` positions in ``data``; ``activity``/``related`` become 1 + index into
-    ``guids``. ``activity, related, is_sorted, label_list`` must be zero before. ``shift`` is added to payload offsets.
+    Fewer than there are when the columns are full: then the rows of the block that did not fit hold nothing of worth.
+    ``out8`` to ``out64`` all view one memory. ``cursor`` says where in it each column begins (in its own items), and
+    what comes next; for each row there must be room for a run and two guids::
+
+        0 next row      1 next run      2 next guid     3 rows there may be
+        4 1: the columns marked * are zeros already; becomes 2 when one was written to
+        5 blocks in which something is wrong, counted up
+        6 metadata_id   7 sequence      8 processor     9 stack                10 activity*         11 related*
+        12 payload_length               13 label_list*  14 capture_thread      15 thread            16 time
+        17 payload_offset               18 is_sorted*   19 runs                20 guids
+
+    ``places`` has one row, or one per block: three times (start in the table, length, first id) for ``stack_ids``,
+    ``label_ids`` and ``metadata_ids``, which translate ids (0 = not defined; such a metadata id is kept). ``runs``
+    receives absolute rows, ``guids`` positions in ``data``; ``activity``/``related`` become 1 + index into ``guids``.
     """
+    block: cython.Py_ssize_t = first
     with cython.nogil:
-        for block in range(first, last):
-            _fill_block(
-                data, starts[block], table[block, 3], v6, places, block, shift, stack_ids, label_ids, metadata_ids,
-                strays,
-                metadata_id, sequence, capture_thread, thread, processor, stack, time, activity, related,
-                payload_offset, payload_length, is_sorted, label_list, runs, guids,
-            )  # fmt: skip
+        while block < last:
+            if not _fill_block(
+                data, starts[block], ends[block], v6, table, places, block, cursor, stack_ids, label_ids, metadata_ids,
+                out8, out32, out64,
+            ):  # fmt: skip
+                break
+            block += 1
+    return block - first
 
 
 @cython.cfunc
@@ -272,47 +354,57 @@ def fill(
 @cython.exceptval(check=False)
 def _fill_block(
     data: cython.const[cython.uchar][::1],
-    at: cython.longlong,
-    stop: cython.longlong,
+    position: cython.longlong,
+    end: cython.longlong,
     v6: cython.bint,
+    table: cython.longlong[:, ::1],
     places: cython.longlong[:, ::1],
     block: cython.Py_ssize_t,
-    shift: cython.longlong,
+    cursor: cython.longlong[::1],
     stack_ids: cython.uint[::1],
     label_ids: cython.uint[::1],
     metadata_ids: cython.uint[::1],
-    strays: cython.longlong[:, ::1],
-    metadata_id: cython.uint[::1],
-    sequence: cython.uint[::1],
-    capture_thread: cython.ulonglong[::1],
-    thread: cython.ulonglong[::1],
-    processor: cython.uint[::1],
-    stack: cython.uint[::1],
-    time: cython.ulonglong[::1],
-    activity: cython.uint[::1],
-    related: cython.uint[::1],
-    payload_offset: cython.longlong[::1],
-    payload_length: cython.uint[::1],
-    is_sorted: cython.uchar[::1],
-    label_list: cython.uint[::1],
-    runs: cython.longlong[::1],
-    guids: cython.longlong[::1],
-) -> cython.void:
-    row: cython.longlong = places[block, 0]
-    run: cython.longlong = places[block, 1]
-    guid: cython.longlong = places[block, 2]
-    stack_start: cython.longlong = places[block, 3]
-    stack_count: cython.longlong = places[block, 4]
-    stack_base: cython.longlong = places[block, 5]
-    label_start: cython.longlong = places[block, 6]
-    label_count: cython.longlong = places[block, 7]
-    label_base: cython.longlong = places[block, 8]
-    metadata_start: cython.longlong = places[block, 9]
-    metadata_count: cython.longlong = places[block, 10]
-    metadata_base: cython.longlong = places[block, 11]
-    opening: cython.longlong = row
+    out8: cython.uchar[::1],
+    out32: cython.uint[::1],
+    out64: cython.ulonglong[::1],
+) -> cython.bint:
+    """False when the rows run out. What changes rarely is written a run of equal values at a time: rows ``mark`` on."""
+    opening: cython.longlong = cursor[0]
+    run: cython.longlong = cursor[1]
+    guid: cython.longlong = cursor[2]
+    limit: cython.longlong = cursor[3]
+    zeroed: cython.bint = cursor[4] != 0
+    row: cython.longlong = opening
+    mark: cython.longlong = opening
+    r: cython.longlong = 0
+    c_metadata: cython.longlong = cursor[6]
+    c_sequence: cython.longlong = cursor[7]
+    c_processor: cython.longlong = cursor[8]
+    c_stack: cython.longlong = cursor[9]
+    c_activity: cython.longlong = cursor[10]
+    c_related: cython.longlong = cursor[11]
+    c_length: cython.longlong = cursor[12]
+    c_label: cython.longlong = cursor[13]
+    c_capture: cython.longlong = cursor[14]
+    c_thread: cython.longlong = cursor[15]
+    c_time: cython.longlong = cursor[16]
+    c_offset: cython.longlong = cursor[17]
+    c_sorted: cython.longlong = cursor[18]
+    c_runs: cython.longlong = cursor[19]
+    c_guids: cython.longlong = cursor[20]
+    place: cython.Py_ssize_t = block if places.shape[0] > 1 else 0
+    stack_start: cython.longlong = places[place, 0]
+    stack_count: cython.longlong = places[place, 1]
+    stack_base: cython.longlong = places[place, 2]
+    label_start: cython.longlong = places[place, 3]
+    label_count: cython.longlong = places[place, 4]
+    label_base: cython.longlong = places[place, 5]
+    metadata_start: cython.longlong = places[place, 6]
+    metadata_count: cython.longlong = places[place, 7]
+    metadata_base: cython.longlong = places[place, 8]
     meta: cython.uint = 0
     seq: cython.uint = 0
+    increment: cython.uint = 1 if v6 else 0
     capture: cython.ulonglong = 0
     tid: cython.ulonglong = 0
     cpu: cython.uint = 0
@@ -322,14 +414,20 @@ def _fill_block(
     rel: cython.uint = 0
     size: cython.uint = 0
     label: cython.uint = 0
+    in_order: cython.uchar = 0
     flags: cython.int = 0
-    shifted: cython.int = 0
+    stated: cython.int = 0
+    n: cython.int = 0
     byte: cython.ulonglong = 0
+    more: cython.ulonglong = 0
     delta: cython.ulonglong = 0
+    safe: cython.longlong = 0
+    first_seq: cython.uint = 0
     word: cython.ulonglong = 0x7FFFFFFF + cython.cast(cython.ulonglong, 0x7FFFFFFF) + 1
     half: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
     mask: cython.ulonglong = half + half + 1
     raw: cython.longlong = 0
+    at: cython.longlong = position
     shown: cython.uint = 0
     unknown: cython.longlong = 1  # until an id is stated it is 0, which nothing defines
     lost_stack: cython.longlong = 0
@@ -337,13 +435,109 @@ def _fill_block(
     unknown_rows: cython.longlong = 0
     lost_stack_rows: cython.longlong = 0
     lost_label_rows: cython.longlong = 0
-    while at < stop:
-        flags = data[at]
+    problem: cython.longlong = 0
+    detail: cython.longlong = 0
+    first_guid: cython.longlong = guid
+    first_run: cython.longlong = run
+    going: cython.bint = True
+    while going:
+        at = position
+        if row > opening:
+            # nothing but the time is stated: most events, and no check but one as long as they cannot reach the end
+            safe = end - 4 - size
+            while at <= safe and row < limit and data[at] == 0:
+                byte = data[at + 1]
+                if byte < 0x80:
+                    now = (now + byte) & mask
+                    at += 2
+                else:
+                    more = data[at + 2]
+                    delta = (byte & 0x7F) | (more & 0x7F) << 7
+                    if more < 0x80:
+                        at += 3
+                    else:
+                        more = data[at + 3]
+                        if more >= 0x80:
+                            break
+                        delta |= more << 14
+                        at += 4
+                    now = (now + delta) & mask
+                out64[c_time + row] = now
+                out64[c_offset + row] = at
+                row += 1
+                at += size
+            position = at
+        if at < end:
+            if row >= limit:
+                return False
+            flags = data[at]
+        else:
+            flags = 0x100
+        # the end, or something else is stated: first write what held until here
+        if row > mark:
+            if zeroed and (act != 0 or rel != 0 or label != 0 or in_order):
+                cursor[4] = 2
+            # the numbers of rows behind the first count up
+            first_seq = seq
+            if row - mark < 6:
+                for r in range(mark, row):
+                    out32[c_sequence + r] = seq
+                    seq = cython.cast(cython.uint, (seq + increment) & word)
+                    out32[c_metadata + r] = shown
+                    out64[c_capture + r] = capture
+                    out64[c_thread + r] = tid
+                    out32[c_processor + r] = cpu
+                    out32[c_stack + r] = frames
+                    out32[c_length + r] = size
+            else:
+                for r in range(mark, row):
+                    out32[c_sequence + r] = seq
+                    seq = cython.cast(cython.uint, (seq + increment) & word)
+                for r in range(mark, row):
+                    out32[c_metadata + r] = shown
+                for r in range(mark, row):
+                    out64[c_capture + r] = capture
+                for r in range(mark, row):
+                    out64[c_thread + r] = tid
+                for r in range(mark, row):
+                    out32[c_processor + r] = cpu
+                for r in range(mark, row):
+                    out32[c_stack + r] = frames
+                for r in range(mark, row):
+                    out32[c_length + r] = size
+            seq = cython.cast(cython.uint, (first_seq + increment * cython.cast(cython.uint, row - mark - 1)) & word)
+            if not zeroed:
+                for r in range(mark, row):
+                    out8[c_sorted + r] = 0
+            if act != 0 or not zeroed:
+                for r in range(mark, row):
+                    out32[c_activity + r] = act
+            if rel != 0 or not zeroed:
+                for r in range(mark, row):
+                    out32[c_related + r] = rel
+            if label != 0 or not zeroed:
+                for r in range(mark, row):
+                    out32[c_label + r] = label
+            if in_order:
+                out8[c_sorted + mark] = 1
+            raw = row - mark
+            unknown_rows += unknown * raw
+            lost_stack_rows += lost_stack * raw
+            lost_label_rows += lost_label * raw
+            mark = row
+        if flags == 0x100:
+            break
+        # values are taken as they are read: when the event turns out broken, nothing comes after it
         at += 1
+        stated = 0
         if flags & 0x0F:
             if flags & 1:
+                n = _length(data, at, end, 5)
+                if n == 0:
+                    problem = 1
+                    break
                 meta = cython.cast(cython.uint, _value(data, at))
-                at = _skip(data, at)
+                at += n
                 shown = 0
                 raw = cython.cast(cython.longlong, meta) - metadata_base
                 if 0 <= raw < metadata_count:
@@ -352,96 +546,119 @@ def _fill_block(
                 if shown == 0:
                     shown = meta
                     unknown = 1
+                increment = 1 if meta != 0 or v6 else 0
             if flags & 2:
+                n = _length(data, at, end, 5)
+                if n == 0:
+                    problem = 1
+                    break
                 seq = cython.cast(cython.uint, (seq + _value(data, at) + 1) & word)
-                at = _skip(data, at)
+                at += n
+                n = _length(data, at, end, 10)
+                if n == 0:
+                    problem = 1
+                    break
                 capture = _value(data, at)
-                at = _skip(data, at)
+                at += n
+                n = _length(data, at, end, 5)
+                if n == 0:
+                    problem = 1
+                    break
                 cpu = cython.cast(cython.uint, _value(data, at))
-                at = _skip(data, at)
-                runs[run] = row
-                run += 1
+                at += n
             else:
-                if meta != 0 or v6:
-                    seq = cython.cast(cython.uint, (seq + 1) & word)
-                if row == opening:
-                    runs[run] = row
-                    run += 1
+                seq = cython.cast(cython.uint, (seq + increment) & word)
             if flags & 4:
+                n = _length(data, at, end, 10)
+                if n == 0:
+                    problem = 1
+                    break
                 tid = _value(data, at)
-                at = _skip(data, at)
+                at += n
             if flags & 8:
+                n = _length(data, at, end, 5)
+                if n == 0:
+                    problem = 1
+                    break
                 raw = cython.cast(cython.longlong, _value(data, at))
-                at = _skip(data, at)
+                at += n
                 frames = 0
                 if stack_base <= raw < stack_base + stack_count:
                     frames = stack_ids[stack_start + raw - stack_base]
                 lost_stack = 1 if raw != 0 and frames == 0 else 0
         else:
-            if meta != 0 or v6:
-                seq = cython.cast(cython.uint, (seq + 1) & word)
-            if row == opening:
-                runs[run] = row
-                run += 1
-        byte = data[at]
-        at += 1
-        delta = byte & 0x7F
-        shifted = 7
-        while byte >= 0x80:
-            byte = data[at]
-            at += 1
-            delta |= (byte & 0x7F) << shifted
-            shifted += 7
-        now = (now + delta) & mask
-        if flags & 0xF0:
-            if flags & 0x30:
-                if v6:
-                    if flags & 16:
-                        raw = cython.cast(cython.longlong, _value(data, at))
-                        at = _skip(data, at)
-                        label = 0
-                        if label_base <= raw < label_base + label_count:
-                            label = label_ids[label_start + raw - label_base]
-                        lost_label = 1 if raw != 0 and label == 0 else 0
-                else:
-                    if flags & 16:
-                        guids[guid] = at
-                        guid += 1
-                        act = cython.cast(cython.uint, guid)
-                        at += 16
-                    if flags & 32:
-                        guids[guid] = at
-                        guid += 1
-                        rel = cython.cast(cython.uint, guid)
-                        at += 16
-            if flags & 64:
-                is_sorted[row] = 1
+            seq = cython.cast(cython.uint, (seq + increment) & word)
+        n = _length(data, at, end, 10)
+        if n == 0:
+            problem = 1
+            break
+        now = (now + _value(data, at)) & mask
+        at += n
+        if flags & 0xB0:
+            if v6:
+                if flags & 16:
+                    n = _length(data, at, end, 5)
+                    if n == 0:
+                        problem = 1
+                        break
+                    raw = cython.cast(cython.longlong, _value(data, at))
+                    at += n
+                    label = 0
+                    if label_base <= raw < label_base + label_count:
+                        label = label_ids[label_start + raw - label_base]
+                    lost_label = 1 if raw != 0 and label == 0 else 0
+            else:
+                if flags & 16:
+                    out64[c_guids + guid] = at
+                    stated += 1
+                    act = cython.cast(cython.uint, guid + stated)
+                    at += 16
+                if flags & 32:
+                    out64[c_guids + guid + stated] = at
+                    stated += 1
+                    rel = cython.cast(cython.uint, guid + stated)
+                    at += 16
             if flags & 128:
+                n = 0
+                if at < end:
+                    n = _length(data, at, end, 5)
+                if n == 0:
+                    problem = 1
+                    break
                 size = cython.cast(cython.uint, _value(data, at))
-                at = _skip(data, at)
-        metadata_id[row] = shown
-        sequence[row] = seq
-        capture_thread[row] = capture
-        thread[row] = tid
-        processor[row] = cpu
-        stack[row] = frames
-        time[row] = now
-        payload_offset[row] = at + shift
-        payload_length[row] = size
-        if act:
-            activity[row] = act
-        if rel:
-            related[row] = rel
-        if label:
-            label_list[row] = label
-        unknown_rows += unknown
-        lost_stack_rows += lost_stack
-        lost_label_rows += lost_label
-        at += size
+                at += n
+        raw = size
+        if raw > end - at:
+            problem = 2
+            detail = raw - (end - at)
+            if at > end:
+                problem = 1
+            break
+        guid += stated
+        if flags & 2 or row == opening:
+            out64[c_runs + run] = row
+            run += 1
+        in_order = 1 if flags & 64 else 0
+        out64[c_time + row] = now
+        out64[c_offset + row] = at
         row += 1
-    strays[block, 0] = unknown_rows
-    strays[block, 1] = lost_stack_rows
-    strays[block, 2] = lost_label_rows
+        position = at + raw
+    table[block, 0] = row - opening
+    table[block, 1] = run - first_run
+    table[block, 2] = guid - first_guid
+    table[block, 3] = position
+    table[block, 4] = problem
+    table[block, 5] = 0
+    table[block, 6] = detail
+    table[block, 7] = unknown_rows
+    table[block, 8] = lost_stack_rows
+    table[block, 9] = lost_label_rows
+    if problem or unknown_rows or lost_stack_rows or lost_label_rows:
+        cursor[5] += 1
+    cursor[0] = row
+    cursor[1] = run
+    cursor[2] = guid
+    return True
 
 
 def walk(

@@ -7,8 +7,12 @@ Rule 2: it gives the same blocks whether the bytes come whole or one by one; aft
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.constants import (
@@ -28,6 +32,7 @@ from dotnetdiag.nettrace.constants import (
     V6_NAMES,
     BlockKind,
 )
+from dotnetdiag.nettrace.kernels import FRAME_WIDTH, KERNELS
 
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -70,6 +75,88 @@ class Block:
     def whole(self) -> bool:
         """False when the file ends inside of the block."""
         return self.present == self.size
+
+
+class BlockRun(Sequence[Block]):
+    """Event blocks in their usual form that follow each other; ``rows``: offset, start, size, header size of each."""
+
+    __slots__ = ("plain", "rows")
+
+    def __init__(self, rows: npt.NDArray[np.int64], *, plain: bool) -> None:
+        self.rows, self.plain = rows, plain
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Block: ...
+    @overload
+    def __getitem__(self, index: slice) -> BlockRun: ...
+    def __getitem__(self, index: int | slice) -> Block | BlockRun:
+        if isinstance(index, slice):
+            return BlockRun(self.rows[index], plain=self.plain)
+        offset, start, size, _ = self.rows[index].tolist()
+        version = 0 if self.plain else 2
+        return Block(
+            kind=BlockKind.EVENT,
+            name="EventBlock",
+            offset=offset,
+            start=start,
+            size=size,
+            present=size,
+            end=start + size + (not self.plain),
+            version=version,
+            min_reader=version,
+            number=int(BlockKind.EVENT) if self.plain else -1,
+        )
+
+
+class Blocks(Sequence[Block]):
+    """The blocks of a file in order. Event blocks become objects only when somebody looks at them."""
+
+    __slots__ = ("_length", "parts")
+
+    def __init__(self) -> None:
+        self.parts: list[Block | BlockRun] = []
+        self._length = 0
+
+    def append(self, part: Block | BlockRun) -> None:
+        """One block, or a run of them."""
+        self.parts.append(part)
+        self._length += 1 if isinstance(part, Block) else len(part)
+
+    def __len__(self) -> int:
+        return self._length
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __iter__(self) -> Iterator[Block]:
+        for part in self.parts:
+            if isinstance(part, Block):
+                yield part
+            else:
+                yield from part
+
+    @overload
+    def __getitem__(self, index: int) -> Block: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Block]: ...
+    def __getitem__(self, index: int | slice) -> Block | list[Block]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        at = range(self._length)[index]
+        for part in self.parts:
+            length = 1 if isinstance(part, Block) else len(part)
+            if at < length:
+                return part if isinstance(part, Block) else part[at]
+            at -= length
+        raise IndexError(index)
+
+
+_RUN_ROOM = 4096
 
 
 @dataclass(slots=True)
@@ -132,6 +219,25 @@ class Framer:
             )
             return 0
         return need
+
+    def maybe_run(self, data: memoryview, base: int) -> BlockRun | None:
+        """The event blocks from here on as far as nothing else stands between them and all is as usual.
+
+        None where there are none, or no kernels: then :meth:`next` knows more.
+        """
+        usual = self._seen_trace and self.pending is None and self.broke is None and not self.done
+        plain = self.container == PLAIN
+        if KERNELS is None or not usual or not (plain or self.major == 4):
+            return None
+        rows: Any = np.empty((_RUN_ROOM, FRAME_WIDTH), np.int64)
+        limit = 1 << 31 if self.limit is None else self.limit
+        found = KERNELS.frame(
+            data, self.position - base, base, plain, limit, b"" if plain else _USUAL, int(BlockKind.EVENT), rows
+        )
+        if not found:
+            return None
+        self.position = int(rows[found - 1, 1] + rows[found - 1, 2]) + (not plain)
+        return BlockRun(rows[:found].copy(), plain=plain)
 
     # opening ------------------------------------------------------------------------------------------------------
 

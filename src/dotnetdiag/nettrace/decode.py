@@ -6,6 +6,7 @@ in any order and by several threads.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,19 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import plain
-from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.columns import COLUMN_TYPES, SPARSE_COLUMNS, HeaderColumns
 from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
 from dotnetdiag.nettrace.kernels import (
     BAD_SIZE,
     BROKEN_HEADER,
     CUT_PAYLOAD,
-    DETAIL,
-    GUIDS,
     KERNELS,
     PLACES_WIDTH,
-    PROBLEM,
-    ROWS,
-    RUNS,
     STOP,
     TABLE_WIDTH,
 )
@@ -108,53 +104,188 @@ def decode(data: memoryview, job: Job, base: int = 0) -> Decoded:
 
 def decode_with(kernels: Any, data: memoryview, job: Job, base: int = 0) -> Decoded:
     """Like :func:`decode` for the compressed forms, with the given kernels (compiled or not)."""
-    v6 = job.form is Form.COMPRESSED_V6
-    table = np.zeros((1, TABLE_WIDTH), np.int64)
-    starts = np.array([job.start - base], np.int64)
-    kernels.count(data, starts, np.array([job.end - base], np.int64), 0, 1, v6, table, NO_TALLY)
-    rows, runs_count, guids_count, stop, problem, _, detail = table[0].tolist()
-    places = np.zeros((1, PLACES_WIDTH), np.int64)
-    translation = job.translation
-    for at, (_, base, length) in zip(
-        (3, 6, 9), (translation.stacks, translation.labels, translation.metadata), strict=True
-    ):
-        places[0, at + 1] = length
-        places[0, at + 2] = base
-    headers = HeaderColumns.allocate(rows)
-    runs, guids = np.empty(runs_count, np.int64), np.empty(guids_count, np.int64)
-    strays = np.zeros((1, 3), np.int64)
-    fill(
-        kernels, data, starts, 0, 1, v6, table, places, translation.stacks[0], translation.labels[0],
-        translation.metadata[0], strays, headers, runs, guids,
-    )  # fmt: skip
-    first, second, third = strays[0].tolist()
-    return Decoded(headers, runs, guids, stop, problem, detail, (first, second, third))
+    arena = Arena(max(1, (job.end - job.start) // LEAST_EVENT + 1))
+    starts, ends = np.array([job.start - base], np.int64), np.array([job.end - base], np.int64)
+    translated = translate([(1, job.translation)])
+    found = fill(kernels, data, starts, ends, job.form is Form.COMPRESSED_V6, translated, arena)
+    assert found is not None
+    stop, problem, _, detail, first, second, third = found.table[0, STOP:].tolist()
+    return Decoded(found.headers, found.runs, found.guids, stop, problem, detail, (first, second, third))
+
+
+# many blocks into one set of columns ----------------------------------------------------------------------------------
+
+LEAST_EVENT = 2
+"""Bytes of the smallest event: flags and time."""
+
+
+# columns in the order in which the kernel is told where they begin
+_ORDER: tuple[str, ...] = (
+    "metadata_id",
+    "sequence",
+    "processor",
+    "stack",
+    "activity",
+    "related",
+    "payload_length",
+    "label_list",
+)
+_ORDER += ("capture_thread", "thread", "time", "payload_offset", "is_sorted")
+
+
+class Arena:
+    """Memory for the columns of so many events, their runs and their GUIDs' places: touched only where it is used."""
+
+    __slots__ = ("_bare", "_guids", "_headers", "_idle", "_memory", "_runs", "outs", "places", "rows", "zeroed")
+
+    def __init__(self, rows: int, *, runs: int | None = None, guids: int | None = None) -> None:
+        """``runs`` and ``guids``: room for those, where their number is known."""
+        self.rows = rows
+        self.zeroed = True
+        """Whether the columns that are nearly always zero are so in every row."""
+        kinds: list[tuple[int, Any]] = [(rows, COLUMN_TYPES[name]) for name in _ORDER]
+        kinds += [(rows if runs is None else runs, np.int64), (2 * rows + 2 if guids is None else guids, np.int64)]
+        at, starts = 0, []
+        for count, kind in kinds:
+            starts.append(at)
+            at += -(-count * np.dtype(kind).itemsize // 64) * 64
+        # an array of whole words, for the kernel; all views hold it and nothing else
+        memory = np.zeros(at // 8 + 1, np.uint64)
+        self._memory = memory
+        raw = memory.view(np.uint8)
+        self.outs = (raw, memory.view(np.uint32), memory)
+        self.places = [start // np.dtype(kind).itemsize for start, (_, kind) in zip(starts, kinds, strict=True)]
+        views = [
+            raw[start : start + count * np.dtype(kind).itemsize].view(kind)
+            for start, (count, kind) in zip(starts, kinds, strict=True)
+        ]
+        named = dict(zip(_ORDER, views, strict=False))
+        self._headers = HeaderColumns(**named)
+        for name in SPARSE_COLUMNS:  # nobody may write to what is taken to be zero the next time
+            named[name] = named[name].view()
+            named[name].flags.writeable = False
+        self._bare = HeaderColumns(**named)
+        self._runs, self._guids = views[-2:]
+        del raw, views, named
+        self._idle = sys.getrefcount(memory)  # counts the local name, which `idle` has not, but an argument as well
+
+    @property
+    def size_bytes(self) -> int:
+        """All of it."""
+        return self._memory.nbytes
+
+    @property
+    def idle(self) -> bool:
+        """True when nobody holds a view of the columns."""
+        return sys.getrefcount(self._memory) < self._idle
+
+    def views(
+        self, rows: int, runs: int, guids: int
+    ) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(headers, runs, guids): the first so many of each."""
+        return (self._bare if self.zeroed else self._headers)[:rows], self._runs[:runs], self._guids[:guids]
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """Translation tables of many blocks: ``places`` says for each block (with one row: for all) what of the three
+    tables is its own.
+    """
+
+    places: npt.NDArray[np.int64]
+    stacks: npt.NDArray[np.uint32]
+    labels: npt.NDArray[np.uint32]
+    metadata: npt.NDArray[np.uint32]
+
+
+class _Tables:
+    """Translation tables one after another, each once."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, int] = {}
+        self._tables: list[npt.NDArray[np.uint32]] = []
+        self._size = 0
+
+    def place(self, snapshot: Snapshot) -> tuple[int, int, int]:
+        table, base, length = snapshot
+        start = self._starts.get(id(table))
+        if start is None:
+            start = self._starts[id(table)] = self._size
+            self._tables.append(table)
+            self._size += len(table)
+        return start, length, base
+
+    def joined(self) -> npt.NDArray[np.uint32]:
+        if len(self._tables) == 1:
+            return self._tables[0]
+        return np.concatenate(self._tables) if self._tables else np.zeros(0, np.uint32)
+
+
+def translate(parts: Sequence[tuple[int, Translation]]) -> Translated:
+    """(number of blocks, what their ids stand for) of parts that follow each other, for the kernels."""
+    stacks, labels, metadata = _Tables(), _Tables(), _Tables()
+    rows = [(*stacks.place(one.stacks), *labels.place(one.labels), *metadata.place(one.metadata)) for _, one in parts]
+    places = np.array(rows, np.int64).reshape(len(rows), PLACES_WIDTH)
+    if len(parts) != 1:
+        places = np.repeat(places, [count for count, _ in parts], axis=0)
+    return Translated(places, stacks.joined(), labels.joined(), metadata.joined())
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Columns of many blocks; a row of ``table`` for each block (see ``_kernels.py``). ``odd``: blocks in which
+    something is wrong.
+    """
+
+    headers: HeaderColumns
+    runs: npt.NDArray[np.int64]
+    guids: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int64]
+    odd: int
 
 
 def fill(
     kernels: Any,
     data: memoryview,
     starts: npt.NDArray[np.int64],
-    first: int,
-    last: int,
+    ends: npt.NDArray[np.int64],
+    v6: bool,
+    translated: Translated,
+    arena: Arena,
+) -> Filled | None:
+    """All events of compressed blocks in one pass, in the memory of ``arena``; None when it is too small."""
+    table = np.empty((len(starts), TABLE_WIDTH), np.int64)
+    done, (rows, runs, guids), odd = fill_part(
+        kernels, data, starts, ends, (0, len(starts)), v6, table, translated, arena, (0, 0, 0)
+    )
+    return Filled(*arena.views(rows, runs, guids), table, odd) if done == len(starts) else None
+
+
+def fill_part(
+    kernels: Any,
+    data: memoryview,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    blocks: tuple[int, int],
     v6: bool,
     table: npt.NDArray[np.int64],
-    places: npt.NDArray[np.int64],
-    stacks: npt.NDArray[np.uint32],
-    labels: npt.NDArray[np.uint32],
-    metadata: npt.NDArray[np.uint32],
-    strays: npt.NDArray[np.int64],
-    headers: HeaderColumns,
-    runs: npt.NDArray[np.int64],
-    guids: npt.NDArray[np.int64],
-) -> None:
-    """Call the fill kernel over checked blocks: ``headers``, ``runs`` and ``guids`` are written at ``places``."""
-    kernels.fill(
-        data, starts, first, last, v6, table, places, 0, stacks, labels, metadata, strays,
-        headers.metadata_id, headers.sequence, headers.capture_thread, headers.thread, headers.processor, headers.stack,
-        headers.time.view(np.uint64), headers.activity, headers.related, headers.payload_offset, headers.payload_length,
-        headers.is_sorted.view(np.uint8), headers.label_list, runs, guids,
+    translated: Translated,
+    arena: Arena,
+    before: tuple[int, int, int],
+) -> tuple[int, tuple[int, int, int], int]:
+    """Call the fill kernel for blocks from one to below another; ``before``: rows, runs and guids that stand before.
+
+    Returns how many were done, rows, runs and guids with them, and in how many something is wrong.
+    """
+    cursor = np.array([*before, arena.rows, arena.zeroed, 0, *arena.places], np.int64)
+    done: int = kernels.fill(
+        data, starts, ends, *blocks, v6, table, translated.places, cursor,
+        translated.stacks, translated.labels, translated.metadata, *arena.outs,
     )  # fmt: skip
+    rows, runs, guids, _, zeroed, odd = cursor[:6].tolist()
+    if zeroed != 1:
+        arena.zeroed = False
+    return done, (rows, runs, guids), odd
 
 
 def _look_up(ids: npt.NDArray[np.uint32], snapshot: Snapshot) -> npt.NDArray[np.uint32]:
@@ -272,58 +403,6 @@ PROBLEMS = {
 }
 
 
-# many blocks into one table -------------------------------------------------------------------------------------------
-
-
-class _Arena:
-    """Translation tables of all blocks, one after another, each once."""
-
-    def __init__(self) -> None:
-        self._starts: dict[int, int] = {}
-        self._tables: list[npt.NDArray[np.uint32]] = []
-        self._size = 0
-
-    def place(self, snapshot: Snapshot) -> tuple[int, int, int]:
-        table, base, length = snapshot
-        start = self._starts.get(id(table))
-        if start is None:
-            start = self._starts[id(table)] = self._size
-            self._tables.append(table)
-            self._size += len(table)
-        return start, length, base
-
-    def joined(self) -> npt.NDArray[np.uint32]:
-        return np.concatenate(self._tables) if self._tables else np.zeros(0, np.uint32)
-
-
-@dataclass(slots=True)
-class Checked:
-    """Compressed blocks of one form that the check pass has gone through: ``table`` has a row for each."""
-
-    jobs: Sequence[Job]
-    v6: bool
-    starts: npt.NDArray[np.int64]
-    table: npt.NDArray[np.int64]
-
-    def places(self) -> tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.uint32], ...]]:
-        """Where the fill pass puts each block, and the translation tables."""
-        arenas = (_Arena(), _Arena(), _Arena())
-        places = np.zeros((len(self.jobs), PLACES_WIDTH), np.int64)
-        for at, column in enumerate((ROWS, RUNS, GUIDS)):
-            np.cumsum(self.table[:-1, column], out=places[1:, at])
-        known: dict[int, list[int]] = {}
-        for row, job in enumerate(self.jobs):
-            found = known.get(id(job.translation))
-            if found is None:
-                found = known[id(job.translation)] = [
-                    *arenas[0].place(job.translation.stacks),
-                    *arenas[1].place(job.translation.labels),
-                    *arenas[2].place(job.translation.metadata),
-                ]
-            places[row, 3:] = found
-        return places, tuple(arena.joined() for arena in arenas)
-
-
 def split(weights: npt.NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
     """Contiguous ranges of about equal weight."""
     total = np.cumsum(weights)
@@ -332,21 +411,3 @@ def split(weights: npt.NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
     marks = np.searchsorted(total, np.arange(1, parts) * (int(total[-1]) / parts), side="left") + 1
     edges = sorted({0, *np.minimum(marks, len(total)).tolist(), len(total)})
     return list(pairwise(edges))
-
-
-__all__ = [
-    "COMPRESSED_FORMS",
-    "DETAIL",
-    "PROBLEM",
-    "PROBLEMS",
-    "STOP",
-    "Checked",
-    "Decoded",
-    "Form",
-    "Job",
-    "Translation",
-    "decode",
-    "decode_with",
-    "fill",
-    "split",
-]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-# columns of the table that `count` fills
-ROWS, RUNS, GUIDS, STOP, PROBLEM, WIDE, DETAIL = range(7)
-TABLE_WIDTH = 7
-PLACES_WIDTH = 12
+# columns of the table that `count` and `fill` fill
+ROWS, RUNS, GUIDS, STOP, PROBLEM, WIDE, DETAIL, STRAYS = range(8)
+TABLE_WIDTH = 10
+PLACES_WIDTH = 9
+FRAME_WIDTH = 4
 
 NO_PROBLEM, BROKEN_HEADER, CUT_PAYLOAD, BAD_SIZE = range(4)
 

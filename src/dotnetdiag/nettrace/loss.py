@@ -69,15 +69,12 @@ class LossAccount:
         """
         if not len(sequence):
             return
-        ends = np.append(runs[1:], len(sequence)) - 1
-        rows = zip(
-            capture_thread[runs].tolist(),
-            sequence[runs].tolist(),
-            time[runs].tolist(),
-            sequence[ends].tolist(),
-            time[ends].tolist(),
-            strict=True,
-        )
+        if len(runs) == 1:
+            rows: Iterable[tuple[int, int, int, int, int]] = (
+                (int(capture_thread[0]), int(sequence[0]), int(time[0]), int(sequence[-1]), int(time[-1])),
+            )
+        else:
+            rows = self._rows(capture_thread, sequence, time, runs)
         last = self._last
         for thread, first, first_time, final, final_time in rows:
             before = last.get(thread)
@@ -87,6 +84,24 @@ class LossAccount:
         if len(last) > THREADS_LIMIT:
             for thread in list(last)[: len(last) - THREADS_LIMIT]:
                 del last[thread]
+
+    @staticmethod
+    def _rows(
+        capture_thread: npt.NDArray[np.uint64],
+        sequence: npt.NDArray[np.uint32],
+        time: npt.NDArray[np.int64],
+        runs: npt.NDArray[np.int64],
+    ) -> Iterable[tuple[int, int, int, int, int]]:
+        """(thread, first number, its time, last number, its time) of each run."""
+        ends = np.append(runs[1:], len(sequence)) - 1
+        return zip(
+            capture_thread[runs].tolist(),
+            sequence[runs].tolist(),
+            time[runs].tolist(),
+            sequence[ends].tolist(),
+            time[ends].tolist(),
+            strict=True,
+        )
 
     def _jump(self, thread: int, segment: int, before: tuple[int, int | None] | None, first: int, time: int) -> None:
         if before is None and (ended := self._ended.pop(thread, None)) is not None:

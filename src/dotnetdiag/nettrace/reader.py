@@ -9,17 +9,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace.blocks import PLAIN, Block, Framer
+from dotnetdiag.nettrace.blocks import PLAIN, Block, BlockRun, Blocks, Framer
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import GUIDS_LIMIT, STACK_BYTES_LIMIT, STREAM_BLOCK_LIMIT, BlockKind
-from dotnetdiag.nettrace.decode import Job, decode
-from dotnetdiag.nettrace.group import EventBlock, Group, Map, check, decode_group, one_form, settle_group
+from dotnetdiag.nettrace.decode import Form, decode
+from dotnetdiag.nettrace.group import (
+    Arenas,
+    EventRun,
+    Group,
+    Map,
+    check,
+    decode_group,
+    decode_whole,
+    one_form,
+    settle_group,
+    settle_whole,
+)
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo
 from dotnetdiag.nettrace.kernels import KERNELS
@@ -32,10 +44,6 @@ from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.threads import ThreadInfo
 
 Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
-GROUP_BYTES = 2 << 20
-"""Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
-WINDOW = 8
-"""Groups given to threads at a time: many, because waking a thread costs about as much as decoding one."""
 BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
 
 
@@ -69,6 +77,7 @@ class Reader:
         self._base = 0
         self._need = 1
         self._closed = False
+        self._arenas = Arenas()
 
     @property
     def format(self) -> str:
@@ -166,15 +175,15 @@ class Reader:
 
     def _drain(self, *, final: bool) -> list[EventBatch]:
         batches: list[EventBatch] = []
-        group: list[EventBlock] = []
-        framer, state = self._framer, self._state
+        group: list[EventRun] = []
+        framer, state, limit = self._framer, self._state, self._arenas.group_bytes
         with memoryview(self._data) as view:
             while True:
                 block = framer.next(view, self._base, final=final)
                 if framer.format and not state.format:
                     state.opened(framer.format, framer.container, framer.major)
                 if group and (
-                    isinstance(block, int) or block.kind in BARRIERS or block.end - group[0].block.start > GROUP_BYTES
+                    isinstance(block, int) or block.kind in BARRIERS or block.end - group[0].blocks[0].start > limit
                 ):
                     batches += self._decode(group, view)
                     group = []
@@ -183,7 +192,7 @@ class Reader:
                 if block.kind is BlockKind.EVENT:
                     job = state.event_job(block, view, self._base)
                     if job is not None:
-                        group.append(EventBlock(block, job, state.segment, state.moved_threads()))
+                        group.append(EventRun.single(block, job, state.segment, state.moved_threads()))
                 else:
                     self._take(block, view)
         if framer.broke is not None:
@@ -206,15 +215,16 @@ class Reader:
         if state.segment != before and state.stacks.size_bytes > STACK_BYTES_LIMIT:
             state.stacks = StackTable(state.stacks.pointer_size)
 
-    def _decode(self, group: list[EventBlock], view: memoryview) -> list[EventBatch]:
+    def _decode(self, group: list[EventRun], view: memoryview) -> list[EventBatch]:
         """One batch of blocks between which nothing happened that counts."""
         state = self._state
         if len(state.guids) > GUIDS_LIMIT and state.container != PLAIN:
             state.guids = GuidTable()
-        first, last = group[0].block, group[-1].block
+        first, last = group[0].blocks[0], group[-1].blocks[0]
         content = bytes(view[first.start - self._base : last.start + last.present - self._base])
         data = memoryview(content)
-        headers, runs, _ = settle_group(state, group, decode_group(group, data, first.start), data, first.start)
+        made = decode_group(group, data, first.start, self._arenas)
+        headers, runs = settle_group(state, group, made, data, first.start)
         state.account(headers, runs, state.segment)
         if not len(headers):
             return []
@@ -281,12 +291,22 @@ class Scan:
     def __init__(self, buffer: Buffer) -> None:
         self._view = _flat_view(buffer)
         self._indexed: TraceState | None = None
-        self._events: list[EventBlock] = []
-        self.blocks: list[Block] = []
+        self._runs: list[EventRun] = []
+        self._arenas = Arenas()
+        self._framer = framer = Framer()
+        self._blocks = blocks = Blocks()
+        while True:
+            while (run := framer.maybe_run(self._view, 0)) is not None:
+                blocks.append(run)
+            block = framer.next(self._view, 0, final=True)
+            if not isinstance(block, Block):
+                break
+            blocks.append(block)
+
+    @property
+    def blocks(self) -> Sequence[Block]:
         """Every block in file order, unknown kinds included."""
-        self._framer = Framer()
-        while isinstance(block := self._framer.next(self._view, 0, final=True), Block):
-            self.blocks.append(block)
+        return self._blocks
 
     @property
     def _state(self) -> TraceState:
@@ -297,20 +317,30 @@ class Scan:
         framer = self._framer
         state = self._indexed = TraceState(keep=True)
         state.postponed = []
-        self._events = []
+        self._runs = []
         if framer.format:
             state.opened(framer.format, framer.container, framer.major)
-        for block in self.blocks:
-            if block.kind is BlockKind.EVENT:
-                job = state.event_job(block, self._view, 0)
-                if job is not None:
-                    state.postponed.append(_mark)
-                    self._events.append(EventBlock(block, job, state.segment, state.moved_threads()))
-            elif stacks or block.kind is not BlockKind.STACK:
-                state.take(block, self._view, 0)
+        for part in self._blocks.parts:
+            if not isinstance(part, Block) and state.info is not None:
+                self._add(_usual_run(part, state))
+                continue
+            for block in (part,) if isinstance(part, Block) else part:
+                if block.kind is BlockKind.EVENT:
+                    job = state.event_job(block, self._view, 0)
+                    if job is not None:
+                        self._add(EventRun.single(block, job, state.segment, state.moved_threads()))
+                elif stacks or block.kind is not BlockKind.STACK:
+                    state.take(block, self._view, 0)
         if framer.broke is not None:
             state.stopped(framer.broke)
         return state
+
+    def _add(self, run: EventRun) -> None:
+        state = self._indexed
+        assert state is not None
+        assert state.postponed is not None
+        state.postponed.append(_mark)
+        self._runs.append(run)
 
     @property
     def format(self) -> str:
@@ -332,60 +362,14 @@ class Scan:
         """All thread rows of the file."""
         return self._state.threads
 
-    @property
-    def stacks(self) -> StackTable:
-        """Stacks seen by the latest pass over the events; a pass gives the same ids as any other."""
-        return self._state.stacks
-
-    @property
-    def guids(self) -> GuidTable:
-        """GUIDs seen by the latest pass over the events."""
-        return self._state.guids
-
-    @property
-    def labels(self) -> Sequence[LabelList]:
-        """Label lists of version 6; index 0 is the empty one."""
-        return self._state.labels
-
-    @property
-    def lost(self) -> LossAccount:
-        """Lost events, counted once a pass over the events has come to its end."""
-        return self._state.lost
-
-    @property
-    def skipped(self) -> Counter[str]:
-        """Blocks of unknown kinds, by name."""
-        return self._state.skipped
-
-    @property
-    def warnings(self) -> list[str]:
-        """Oddities, one line each; those in events once a pass has come to its end."""
-        return self._state.warnings
-
-    @property
-    def complete(self) -> bool:
-        """As :attr:`Contents.complete`, once a pass over the events has come to its end."""
-        return self._framer.done and self._state.broke is None
-
-    @property
-    def broke(self) -> str | None:
-        """What was wrong first, as far as was looked."""
-        return None if self._state.broke is None else str(self._state.broke)
-
-    @property
-    def broke_offset(self) -> int | None:
-        """Where."""
-        return None if self._state.broke is None else self._state.broke.offset
-
     def counts(self, *, threads: int = 1, map: Map = map) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns."""
         self._index(stacks=False)
-        jobs = [event.job for event in self._events]
-        form = one_form(jobs)
+        form = one_form(self._runs)
         if KERNELS is None or form is None:
             return self._count_slowly()
         totals: dict[int, tuple[int, int]] = {}
-        for part in _epochs(jobs):
+        for part in _epochs(self._runs):
             table, base, length = part[-1].translation.metadata
             tallies = check(self._view, 0, part, form, threads, map, base + length)[1]
             if tallies is None:
@@ -399,11 +383,11 @@ class Scan:
 
     def _count_slowly(self) -> dict[int, tuple[int, int]]:
         totals: dict[int, tuple[int, int]] = {}
-        for event in self._events:
-            found = decode(self._view, event.job)
+        for block, job in chain.from_iterable(run.jobs() for run in self._runs):
+            found = decode(self._view, job)
             headers = found.headers
             if found.frames is not None:
-                headers = self._state.netperf(event.block, self._view, 0, found)
+                headers = self._state.netperf(block, self._view, 0, found)
             ids, rows = np.unique(headers.metadata_id, return_inverse=True)
             numbers = np.bincount(rows, minlength=len(ids)).tolist()
             sizes = np.bincount(rows, weights=headers.payload_length, minlength=len(ids)).tolist()
@@ -415,35 +399,45 @@ class Scan:
     def iter_batches(self, *, threads: int = 1, map: Map = map) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
-        Losses are counted on the way. With ``threads`` > 1 a window of pieces at a time goes through ``map``.
+        Losses are counted on the way. With ``threads`` > 1 so many pieces at a time go through ``map``, and the
+        next ones while these are given out. Columns that nobody holds any more become those of a later piece: keep a
+        batch (or any of its columns) and they stay, at the price of new memory for the next.
         """
+        threads = max(1, threads)
         state = self._index(stacks=True)
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         acts, state.postponed = state.postponed or [], None
-        steps = _steps(acts, self._events)
+        arenas = self._arenas
+        steps = _steps(acts, self._runs, arenas)
 
-        def act_on(step: tuple[list[EventBlock], list[Callable[[], None]]]) -> Group:
-            return decode_group(step[0], view, 0)
+        def act_on(step: _Step) -> Group:
+            return decode_group(step[0], view, 0, arenas)
 
-        while window := list(islice(steps, WINDOW if threads > 1 else 1)):
-            made = map(act_on, window) if threads > 1 else [act_on(window[0])]
-            for (events, after), group in zip(window, made, strict=True):
-                headers, runs, _ = settle_group(state, events, group, view, 0)
-                if events:
-                    state.account(headers, runs, events[0].segment)
-                for act in after:
-                    act()
-                if len(headers):
-                    yield EventBatch(
-                        buffer=buffer,
-                        offset=0,
-                        headers=headers,
-                        segment=events[0].segment,
-                        metadata=state.metadata,
-                        stacks=state.stacks,
-                        guids=state.guids,
-                        labels=state.labels,
-                    )
+        def windows() -> Iterator[Iterator[tuple[_Step, Group]]]:
+            while window := list(islice(steps, threads)):
+                yield zip(window, map(act_on, window) if threads > 1 else (act_on(window[0]),), strict=True)
+
+        for (runs, after), group in chain.from_iterable(_one_ahead(windows()) if threads > 1 else windows()):
+            headers, jumps = settle_group(state, runs, group, view, 0)
+            del group
+            if runs:
+                state.account(headers, jumps, runs[0].segment)
+            for act in after:
+                act()
+            if len(headers):
+                batch = EventBatch(
+                    buffer=buffer,
+                    offset=0,
+                    headers=headers,
+                    segment=runs[0].segment,
+                    metadata=state.metadata,
+                    stacks=state.stacks,
+                    guids=state.guids,
+                    labels=state.labels,
+                )
+                del headers
+                yield batch
+                del batch
 
     def decode(self) -> Contents:
         """All header columns."""
@@ -455,11 +449,13 @@ class Scan:
         Give the ``map`` of a thread pool to use several cores; the result is the same.
         """
         state = self._index(stacks=True)
-        events, view = self._events, self._view
-        group = decode_group(events, view, 0, threads=threads, map=map)
-        headers, runs, firsts = settle_group(state, events, group, view, 0)
-        self._replay(headers, runs, firsts)
-        segments = np.array([event.segment for event in self._events], np.int64)
+        runs, view = self._runs, self._view
+        group = decode_whole(runs, view, 0, threads=threads, map=map)
+        headers, jumps, firsts = settle_whole(state, runs, group, view, 0)
+        lengths = np.cumsum([0, *(len(run) for run in runs)])
+        firsts = firsts[lengths]
+        self._replay(headers, jumps, firsts)
+        segments = np.array([run.segment for run in runs], np.int64)
         starts = firsts[np.searchsorted(segments, np.arange(state.segment + 1))]
         error = state.broke
         return Contents(
@@ -495,33 +491,54 @@ class Scan:
             if at > done:
                 first, last = int(firsts[done]), int(firsts[at])
                 some = runs[np.searchsorted(runs, first) : np.searchsorted(runs, last)] - first
-                state.account(headers[first:last], some, self._events[done].segment)
+                state.account(headers[first:last], some, self._runs[done].segment)
                 done = at
             if act is not None:
                 act()
 
 
 def _mark() -> None:
-    """Stands for an event block among postponed acts."""
+    """Stands for a run of event blocks among postponed acts."""
 
 
-def _steps(
-    acts: Iterable[Callable[[], None]], events: Iterable[EventBlock]
-) -> Iterator[tuple[list[EventBlock], list[Callable[[], None]]]]:
+_Step = tuple[list[EventRun], list[Callable[[], None]]]
+_T = TypeVar("_T")
+
+
+def _steps(acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], arenas: Arenas) -> Iterator[_Step]:
     """Groups of event blocks, each with what is to be done behind it."""
-    group: list[EventBlock] = []
+    group: list[EventRun] = []
     after: list[Callable[[], None]] = []
-    source = iter(events)
+    source = iter(runs)
     for act in acts:
         if act is not _mark:
             after.append(act)
             continue
-        event = next(source)
-        if after or (group and event.block.end - group[0].block.start > GROUP_BYTES):
-            yield group, after
-            group, after = [], []
-        group.append(event)
+        limit = arenas.group_bytes
+        for run in next(source).pieces(limit):
+            if after or (group and int(run.ends[-1] - group[0].starts[0]) > limit):
+                yield group, after
+                group, after = [], []
+            group.append(run)
     yield group, after
+
+
+def _one_ahead(source: Iterable[_T]) -> Iterator[_T]:
+    """The same, with one taken from the source before it is needed."""
+    iterator = iter(source)
+    waiting = list(islice(iterator, 1))
+    while waiting:
+        now = waiting.pop()
+        waiting = list(islice(iterator, 1))
+        yield now
+
+
+def _usual_run(blocks: BlockRun, state: TraceState) -> EventRun:
+    form = Form.COMPRESSED_V6 if blocks.plain else Form.COMPRESSED
+    starts, sizes, headers = blocks.rows[:, 1], blocks.rows[:, 2], blocks.rows[:, 3]
+    return EventRun(
+        blocks, form, starts + headers, starts + sizes, state.translation(), state.segment, state.moved_threads()
+    )
 
 
 def _flat_view(buffer: Buffer) -> memoryview:
@@ -529,12 +546,12 @@ def _flat_view(buffer: Buffer) -> memoryview:
     return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
 
 
-def _epochs(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Jobs that share one set of metadata ids: it only grows within an epoch."""
-    part: list[Job] = []
-    for job in jobs:
+def _epochs(runs: Sequence[EventRun]) -> Iterator[list[EventRun]]:
+    """Runs that share one set of metadata ids: it only grows within an epoch."""
+    part: list[EventRun] = []
+    for run in runs:
         if part:
-            old, new = part[-1].translation.metadata, job.translation.metadata
+            old, new = part[-1].translation.metadata, run.translation.metadata
             shared = min(old[2], new[2])
             if (
                 old[1] != new[1]
@@ -543,7 +560,7 @@ def _epochs(jobs: Sequence[Job]) -> Iterator[list[Job]]:
             ):
                 yield part
                 part = []
-        part.append(job)
+        part.append(run)
     if part:
         yield part
 

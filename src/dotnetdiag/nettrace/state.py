@@ -369,9 +369,9 @@ class TraceState:
                 self.warn(text, block.offset, count)
 
     @staticmethod
-    def strays(headers: HeaderColumns, job: Job, strays: tuple[int, int, int]) -> tuple[int, int, int]:
+    def strays(headers: HeaderColumns, translation: Translation, strays: tuple[int, int, int]) -> tuple[int, int, int]:
         """Without the events whose metadata id is defined, but far from all others and so not in the kernel's table."""
-        far = job.translation.far_metadata
+        far = translation.far_metadata
         if not strays[0] or not far:
             return strays
         known = np.isin(headers.metadata_id, np.fromiter(far, np.uint32, len(far)))
@@ -394,7 +394,7 @@ class TraceState:
                 column[rows] = lasting[column[rows] - np.uint32(first_guid)]
         if len(self.labels) > 1 and self.container == PLAIN:
             pairs = np.array(self._label_guids, np.uint32)
-            if pairs.any():
+            if pairs.any() and headers.label_list.any():
                 headers.activity[:] = pairs[headers.label_list, 0]
                 headers.related[:] = pairs[headers.label_list, 1]
         return headers
