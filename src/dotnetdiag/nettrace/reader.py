@@ -362,6 +362,51 @@ class Scan:
         """All thread rows of the file."""
         return self._state.threads
 
+    @property
+    def stacks(self) -> StackTable:
+        """Stacks seen by the latest pass over the events; a pass gives the same ids as any other."""
+        return self._state.stacks
+
+    @property
+    def guids(self) -> GuidTable:
+        """GUIDs seen by the latest pass over the events."""
+        return self._state.guids
+
+    @property
+    def labels(self) -> Sequence[LabelList]:
+        """Label lists of version 6; index 0 is the empty one."""
+        return self._state.labels
+
+    @property
+    def lost(self) -> LossAccount:
+        """Lost events, counted once a pass over the events has come to its end."""
+        return self._state.lost
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """Blocks of unknown kinds, by name."""
+        return self._state.skipped
+
+    @property
+    def warnings(self) -> list[str]:
+        """Oddities, one line each; those in events once a pass has come to its end."""
+        return self._state.warnings
+
+    @property
+    def complete(self) -> bool:
+        """As :attr:`Contents.complete`, once a pass over the events has come to its end."""
+        return self._framer.done and self._state.broke is None
+
+    @property
+    def broke(self) -> str | None:
+        """What was wrong first, as far as was looked."""
+        return None if self._state.broke is None else str(self._state.broke)
+
+    @property
+    def broke_offset(self) -> int | None:
+        """Where."""
+        return None if self._state.broke is None else self._state.broke.offset
+
     def counts(self, *, threads: int = 1, map: Map = map) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns."""
         self._index(stacks=False)
