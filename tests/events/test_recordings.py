@@ -15,20 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.events.help import CHECKOUT
-from tests.events.traceevent_differences import FIELDS, INVENTED_IDS, NAMES, OPCODES, Difference
+from tests.events.traceevent_differences import CUT, INVENTED_IDS, NAMES, OPCODES, UNDECLARED, differences
 
 from dotnetdiag.events import EventSchema, Source, Table, decode, resolve
 from dotnetdiag.events.columns import plain
 from dotnetdiag.nettrace import Contents, read
 
 FOLDER = Path(os.environ.get("DOTNETDIAG_FIXTURES") or CHECKOUT.parent / "shared" / "fixtures")
-
-UNDECLARED = {("Workload-Manifest", "Bytes"), ("Workload-Manifest", "Blob"), ("Workload-SelfDescribing", "Nested")}
-"""Events with a payload that their metadata does not describe; TraceEvent shows no fields (README of the
-recordings).
-"""
-CUT = {"killed-10.nettrace"}
-"""No end in the file: the reference throws before it has delivered all."""
 
 
 def recordings() -> list[str]:
@@ -76,38 +69,6 @@ def tables(name: str) -> dict[int, tuple[EventSchema, Table, dict[int, int]]]:
 @pytest.fixture(params=recordings())
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-BY_EVENT: dict[tuple[str, int], list[Difference]] = defaultdict(list)
-for _difference in FIELDS:
-    for _id in _difference.ids:
-        BY_EVENT[_difference.provider, _id].append(_difference)
-
-
-def differences(key: tuple[str, int], ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
-    """What is neither equal nor in the table."""
-    left_ours, left_theirs = dict(ours), dict(theirs)
-    for known in BY_EVENT.get(key, ()):
-        has_ours, has_theirs = known.ours in left_ours, known.theirs in left_theirs
-        if known.ours is None:
-            if known.theirs is not None and has_theirs and known.theirs not in ours:
-                if known.same is not None and known.same(None, ours) != theirs[known.theirs]:
-                    continue
-                del left_theirs[known.theirs]
-        elif known.theirs is None:
-            if known.ours not in theirs:
-                left_ours.pop(known.ours, None)
-        elif has_ours and has_theirs and known.same is not None:
-            shown = known.same(ours[known.ours], ours)
-            if shown is ... or shown == theirs[known.theirs]:
-                del left_ours[known.ours], left_theirs[known.theirs]
-    fields = [*left_ours, *(field for field in left_theirs if field not in left_ours)]
-    missing = "(no such field)"
-    return [
-        f"{field}: ours {left_ours.get(field, missing)!r}, theirs {left_theirs.get(field, missing)!r}"
-        for field in fields
-        if left_ours.get(field, missing) != left_theirs.get(field, missing)
-    ]
 
 
 def test_every_event_has_the_names_and_values_that_the_reference_shows(name: str) -> None:

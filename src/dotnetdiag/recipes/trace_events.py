@@ -135,7 +135,8 @@ def shown(value: object) -> str:
     if value.startswith('"'):
         from json import loads
 
-        return str(loads(value))
+        decoded: object = loads(value)
+        return str(decoded)
     return value
 
 

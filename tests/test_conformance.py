@@ -1,0 +1,111 @@
+"""Every recording of the shared folder through the public face, against what the reference reader saw in it.
+
+A new recording dropped in (``NAME.nettrace`` or ``.netperf``, ``.xz`` or not, with ``NAME.events.jsonl.gz`` or
+``.xz``) is checked with no new code. What is neither equal nor in ``traceevent_differences`` is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from tests.events.traceevent_differences import (
+    BASELINE_LACKS,
+    BASELINE_NAMES,
+    CUT,
+    WRONG_RELATED,
+    line_differences,
+)
+from tests.nettrace.recordings import FOLDER, listing_of, recordings
+
+import dotnetdiag
+from dotnetdiag.cli.trace_files import COMMANDS
+
+KEYS = [
+    "provider", "event", "id", "version", "level", "opcode", "keywords", "ms", "utc", "pid", "tid", "activity",
+    "related", "bytes", "payload",
+]  # fmt: skip
+
+
+def command(*arguments: str | Path) -> str:
+    group = click.Group(commands={one.name or "": one for one in COMMANDS})
+    done = CliRunner().invoke(group, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(params=recordings())
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def lines_of(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        yield json.loads(line)
+
+
+def test_printed_events_are_those_of_the_reference_value_by_value(name: str) -> None:
+    trace = dotnetdiag.open(FOLDER / name)
+    listing = listing_of(name)
+    ours = list(lines_of(command("events", FOLDER / name, "--format", "jsonl")))
+    assert len(ours) == CUT.get(name, len(listing.events)) == len(trace)
+    wrong: Counter[str] = Counter()
+    for mine, theirs in zip(ours, listing.events, strict=name not in CUT):
+        assert list(mine) == KEYS
+        wrong.update(line_differences(mine, theirs, related=trace.format != WRONG_RELATED))
+    assert not wrong, "\n".join(f"{count} × {text}" for text, count in wrong.most_common(40))
+
+
+def test_verdict_losses_and_duration_are_those_of_the_reference(name: str) -> None:
+    said = json.loads(command("info", FOLDER / name, "--json"))
+    listing = listing_of(name)
+    assert said["complete"] == (name not in CUT)
+    assert said["events"] == CUT.get(name, len(listing.events))
+    if listing.end is not None:
+        known = not said["format"].startswith("NetPerf")
+        assert said["lost"] == (listing.end["lost"] if known else None)
+        assert said["duration_ms"] == listing.end["duration_ms"]
+        assert said["start"] == listing.end["start"]
+        counted = Counter((event["provider"], event["event"]) for event in command_events(name))
+        assert {(p, e): row["count"] for p, events in said["providers"].items() for e, row in events.items()} == counted
+    else:
+        assert said["broke"] is not None
+
+
+def command_events(name: str) -> Iterator[dict[str, Any]]:
+    return lines_of(command("events", FOLDER / name, "--format", "jsonl", "--fields", "ms"))
+
+
+def test_cut_recording_gives_all_that_arrived_and_says_that_the_end_is_missing() -> None:
+    for name, events in CUT.items():
+        if name not in recordings():
+            pytest.skip(f"{name} is not here")
+        trace = dotnetdiag.open(FOLDER / name)
+        assert len(trace) == sum(1 for _ in trace.events()) == events
+        assert not trace.complete
+        assert "without the end marker" in (trace.broke or "")
+        assert trace.broke_offset == len(trace.buffer)
+        assert "broken" in repr(trace)
+
+
+@pytest.mark.parametrize("name", [name for name in recordings() if (FOLDER / f"{name[:-3]}.baseline.txt").exists()])
+def test_counts_are_those_of_the_baseline(name: str) -> None:
+    theirs = {}
+    for line in (FOLDER / f"{name[:-3]}.baseline.txt").read_text(encoding="utf-8-sig").splitlines():
+        event, count, _ = line.split(", ", 2)
+        theirs[event] = int(count)
+    ours: Counter[str] = Counter()
+    for provider, events in dotnetdiag.open(FOLDER / name).counts().items():
+        for event, count in events.items():
+            full = f"{provider}/{event}"
+            shown = BASELINE_NAMES.get(full, (full,))[0]
+            if not (full in BASELINE_LACKS and shown not in theirs):
+                ours[shown] += count
+    assert ours == theirs
+    assert theirs
