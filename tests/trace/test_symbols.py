@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.nettrace.recordings import FOLDER, data_of, recordings
 from tests.trace.made import RUNDOWN, RUNTIME, MadeTrace, names_at, varuint, z16
 
@@ -428,3 +430,54 @@ def test_the_events_that_symbols_need_can_be_named() -> None:
     made.event(RUNTIME, 80, b"", 0)
     made.module(1, "a.dll")
     assert symbol_events(made.metadata) == {1, 3}
+
+
+def test_a_method_id_used_again_at_the_same_place_is_another_range_each_time() -> None:
+    made = MadeTrace()
+    for name, end in (("A", 100), ("B", 200), ("C", 300)):
+        made.unload(0x1000, 0x100, name, end, method_id=64)
+    made.unload(0x1080, 0x100, "Between", 150, method_id=128)
+    found = names_at(made.symbols(), [0x1010, 0x1010, 0x1090, 0x1090, 0x1090, 0x1010], [50, 150, 99, 120, 180, 400])
+    assert [name.rpartition(".")[2] for name in found] == ["A()", "B()", "A()", "Between()", "B()", "C()"]
+
+
+def test_a_method_without_a_module_is_named_all_the_same() -> None:
+    made = MadeTrace()
+    made.method(0x1000, 0x10, "A", module=99)
+    assert names_at(made.symbols(), [0x1000]) == ["!Some.Type.A()"]
+
+
+@pytest.mark.parametrize("kind", [(RUNTIME, 143, ""), (RUNDOWN, 154, ""), (RUNTIME, 159, "")])
+@given(payloads=st.lists(st.binary(max_size=120), max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_payloads_of_any_bytes_break_nothing(kind: tuple[str, int, str], payloads: list[bytes]) -> None:
+    made = MadeTrace()
+    made.event(RUNTIME, 187, b"", 0)
+    for payload in payloads:
+        made.event(kind[0], kind[1], payload, 0, name=kind[2])
+    made.method(0x1000, 0x10, "A")
+    names_at(made.symbols(), [0x1000, 0, (1 << 64) - 1])
+
+
+@given(
+    payloads=st.lists(
+        st.tuples(st.sampled_from(["ProcessMapping", "ProcessSymbol"]), st.binary(max_size=40)), max_size=9
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_mappings_of_any_bytes_break_nothing(payloads: list[tuple[str, bytes]]) -> None:
+    made = MadeTrace()
+    _process(made, 1, 10)
+    for name, payload in payloads:
+        made.event("Universal.System", 3, payload, 0, name=name, version=0)
+    made.mapping(5, 0x1000, 0x2000, "a.so")
+    names_at(made.symbols(), [0x1000, 0, (1 << 64) - 1])
+    made.symbols().frame_names(Style.SHORT)
+
+
+def test_a_mapping_without_symbol_metadata_is_one() -> None:
+    made = MadeTrace()
+    _process(made, 1, 10)
+    payload = b"".join(map(varuint, (5, 0x1000, 0x2000, 0))) + b"\4\0a.so" + varuint(0)
+    made.event("Universal.System", 3, payload, 0, name="ProcessMapping", version=0)
+    assert names_at(made.symbols(), [0x1000]) == ["a.so!0x1000"]

@@ -32,7 +32,7 @@ class RangeIndex:
     Times are in ticks, ``ALWAYS`` and ``FOREVER`` where they are not known. Empty and reversed ranges own nothing.
     """
 
-    __slots__ = ("_begins", "_cuts", "_ends_at", "_firsts", "_owner", "_rows", "_timelines")
+    __slots__ = ("_begins", "_cuts", "_ends_at", "_firsts", "_owner", "_rows", "_shared", "_timelines")
 
     def __init__(self, starts: Array, ends: Array, begins: Array, ends_at: Array) -> None:
         self._begins, self._ends_at = begins, ends_at
@@ -53,6 +53,7 @@ class RangeIndex:
         alone = np.flatnonzero(counts == 1)
         self._owner[alone] = self._rows[self._firsts[alone]]
         self._owner[np.flatnonzero(counts > 1)] = _SEVERAL
+        self._shared = bool((counts > 1).any())
         self._timelines: dict[int, tuple[Array, Array]] = {}
 
     def lookup(self, addresses: Array, times: Array | None = None) -> Array:
@@ -73,9 +74,11 @@ class RangeIndex:
 
     def changes(self, addresses: Array) -> tuple[Array, Array]:
         """(mask of the addresses whose owner changes, the moments at which any of those changes, sorted)."""
+        mask = np.zeros(len(addresses), np.bool_)
+        if not self._shared:
+            return mask, np.zeros(0, np.int64)
         piece = np.searchsorted(self._cuts, addresses, side="right") - 1
         several = np.flatnonzero(self._owner[piece] == _SEVERAL)
-        mask = np.zeros(len(addresses), np.bool_)
         moments = []
         for number in np.unique(piece[several]).tolist():
             found, _ = self._timeline(number)

@@ -520,6 +520,8 @@ _FIELDS: dict[_Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
     _Role.MAPPING: (("Id", "StartAddress", "EndAddress", "FileOffset"), ("FileName", "SymbolMetadata")),
     _Role.SYMBOL: (("MappingId", "StartAddress", "EndAddress"), ("Name",)),
 }
+_OPTIONAL = frozenset({"ModuleNativePath", "SymbolMetadata"})
+"""The last of what is read; one-collect has versions that do not write SymbolMetadata (nettrace.md §14)."""
 
 
 class SymbolSource(Protocol):
@@ -642,8 +644,9 @@ def _decode_one(
     table = events.decode(
         schema, buffer, headers.payload_offset[rows], headers.payload_length[rows], fields=names, lazy_text=True
     )
-    if table.undecodable is not None:
-        whole = np.flatnonzero(~table.undecodable)
+    if table.undecodable is not None:  # what breaks off behind the fields that count is good enough
+        valid = [table[name].valid for name in names if name not in _OPTIONAL]
+        whole = np.flatnonzero(np.all([mask for mask in valid if mask is not None] or [~table.undecodable], axis=0))
         table, rows = table.take(whole), rows[whole]
     if any(not isinstance(table[name], Scalar) for name in scalars) or not len(rows):
         return None
@@ -678,7 +681,8 @@ def _methods(
     """Code ranges of methods, one for each time that a method lay at an address. Returns their starts, sorted.
 
     The events of one (process, start, method) in order of time: a load begins a range, an unload ends it, rundown says
-    that it was there all along. What follows an unload is a new range.
+    that it was there all along. What follows an unload is a new range: ids of dynamic methods are used again. Of ranges
+    whose begin nobody saw, the one that ended first was there first.
     """
     some = [part for part in parts if part.role in (_Role.LOAD, _Role.UNLOAD, _Role.RUNDOWN)]
     if not some:
@@ -697,13 +701,9 @@ def _methods(
     same = (start[1:] == start[:-1]) & (method[1:] == method[:-1]) & (process[1:] == process[:-1])
     is_unload = role == _Role.UNLOAD.value
     new = np.ones(len(start), np.bool_)
-    new[1:] = ~same | (is_unload[:-1] & ~is_unload[1:])
+    new[1:] = ~same | is_unload[:-1]
     firsts = np.flatnonzero(new)
     lasts = np.append(firsts[1:], len(start)) - 1
-    continued = np.zeros(len(start), np.bool_)
-    continued[1:] = same
-    # a range that an unload of the same method stands before cannot have begun earlier
-    known = (role[firsts] == _Role.LOAD.value) | continued[firsts]
     text = np.maximum.reduceat(text, firsts)
     size = np.maximum.reduceat(size, firsts)
     text = _texts_of_others(method[firsts], text)
@@ -711,7 +711,7 @@ def _methods(
     numbers = rows.add(
         start=start[firsts],
         end=np.where(end < start[firsts], start[firsts], end),
-        begin=np.where(known, time[firsts], ALWAYS),
+        begin=np.where(role[firsts] == _Role.LOAD.value, time[firsts], ALWAYS),
         end_at=np.where(is_unload[lasts], time[lasts], FOREVER),
         seen=time[firsts],
         text=text,
@@ -762,12 +762,22 @@ def _entry_points(
     text = np.concatenate(numbers)
     start, first = np.unique(np.concatenate([part.scalar("EntryPoint") for part in some]), return_index=True)
     fresh = ~np.isin(start, methods) & (start > 0)
-    edges = np.append(np.union1d(start, methods), np.uint64(FOREVER))
+    edges = np.append(np.union1d(start, methods), np.uint64((1 << 64) - 1))
     start, text = start[fresh], text[first[fresh]]
     following = edges[np.searchsorted(edges, start, side="right").clip(max=len(edges) - 1)]
     end = np.minimum(following, start + np.uint64(_ENTRY_LIMIT))
+    # the event names no module; another event of the same method may
+    method = np.concatenate([part.scalar("MethodID") for part in some])[first][fresh]
+    others = [part for part in parts if part.role in (_Role.LOAD, _Role.UNLOAD, _Role.RUNDOWN)]
+    module = np.zeros(len(start), np.uint64)
+    if others:
+        ids, which = np.unique(np.concatenate([part.scalar("MethodID") for part in others]), return_index=True)
+        place, known = np.minimum(np.searchsorted(ids, method), len(ids) - 1), np.isin(method, ids)
+        modules = np.concatenate([part.scalar("ModuleID") for part in others])[which]
+        module[known] = modules[place[known]]
     named = text >= 0
-    spaces.setdefault(ANY_PROCESS, []).append(rows.add(start=start[named], end=end[named], text=text[named]))
+    added = rows.add(start=start[named], end=end[named], text=text[named], module=module[named])
+    spaces.setdefault(ANY_PROCESS, []).append(added)
 
 
 def _universal(
