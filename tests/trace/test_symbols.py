@@ -135,7 +135,7 @@ def test_code_whose_load_event_comes_late_belongs_to_the_method_that_comes() -> 
     made.load(0x1000, 0x100, "Old", 10)
     made.unload(0x1000, 0x100, "Old", 20)
     made.load(0x1000, 0x100, "New", 30)
-    assert names_at(made.symbols(), [0x1050], [25]) == ["!Some.Type.New()"]
+    assert names_at(made.symbols(), [0x1050], [25]) == ["ManagedModule!Some.Type.New()"]
 
 
 def test_rundown_gives_way_to_a_load_seen_later_and_comes_back_after_its_unload() -> None:
@@ -144,14 +144,21 @@ def test_rundown_gives_way_to_a_load_seen_later_and_comes_back_after_its_unload(
     made.unload(0x1000, 0x100, "Short", 200)
     made.method(0x1000, 0x100, "Known", time=900)
     found = names_at(made.symbols(), [0x1050] * 3, [50, 150, 250])
-    assert found == ["!Some.Type.Known()", "!Some.Type.Short()", "!Some.Type.Known()"]
+    assert found == [
+        "ManagedModule!Some.Type.Known()",
+        "ManagedModule!Some.Type.Short()",
+        "ManagedModule!Some.Type.Known()",
+    ]
 
 
 def test_an_unload_alone_says_that_the_method_was_there_until_then() -> None:
     made = MadeTrace()
     made.unload(0x1000, 0x100, "Gone", 100)
     made.method(0x1000, 0x100, "Came", time=900)
-    assert names_at(made.symbols(), [0x1050] * 2, [99, 100]) == ["!Some.Type.Gone()", "!Some.Type.Came()"]
+    assert names_at(made.symbols(), [0x1050] * 2, [99, 100]) == [
+        "ManagedModule!Some.Type.Gone()",
+        "ManagedModule!Some.Type.Came()",
+    ]
 
 
 def test_a_method_that_is_loaded_again_at_its_old_place_has_two_times() -> None:
@@ -191,7 +198,7 @@ def test_an_event_without_names_takes_them_from_another_of_the_same_method(event
 def test_every_verbose_event_in_every_version_gives_a_name(event: tuple[str, int], version: int) -> None:
     made = MadeTrace()
     made.method(0x1000, 0x10, "Name", event=event, version=version)
-    assert names_at(made.symbols(), [0x1008]) == ["!Some.Type.Name()"]
+    assert names_at(made.symbols(), [0x1008]) == ["ManagedModule!Some.Type.Name()"]
 
 
 def test_a_module_id_used_twice_is_told_apart_by_time() -> None:
@@ -218,14 +225,14 @@ def test_a_module_is_named_by_its_file(path: str, shown: str) -> None:
     made.module(1, path)
     made.method(0x1000, 0x10, "A")
     symbols = made.symbols()
-    assert names_at(symbols, [0x1001]) == [f"{shown}!Some.Type.A()"]
+    assert names_at(symbols, [0x1001]) == [f"{shown or 'ManagedModule'}!Some.Type.A()"]
     assert symbols.frame(0).module_path == path
 
 
 def test_addresses_of_32_bit_traces_are_found() -> None:
     made = MadeTrace(pointer_size=4)
     made.method(0xFFFF0000, 0x10, "High")
-    assert names_at(made.symbols(), [0xFFFF0001]) == ["!Some.Type.High()"]
+    assert names_at(made.symbols(), [0xFFFF0001]) == ["ManagedModule!Some.Type.High()"]
 
 
 def test_broken_payloads_and_impossible_ranges_are_left_out() -> None:
@@ -236,7 +243,7 @@ def test_broken_payloads_and_impossible_ranges_are_left_out() -> None:
     made.method(0xFFFFFFFFFFFFFFF0, 0xFFFFFFFF, "Beyond")
     symbols = made.symbols()
     assert names_at(symbols, [0x1001, 0x2000, 0xFFFFFFFFFFFFFFFF]) == [
-        "!Some.Type.Good()",
+        "ManagedModule!Some.Type.Good()",
         "!0x2000",
         "!0xffffffffffffffff",
     ]
@@ -255,8 +262,8 @@ def test_ranges_nested_by_the_thousand_cost_no_more_than_they_should() -> None:
     for number in range(count):
         made.method(0x1000 + number, 4 * count - 2 * number, f"N{number}", method_id=number)
     found = names_at(made.symbols(), [0x1000, 0x1000 + count])
-    assert found[0] == "!Some.Type.N0()"
-    assert found[1].startswith("!Some.Type.N")
+    assert found[0] == "ManagedModule!Some.Type.N0()"
+    assert found[1].startswith("ManagedModule!Some.Type.N")
 
 
 def test_odd_names_come_through_whole() -> None:
@@ -266,7 +273,7 @@ def test_odd_names_come_through_whole() -> None:
         made.method(0x1000 * (number + 1), 0x10, name, method_id=number, type_name=f"T<{name}>")
     symbols = made.symbols()
     assert names_at(symbols, [0x1000 * (number + 1) for number in range(len(odd))]) == [
-        f"!T<{name}>.{name}()" for name in odd
+        f"ManagedModule!T<{name}>.{name}()" for name in odd
     ]
     for style in Style:
         assert all(symbols.frame_names(style))
@@ -444,7 +451,7 @@ def test_a_method_id_used_again_at_the_same_place_is_another_range_each_time() -
 def test_a_method_without_a_module_is_named_all_the_same() -> None:
     made = MadeTrace()
     made.method(0x1000, 0x10, "A", module=99)
-    assert names_at(made.symbols(), [0x1000]) == ["!Some.Type.A()"]
+    assert names_at(made.symbols(), [0x1000]) == ["ManagedModule!Some.Type.A()"]
 
 
 @pytest.mark.parametrize("kind", [(RUNTIME, 143, ""), (RUNDOWN, 154, ""), (RUNTIME, 159, "")])

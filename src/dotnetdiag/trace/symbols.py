@@ -37,6 +37,8 @@ ANY_PROCESS = 0
 RUNTIME = "Microsoft-Windows-DotNETRuntime"
 RUNDOWN = "Microsoft-Windows-DotNETRuntimeRundown"
 UNIVERSAL = "Universal.System"
+UNKNOWN_MODULE = "ManagedModule"
+"""TraceEvent's word for the module of a method whose module no event names."""
 
 
 class _Role(Enum):
@@ -117,7 +119,7 @@ class Frame:
         if style is Style.FULL:
             if self.kind is FrameKind.SYMBOL:
                 return f"{_reference_module(self)}!{self.text}"
-            return method_names.full_name(self.module, self.type_name, self.method, self.signature)
+            return method_names.full_name(self.module or UNKNOWN_MODULE, self.type_name, self.method, self.signature)
         if not self.method:
             return f"{self.module}!{self.text}" if self.module else self.text
         printed = method_names.short_name if style is Style.SHORT else method_names.source_name
