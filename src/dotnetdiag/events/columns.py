@@ -132,6 +132,11 @@ class _Variable:
         self._spans: Spans | None = None
         self.valid = valid
 
+    @property
+    def spans(self) -> Spans | None:
+        """Where the values lie in the payloads, as long as they were not copied out (``decode`` with ``lazy_text``)."""
+        return self._spans
+
     def load(self) -> None:
         """Copy the values out of the payloads, when they still lie there."""
         if self._data is None:

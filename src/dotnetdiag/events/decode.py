@@ -16,6 +16,7 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.events import kernels, program
 from dotnetdiag.events.columns import Bytes, Column, Mask, Struct, concat
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
+from dotnetdiag.events.memory import empty
 from dotnetdiag.events.schema import EventSchema, Source
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -152,7 +153,7 @@ def decode(
     Raises :class:`FormatError` only for rows outside of ``buffer``.
     """
     starts = np.ascontiguousarray(offsets, np.int64)
-    ends = starts + np.asarray(lengths, np.int64)
+    ends = np.add(starts, lengths, out=empty(len(starts), np.int64), casting="unsafe")
     buffer = np.ascontiguousarray(buffer, np.uint8)
     rows = len(starts)
     if rows and (int(starts.min()) < 0 or int(ends.max()) > len(buffer) or bool((ends < starts).any())):
@@ -161,7 +162,7 @@ def decode(
         schema = infer(schema, buffer, starts, ends - starts) or schema
     selection = None if fields is None else tuple(fields)
     made = _program(schema.fields, pointer_size or schema.pointer_size, selection)
-    payload_bytes = int((ends - starts).sum())
+    payload_bytes = int(ends.sum()) - int(starts.sum())
     if made.row_bytes * rows > _OUTPUT_LIMIT + _OUTPUT_RATIO * payload_bytes:  # a hostile field list (nettrace.md §13)
         rest = Bytes(*kernels.gather(buffer, starts, ends - starts))
         return Table(schema=schema, columns={}, rows=rows, undecodable=np.ones(rows, np.bool_), rest=rest)
@@ -173,8 +174,8 @@ def decode(
         rest_from = done.positions if not made.locations else ends.copy()
         if has_broken:
             rest_from = np.where(broken, starts, rest_from)
-        left = ends - rest_from
-        if bool(left.any()):
+        if not np.array_equal(ends, rest_from):
+            left = ends - rest_from
             rest_column = Bytes(*kernels.gather(buffer, rest_from, left))
     return Table(
         schema=schema,

@@ -5,16 +5,18 @@ Everything takes ``buffer`` as a contiguous u8 array; starts and lengths as i64.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.events import _kernels, plain
+from dotnetdiag.events.memory import empty
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-COMPILED: bool = _kernels.compiled
+COMPILED: bool = _kernels.compiled and sys.byteorder == "little"
 """Whether the loops are machine code."""
 
 NUMPY: bool = not COMPILED
@@ -56,9 +58,10 @@ def walk(
     for width in widths:
         at.append(total)
         total += (width * rows + 15) // 16 * 16
-    arena = np.empty(total // 8 + 2, np.uint64)
-    positions = positions.copy()
-    wide, present, state = np.zeros(len(widths) + 1, np.uint8), np.empty(rows, np.int64), np.empty(rows, np.uint8)
+    arena = empty(total // 8 + 2, np.uint64)
+    before, positions = positions, empty(rows, np.int64)
+    positions[:] = before
+    wide, present, state = np.zeros(len(widths) + 1, np.uint8), empty(rows, np.int64), empty(rows, np.uint8)
     raw = arena.view(np.uint8)
     slots = [raw[start : start + width * rows] for start, width in zip(at, widths, strict=True)]
     if NUMPY:
@@ -110,7 +113,8 @@ def elements(
 
 
 def _offsets(lengths: Array) -> Array:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
+    offsets = empty(len(lengths) + 1, np.int64)
+    offsets[0] = 0
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
@@ -118,7 +122,7 @@ def _offsets(lengths: Array) -> Array:
 def gather(buffer: Array, starts: Array, lengths: Array) -> tuple[Array, Array]:
     """Offsets and bytes of spans, copied one behind another."""
     offsets = _offsets(lengths)
-    out = np.empty(int(offsets[-1]), np.uint8)
+    out = empty(int(offsets[-1]), np.uint8)
     if len(out):
         starts = np.ascontiguousarray(starts, np.int64)
         if not NUMPY:
@@ -137,12 +141,12 @@ def transcode(buffer: Array, starts: Array, lengths: Array, ascii_only: bool) ->
         return plain.transcode(*gather(buffer, starts, lengths // 2 * 2))
     if ascii_only:
         offsets = _offsets(lengths // 2)
-        out = np.empty(int(offsets[-1]), np.uint8)
+        out = empty(int(offsets[-1]), np.uint8)
         _kernels.narrow(_view(buffer), _view(starts), _view(offsets), _view(out))
         return offsets, out
-    sizes = np.empty(len(starts), np.int64)
+    sizes = empty(len(starts), np.int64)
     _kernels.utf8_sizes(_view(buffer), _view(starts), _view(lengths), _view(sizes))
     offsets = _offsets(sizes)
-    out = np.empty(int(offsets[-1]), np.uint8)
+    out = empty(int(offsets[-1]), np.uint8)
     _kernels.utf8_write(_view(buffer), _view(starts), _view(lengths), _view(offsets), _view(out))
     return offsets, out
