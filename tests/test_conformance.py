@@ -98,8 +98,8 @@ def test_cut_recording_gives_all_that_arrived_and_says_that_the_end_is_missing()
 def test_counts_are_those_of_the_baseline(name: str) -> None:
     theirs = {}
     for line in (FOLDER / f"{name[:-3]}.baseline.txt").read_text(encoding="utf-8-sig").splitlines():
-        event, count, _ = line.split(", ", 2)
-        theirs[event] = int(count)
+        event, number, _ = line.split(", ", 2)
+        theirs[event] = int(number)
     ours: Counter[str] = Counter()
     for provider, events in dotnetdiag.open(FOLDER / name).counts().items():
         for event, count in events.items():

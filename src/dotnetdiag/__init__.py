@@ -41,7 +41,9 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
+    from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401
-    from dotnetdiag.recipes.trace_files import open_trace as open  # noqa: F401
     from dotnetdiag.trace.trace import Trace as Trace
+
+    open = _trace_files.open_trace

@@ -18,6 +18,7 @@ from dotnetdiag.errors import OutputError, UsageError
 if TYPE_CHECKING:
     from dotnetdiag.recipes.contents import TraceContents
     from dotnetdiag.recipes.trace_events import EventsOptions
+    from dotnetdiag.recipes.trace_rewrite import Rewritten
     from dotnetdiag.trace.trace import Trace
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -217,4 +218,144 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
 """Texts in a trace come from elsewhere: they do not drive the terminal."""
 
-COMMANDS = (info, events)
+
+@click.command()
+@_file
+@click.option("--events", "with_events", is_flag=True, help="Also the header of every event.")
+@json_option
+def dump(file: Path, with_events: bool, as_json: bool) -> None:
+    """Show the blocks of a trace FILE with their offsets and headers."""
+    from dataclasses import asdict
+
+    from dotnetdiag.recipes.trace_dump import iter_blocks, iter_events
+    from dotnetdiag.recipes.trace_files import open_trace
+
+    trace = open_trace(file)
+    if as_json:
+        blocks = []
+        for block in iter_blocks(trace):
+            one = asdict(block)
+            if with_events and block.has_events:
+                one["events"] = [asdict(event) for event in iter_events(trace, block)]
+            blocks.append(one)
+        json_text({"format": trace.format, "blocks": blocks, "complete": trace.complete, "broke": trace.broke})
+        return
+    click.echo(f"{trace.format}, {len(trace.buffer):,} bytes")
+    for block in iter_blocks(trace):
+        said = " ".join(f"{name}={value}" for name, value in block.fields.items())
+        cut = "" if block.whole else f"  CUT: {block.present} bytes are there"
+        click.echo(f"0x{block.offset:08x}  {block.name:<14} content 0x{block.start:08x} +{block.size:<9} {said}{cut}")
+        for event in iter_events(trace, block) if with_events and block.has_events else ():
+            ids = "".join(f" {key}={value}" for key in ("activity", "related") if (value := getattr(event, key)))
+            click.echo(
+                f"  0x{event.offset:08x} +{event.length:<6} {event.provider}/{event.event} id={event.metadata_id} "
+                f"seq={event.sequence} thread={event.thread} capture={event.capture_thread} "
+                f"cpu={event.processor if event.processor != _NO_PROCESSOR else '-'} stack={event.stack} "
+                f"time={event.time}{' sorted' if event.is_sorted else ''}{ids}"
+            )
+    click.echo("complete" if trace.complete else f"broken: {trace.broke}")
+
+
+_NO_PROCESSOR = 0xFFFFFFFF
+
+
+def _written(done: Rewritten) -> None:
+    for broke in done.broke:
+        click.echo(f"warning: {broke}; what was whole is in the output", err=True)
+    events = "" if done.events is None else f"{done.events:,} events, "
+    click.echo(f"{done.path}: {events}{done.size_bytes:,} bytes")
+    for name, count in done.replaced.items():
+        click.echo(f"  {name}: {count:,} redacted")
+
+
+@click.command()
+@_file
+@click.option("--format", "formats", multiple=True, required=True, help="Formats to write; several give several files.")
+@click.option("--nettrace-version", type=click.Choice(["4", "5", "6"]), help="[default: that of FILE, at least 5]")
+@_output
+def convert(
+    file: Path, formats: tuple[str, ...], nettrace_version: str | None, output: Path | None, force: bool
+) -> None:
+    """Write a trace FILE in another format."""
+    from dotnetdiag.recipes.trace_rewrite import ConvertOptions
+    from dotnetdiag.recipes.trace_rewrite import convert as convert_file
+
+    options = ConvertOptions(nettrace_version=None if nettrace_version is None else int(nettrace_version))
+    for done in convert_file(file, _names(formats), output, options, force=force):
+        _written(done)
+
+
+_strict = click.option("--strict", is_flag=True, help="Drop also what names methods, types and processes.")
+_needed_output = click.option("-o", "--output", type=_FILE, required=True, help="The file to write.")
+_force = click.option("--force", is_flag=True, help="Overwrite the output.")
+
+
+@click.command()
+@_file
+@click.option("--from", "start", help="From so long after the start: 1.5, 1.5s, 2m.")
+@click.option("--to", "end", help="Up to so long after the start.")
+@_strict
+@_needed_output
+@_force
+def trim(file: Path, start: str | None, end: str | None, strict: bool, output: Path, force: bool) -> None:
+    """Keep a range of time of a trace FILE.
+
+    Kept as well: method, module and type events and the rundown, which stacks need. Times stay relative to the start
+    of FILE.
+    """
+    from dotnetdiag.recipes.trace_rewrite import trim as trim_file
+
+    if start is None and end is None:
+        raise UsageError("give --from, --to, or both")
+    _written(trim_file(file, output, start_s=_seconds(start), end_s=_seconds(end), strict=strict, force=force))
+
+
+@click.command("filter")
+@_file
+@click.option("--providers", multiple=True, help="Keep the events of these providers.")
+@click.option("--events", "names", multiple=True, help="Keep these events.")
+@_strict
+@_needed_output
+@_force
+def filter_command(
+    file: Path, providers: tuple[str, ...], names: tuple[str, ...], strict: bool, output: Path, force: bool
+) -> None:
+    """Keep some providers and events of a trace FILE.
+
+    Kept as well: method, module and type events and the rundown, which stacks need.
+    """
+    from dotnetdiag.recipes.trace_rewrite import filter_events
+
+    _written(filter_events(file, output, providers=_names(providers), names=_names(names), strict=strict, force=force))
+
+
+@click.command()
+@click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE FILE...")
+@_needed_output
+@_force
+def merge(files: tuple[Path, ...], output: Path, force: bool) -> None:
+    """Make one trace (nettrace 6) of several, in time order.
+
+    Clocks of one machine are taken as they are; others are aligned by the UTC dates of the files, to the millisecond.
+    """
+    from dotnetdiag.recipes.trace_rewrite import merge_files
+
+    _written(merge_files(files, output, force=force))
+
+
+@click.command()
+@_file
+@click.option("--field", "fields", multiple=True, help="Also this one: Provider/Event.Field")
+@_needed_output
+@_force
+def redact(file: Path, fields: tuple[str, ...], output: Path, force: bool) -> None:
+    """Copy a trace FILE with command lines, environments and chosen texts made unreadable.
+
+    Texts keep their length; everything else is the same byte for byte.
+    """
+    from dotnetdiag.recipes.trace_rewrite import redact_file
+
+    _written(redact_file(file, output, fields=fields, force=force))
+
+
+COMMANDS = (info, events, dump, convert, trim, filter_command, merge, redact)

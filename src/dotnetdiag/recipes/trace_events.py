@@ -105,8 +105,7 @@ def text_rows(events: Events, names: Sequence[str]) -> Iterator[list[tuple[str, 
 
 
 def _column_texts(window: EventTable, by_lower: dict[str, str], name: str) -> list[str]:
-    column = column_of(window, by_lower, name)
-    return [shown(value) for value in value_texts(column)]
+    return [shown(text) for text in value_texts(column_of(window, by_lower, name))]
 
 
 def column_of(window: EventTable, by_lower: dict[str, str], name: str) -> Column:
@@ -114,7 +113,8 @@ def column_of(window: EventTable, by_lower: dict[str, str], name: str) -> Column
     key = key_of(name)
     if key is not None:
         if key == "keywords":
-            return Text.from_pylist([f"0x{value:x}" for value in window.header_column(key).to_pylist()])
+            numbers: list[Any] = window.header_column(key).to_pylist()
+            return Text.from_pylist([f"0x{number:x}" for number in numbers])
         return window.header_column("utc" if key == "time" else key)
     bare = name[len(PAYLOAD) :] if name.lower().startswith(PAYLOAD) else name
     whole, _, member = bare.partition(".")

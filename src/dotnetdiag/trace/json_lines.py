@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import Column, EventSchema, Scalar, Table, Text
+from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Scalar, Table, Text
 from dotnetdiag.events.columns import plain
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import LabelList
@@ -65,11 +66,22 @@ def value_texts(column: Column) -> list[Any]:
             made = values
         return made
     if isinstance(column, Text):
-        texts = column.to_pylist()
+        strings = column.to_pylist()
         if column.valid is None:
-            return list(map(encode_basestring, texts))  # type: ignore[arg-type]
-        return ["null" if text is None else encode_basestring(text) for text in texts]
-    return [dumps(value) for value in column.to_pylist()]
+            return list(map(encode_basestring, strings))  # type: ignore[arg-type]
+        return ["null" if text is None else encode_basestring(text) for text in strings]
+    if isinstance(column, Bytes):
+        return ["null" if raw is None else f'"hex:{raw.hex()}"' for raw in column.to_pylist()]
+    if isinstance(column, ListOf):
+        inner, bounds = list(map(str, value_texts(column.child))), column.offsets.tolist()
+        texts = [f"[{','.join(inner[first:last])}]" for first, last in pairwise(bounds)]
+    else:
+        template = "{" + ",".join(f"{_escaped(name)}:%s" for name in column.fields) + "}"
+        parts = [value_texts(field) for field in column.fields.values()]
+        texts = list(map(template.__mod__, zip(*parts, strict=True))) if parts else ["{}"] * len(column)
+    if column.valid is None:
+        return texts
+    return [text if valid else "null" for text, valid in zip(texts, column.valid.tolist(), strict=True)]
 
 
 def _escaped(text: str) -> str:
