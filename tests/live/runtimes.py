@@ -1,23 +1,32 @@
-"""The real runtimes that tests talk to: unpacked once into a cache folder outside of the checkout."""
+"""The real runtimes that tests talk to: those of ../shared/dotnet, unpacked once into a cache folder outside of the checkout,
+and every other that this machine has (``DOTNET_ROOT``, ``dotnet`` on PATH, the one from PyPI).
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+
+from dotnetdiag.recipes.runtimes import find_hosts
+from dotnetdiag.transport import candidates
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "dotnet"
 CACHE = Path(os.environ.get("DOTNETDIAG_RUNTIMES") or Path.home() / ".cache" / "dotnetdiag" / "dotnet")
-NAMES = ("3.1", "8", "9", "10", "NativeAOT")
+REQUIRED = ("3.1", "8", "9", "10", "NativeAOT")
+"""With CI=true and ../shared at hand, fewer than these are a failure."""
 _VERSIONS = {"8": "8.0.33", "9": "9.0.22", "10": "10.0.14"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A workload process that says it is ready."""
+    """A workload process. ``runtime`` is a name of :func:`names`."""
 
     runtime: str
     pid: int
@@ -27,7 +36,34 @@ class Target:
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    @property
+    def kind(self) -> str:
+        """``3.1``, ``NativeAOT``, or the major version of a CoreCLR."""
+        return self.runtime if self.runtime == "NativeAOT" else major(self.runtime)
 
+    def say(self, line: str = "") -> None:
+        """A line for its stdin (``wait=stdin``, ``linger=stdin``)."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def expect(self, start: str) -> str:
+        """The next line of its output that begins so."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            text: str = line.decode().rstrip()
+            if text.startswith(start):
+                return text
+        raise AssertionError(f"the workload ended without a line {start!r}")
+
+
+def major(runtime: str) -> str:
+    """``3.1`` or ``8`` of ``3.1.23 (dotnetcore2)``."""
+    parts = runtime.partition(" ")[0].split(".")
+    return ".".join(parts[:2]) if parts[0] in ("2", "3") else parts[0]
+
+
+@cache
 def unpack() -> Path:
     """The cache folder, filled. Idempotent."""
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -39,31 +75,60 @@ def available() -> bool:
     return (SHARED / "unpack").exists()
 
 
-@contextmanager
-def workload(runtime: str, *arguments: str, **environment: str) -> Iterator[Target]:
-    """Start the workload on a runtime; it is killed at the end. Waits for its line ``ready PID`` unless suspended."""
-    folder = unpack()
-    dotnet = str(folder / "dotnet" / "dotnet")
-    commands = {
-        "3.1": [dotnet, str(folder / "workload" / "netcoreapp3.1" / "workload.dll")],
-        "NativeAOT": [str(folder / "workload" / "nativeaot" / "workload-aot")],
+@cache
+def _found() -> dict[str, tuple[str, str]]:
+    """Runtimes beside the required ones: name → (host, version)."""
+    ours = CACHE / "dotnet"
+    return {
+        f"{host.version} ({host.source})": (str(host.path), host.version)
+        for host in find_hosts()
+        if ours not in host.path.parents
     }
-    fallback = [dotnet, "--fx-version", _VERSIONS.get(runtime, ""), str(folder / "workload" / "net8" / "workload.dll")]
-    command = commands.get(runtime, fallback)
+
+
+def names() -> tuple[str, ...]:
+    """All runtimes that tests run on here."""
+    return (*(REQUIRED if available() else ()), *_found())
+
+
+def command(runtime: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """How the workload is started on a runtime, and the environment that it takes."""
+    if runtime in REQUIRED:
+        folder = unpack()
+        host, root = str(folder / "dotnet" / "dotnet"), str(folder / "dotnet")
+    else:
+        host, root = _found()[runtime][0], str(Path(_found()[runtime][0]).parent)
+    environment = {"DOTNET_ROOT": root, "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
+    if runtime == "NativeAOT":
+        return [str(folder / "workload" / "nativeaot" / "workload-aot"), *arguments], environment
+    if not available():  # the program of `dotnetdiag demo`: does one thing, whatever it is told
+        return [host, str(files("dotnetdiag.recipes") / "demo" / "demo.dll"), *arguments], environment
+    program = "netcoreapp3.1" if major(runtime) in ("2.1", "3.1") else "net8"
+    chosen = [host]
+    if runtime in _VERSIONS:
+        chosen += ["--fx-version", _VERSIONS[runtime]]
+    return [*chosen, str(unpack() / "workload" / program / "workload.dll"), *arguments], environment
+
+
+@contextmanager
+def workload(runtime: str, *arguments: str, suspended: bool = False, **environment: str) -> Iterator[Target]:
+    """Start the workload on a runtime; it is killed at the end. Waits for its line ``ready``; suspended: for its socket."""
+    words, own = command(runtime, *arguments)
+    if suspended:
+        own["DOTNET_DefaultDiagnosticPortSuspend"] = "1"
     process = subprocess.Popen(
-        [*command, *arguments],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        env={
-            **os.environ,
-            "DOTNET_ROOT": str(folder / "dotnet"),
-            "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1",
-            **environment,
-        },
+        words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, env={**os.environ, **own, **environment}
     )
     try:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith(b"ready")
+        if suspended:
+            ends = time.monotonic() + 30
+            while not candidates(process.pid):
+                assert process.poll() is None
+                assert time.monotonic() < ends, "no socket within 30 s"
+                time.sleep(0.01)
+        else:
+            assert process.stdout.readline().startswith(b"ready")
         yield Target(runtime=runtime, pid=process.pid, process=process)
     finally:
         process.kill()

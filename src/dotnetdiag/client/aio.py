@@ -185,7 +185,9 @@ class AsyncClient:
     @classmethod
     def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
         """As ``Client.at``."""
-        return cls(known[0].pid, timeout_s=timeout_s)
+        made = cls.__new__(cls)
+        made._route, made.timeout_s = AsyncPidRoute(known[0].pid, known), timeout_s
+        return made
 
     async def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
         """As ``Client.target_pid``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from dotnetdiag.client.reverse import ADVERTISE_TIMEOUT_S, RESUME_TIMEOUT_S, Wai
 from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import SIZE, Advertise
 from dotnetdiag.ipc.ports import PortMode, parse_tool_port
-from dotnetdiag.transport import Address, Deadline, aio, parse_address
+from dotnetdiag.transport import Address, Deadline, Endpoint, aio, parse_address
 from dotnetdiag.transport.aio import AsyncListener, AsyncStream
 
 
@@ -27,13 +28,14 @@ class AsyncRoute(Protocol):
 class AsyncPidRoute:
     """As ``PidRoute``."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
         if pid <= 0:
             raise UsageError(f"{pid} is not a valid process ID")
-        self.pid = pid
+        self.pid, self.known = pid, known
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
-        return (await aio.connect_pid(self.pid, deadline))[0]
+        known, self.known = self.known, None
+        return (await aio.connect_pid(self.pid, deadline, known=known))[0]
 
     async def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002
         return self.pid

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -271,10 +271,15 @@ async def listen(address: Address, *, allow_remote: bool = False) -> AsyncListen
 
 
 async def connect_pid(
-    pid: int, deadline: Deadline, *, proc: Path = processes.PROC, tmpdir: str | None = None
+    pid: int,
+    deadline: Deadline,
+    *,
+    proc: Path = processes.PROC,
+    tmpdir: str | None = None,
+    known: Sequence[Endpoint] | None = None,
 ) -> tuple[AsyncStream, Endpoint]:
     """A connection to the process ``pid``; as ``discovery.connect_pid``."""
-    plan = await asyncio.to_thread(discovery.Attempts, pid, proc=proc, tmpdir=tmpdir)
+    plan = await asyncio.to_thread(discovery.Attempts, pid, proc=proc, tmpdir=tmpdir, known=known)
     for endpoint in plan.endpoints:
         try:
             stream = await connect(endpoint.address, deadline)

@@ -1,0 +1,87 @@
+"""A host attaches to a runtime in another pid and mount namespace, by the host's pid and by the inner one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.live.runtimes import command
+
+from dotnetdiag.client import Client
+from dotnetdiag.recipes.processes import list_processes
+from dotnetdiag.transport import processes
+
+pytestmark = pytest.mark.live
+
+
+def namespaces_are_possible() -> bool:
+    return (
+        subprocess.run(["unshare", "--pid", "--mount", "--fork", "true"], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+@pytest.mark.parametrize("runtime", ["8", "10", "NativeAOT"])
+def test_host_attaches_into_another_pid_and_mount_namespace(runtime: str, tmp_path: Path) -> None:
+    if not namespaces_are_possible():
+        if os.environ.get("CI") == "true" and os.getuid() == 0:
+            pytest.fail("unshare does not work here although this is root in CI")
+        pytest.skip("this user may not make namespaces")
+    words, environment = command(runtime, "idle", "seconds=100")
+    # its own /tmp hides the socket from us, its own /proc shows it pid 1 and up; the sleep gives the runtime a pid above 1
+    script = 'mount -t tmpfs none /tmp && mount -t proc proc /proc && sleep 0 && "$@" & wait'
+    outside = os.environ | environment
+    if str(Path(words[0])).startswith("/tmp/") or any(word.startswith("/tmp/") for word in words):
+        # the runtimes are unpacked below /tmp: give the runtime another place for its socket instead of a tmpfs over them
+        script = f'mount -t tmpfs none {tmp_path} && mount -t proc proc /proc && sleep 0 && "$@" & wait'
+        outside = {**outside, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        ["unshare", "--pid", "--mount", "--fork", "sh", "-c", script, "sh", *words], stdout=subprocess.PIPE, env=outside
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        assert line.startswith("ready ")
+        inner = int(line.split()[1])
+        (outer,) = (
+            pid
+            for pid in processes.iter_pids()
+            if pid != inner
+            and _namespace_pids(pid)[-1:] == [inner]
+            and len(_namespace_pids(pid)) > 1
+            and "idle" in (processes.argv(pid) or ())
+        )
+        info = Client(outer).process_info()
+        assert info.pid == inner
+        assert Client(inner).process_info().cookie == info.cookie
+        (shown,) = (one for one in list_processes() if one.pid == outer)
+        assert shown.other_namespace
+        assert shown.namespace_pid == inner
+        with Client(outer).trace("Microsoft-Windows-DotNETRuntime:GC", duration="0.2s") as session:
+            assert session.save(tmp_path.parent / f"{runtime}.nettrace") > 0
+        listed = subprocess.run(
+            [sys.executable, "-m", "dotnetdiag.cli.main", "info", "-p", str(inner)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert listed.returncode == 0, listed.stderr
+    finally:
+        for pid in list(processes.iter_pids()):
+            if len(_namespace_pids(pid)) > 1 and "idle" in (processes.argv(pid) or ()):
+                os.kill(pid, 9)
+        process.kill()
+        process.communicate()
+
+
+def _namespace_pids(pid: int) -> list[int]:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "NSpid:")
+    return [int(word) for word in line.split()[1:]]
