@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench clean fuzz
 
 $(VENV)/installed-demo: pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,10 @@ demo: $(VENV)/installed-demo
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# FUZZ_SECONDS: in total, 600 when not given
+fuzz: $(VENV)/installed-test
+	$(BIN)/python fuzz/run.py
 
 test: lint
 	$(BIN)/python -m pytest -q

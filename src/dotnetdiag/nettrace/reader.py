@@ -416,7 +416,7 @@ class Scan:
         totals: dict[int, tuple[int, int]] = {}
         for part in _epochs(self._runs):
             table, base, length = part[-1].translation.metadata
-            tallies = check(self._view, 0, part, form, threads, map, base + length)[1]
+            tallies = check(self._view, 0, part, form, threads, map, max(base + length, 1))[1]
             if tallies is None:
                 return self._count_slowly()
             for number in np.flatnonzero(tallies[0]).tolist():

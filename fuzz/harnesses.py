@@ -1,0 +1,304 @@
+"""What is fuzzed: each harness takes any bytes and must come back, or raise an error of ours.
+
+A harness returns what it saw, in a few words or numbers: an input that shows something new is kept and mutated further.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+import zlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from uuid import UUID
+
+import numpy as np
+from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.traces import SMALL
+
+from dotnetdiag import events
+from dotnetdiag.errors import DiagnosticsError, UsageError
+from dotnetdiag.events.layout import Count
+from dotnetdiag.ipc.advertise import Advertise
+from dotnetdiag.ipc.frames import Frame, FrameReader
+from dotnetdiag.ipc.messages import ErrorReply
+from dotnetdiag.ipc.operations.steps import read_reply
+from dotnetdiag.ipc.ports import format_runtime_ports, parse_runtime_ports, parse_tool_port
+from dotnetdiag.ipc.process import EnvironmentBlock
+from dotnetdiag.ipc.providers import parse_event_filter, parse_providers
+from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
+from dotnetdiag.nettrace import HeaderColumns, Metadata, Reader, Writer, read, rewrite, scan
+
+Seen = Hashable
+_DIGITS = re.compile(r"(0x)?[0-9a-f]*\d[0-9a-f]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harness:
+    """``run`` is called with any bytes; ``seeds`` are where the inputs come from."""
+
+    run: Callable[[bytes], Seen]
+    seeds: Callable[[], list[bytes]]
+
+
+def _words(text: str | None) -> str:
+    return _DIGITS.sub("N", text or "")[:80]
+
+
+def _size(count: int) -> int:
+    return count.bit_length()
+
+
+# traces ---------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _traces() -> list[bytes]:
+    found = list(SMALL.values())
+    for name in recordings():
+        data = data_of(name)
+        found.append(data[: 24 << 10])  # the opening and the first blocks
+        blocks = [block for block in scan(data).blocks if block.end - block.offset < 16 << 10]
+        kinds = {block.kind: block for block in blocks}
+        opening = data[: scan(data).blocks[0].end]
+        found.append(opening + b"".join(data[block.offset : block.end] for block in kinds.values()))
+    return found
+
+
+def reader(data: bytes) -> Seen:
+    """Whole, by batches, by counts and fed in pieces: no harm, and all agree."""
+    contents = read(data)
+    scanned = scan(data)
+    counts = scanned.counts()
+    ids, numbers = np.unique(contents.headers.metadata_id, return_counts=True)
+    assert {number: events for number, (events, _) in counts.items()} == dict(
+        zip(ids.tolist(), numbers.tolist(), strict=True)
+    )
+    batches = [batch.headers for batch in scanned.iter_batches()]
+    assert HeaderColumns.concatenate(batches).equals(contents.headers) or not len(contents)
+    piece = 1 + zlib.crc32(data) % 4099
+    stream, rows = Reader(block_limit=1 << 40), 0  # the usual limit is of streams alone
+    for at in range(0, len(data), piece):
+        rows += sum(len(batch) for batch in stream.feed(data[at : at + piece]))
+    verdict = stream.close()
+    rows += sum(len(batch) for batch in verdict.batches)
+    assert rows == len(contents), (rows, len(contents))
+    assert verdict.broke == contents.broke
+    contents.order()
+    for number, metadata in list(contents.metadata.items())[:20]:
+        chosen = np.flatnonzero(contents.headers.metadata_id == number)[:50]
+        columns = contents.headers[chosen]
+        table = events.decode(events.resolve(metadata), contents.buffer, columns.payload_offset, columns.payload_length)
+        table.to_pylist()
+    found = (
+        _size(len(contents)),
+        _size(len(contents.metadata)),
+        _size(contents.lost.total),
+        contents.segment_starts.size,
+    )
+    return contents.format, _words(contents.broke), *found, *sorted(_words(line)[:30] for line in contents.warnings)
+
+
+def writer(data: bytes) -> Seen:
+    """What was read can be written, or cannot and is refused; what was written reads as the same."""
+    contents = read(data)
+    said: list[Seen] = []
+    if contents.info is None:
+        return contents.format, _words(contents.broke)
+    for version in (4, 5, 6):
+        out = io.BytesIO()
+        try:
+            rewrite(contents, Writer.like(out, contents.info, version=version))
+        except UsageError as error:
+            said.append(_words(str(error)))
+            continue
+        again = read(out.getvalue())
+        assert again.complete, again.broke
+        assert len(again) == len(contents)
+        assert again.headers.time.tolist() == contents.headers.time.tolist()
+        assert [again.payload(row) for row in range(min(20, len(again)))] == [
+            contents.payload(row) for row in range(min(20, len(again)))
+        ]
+        said.append(version)
+    return contents.format, _size(len(contents)), *said
+
+
+# payloads -------------------------------------------------------------------------------------------------------------
+
+_FIXED = [kind for kind in events.Kind if kind < events.Kind.PAD]
+_COUNTED = (events.Kind.TEXT16, events.Kind.TEXT8, events.Kind.BYTES)
+_PLAIN = (events.Kind.VARINT, events.Kind.VARUINT, events.Kind.Z16, events.Kind.Z8, events.Kind.OPAQUE)
+
+
+def _layout(source: random.Random, depth: int, numbers: list[str]) -> events.Layout:
+    turn = source.random()
+    if turn < 0.45 or depth > 3:
+        return events.Layout(kind=source.choice(_FIXED))
+    if turn < 0.6:
+        return events.Layout(kind=source.choice(_PLAIN))
+    if turn < 0.65:
+        return events.Layout(kind=events.Kind.PAD, count=source.randrange(9))
+    if turn < 0.8:
+        return events.Layout(kind=events.Kind.STRUCT, fields=_fields(source, depth + 1))
+    ways = [Count.FIXED, Count.U16, Count.U32, *([Count.FIELD] if numbers else [])]
+    if depth == 0:
+        ways += [Count.REL, Count.DATA]
+    way = source.choice(ways)
+    count = source.randrange(5) if way is Count.FIXED else 0
+    name = source.choice(numbers) if way is Count.FIELD else ""
+    if turn < 0.9:
+        return events.Layout(kind=source.choice(_COUNTED), count_at=way, count=count, count_field=name)
+    element = _layout(source, depth + 1 if way not in (Count.REL, Count.DATA) else 9, [])
+    return events.Layout(kind=events.Kind.LIST, count_at=way, count=count, count_field=name, element=element)
+
+
+def _fields(source: random.Random, depth: int) -> tuple[events.SchemaField, ...]:
+    made: list[events.SchemaField] = []
+    numbers: list[str] = []
+    for number in range(source.randrange(1, 7)):
+        layout = _layout(source, depth, numbers)
+        name = f"f{number}"
+        if layout.kind in (events.Kind.U1, events.Kind.U2, events.Kind.U4, events.Kind.U8, events.Kind.VARUINT):
+            numbers.append(name)
+        made.append(events.SchemaField(name=name, layout=layout))
+    return tuple(made)
+
+
+@lru_cache(maxsize=1)
+def _known() -> list[Metadata]:
+    found = []
+    for name in recordings():
+        if name.endswith(".nettrace"):
+            found += list(scan(data_of(name)).metadata.values())
+    return found
+
+
+def payload(data: bytes) -> Seen:
+    """Any payload under any layout, a known event's or one made up."""
+    source = random.Random(zlib.crc32(data[:8]))
+    content = np.frombuffer(data, np.uint8)[8:]
+    if source.random() < 0.5 and _known():
+        schema = events.resolve(source.choice(_known()), source.choice((4, 8)))
+    else:
+        fields = _fields(source, 0)
+        schema = events.EventSchema(
+            provider="Fuzz", event_id=1, version=0, name="Fuzz", manifest_name="Fuzz", fields=fields
+        )
+    rows = source.randrange(1, 6)
+    edges = np.sort(np.array([source.randrange(len(content) + 1) for _ in range(2 * rows)], np.int64))
+    starts, lengths = edges[0::2], edges[1::2] - edges[0::2]
+    lazy = source.random() < 0.5
+    table = events.decode(schema, content, starts, lengths, lazy_text=lazy)
+    listed = table.to_pylist()
+    assert len(listed) == rows
+    if source.random() < 0.2:
+        assert events.concat_tables([table, table]).to_pylist() == [*listed, *listed] or "nan" in repr(listed)
+    kinds = tuple(sorted({field.layout.kind.name for field in schema.fields}))
+    return kinds, table.undecodable_count, table.rest is None
+
+
+def _payload_seeds() -> list[bytes]:
+    source = random.Random(3)
+    found = [source.randbytes(8) + bytes(range(64)) * 2 for _ in range(50)]
+    for name in recordings()[:6]:
+        contents = read(data_of(name))
+        for row in range(0, len(contents), max(1, len(contents) // 40)):
+            found.append(source.randbytes(8) + contents.payload(row))
+    return found
+
+
+# protocol -------------------------------------------------------------------------------------------------------------
+
+
+def _attempt(act: Callable[[], object]) -> str:
+    try:
+        return type(act()).__name__
+    except DiagnosticsError as error:
+        return f"{type(error).__name__}: {_words(str(error))[:50]}"
+
+
+def messages(data: bytes) -> Seen:
+    """Bytes as whatever may arrive on a connection."""
+    said = [
+        _attempt(lambda: Frame.parse(data)),
+        _attempt(lambda: parse_request(Frame.parse(data))),
+        _attempt(lambda: ErrorReply.parse(data)),
+        _attempt(lambda: Advertise.parse(data)),
+        _attempt(lambda: EnvironmentBlock.parse(data)),
+    ]
+    kind = ALL_REQUESTS[zlib.crc32(data) % len(ALL_REQUESTS)]
+    said.append(_attempt(lambda: kind.REPLY.parse(data)))
+
+    def again() -> object:
+        request = parse_request(Frame.parse(data))
+        packed = request.pack()
+        assert parse_request(Frame.parse(packed)) == request
+        return read_reply(request, Frame.parse(data)) if isinstance(request, kind) else request
+
+    said.append(_attempt(again))
+    frames, piece = FrameReader(), 1 + len(data) % 7
+
+    def fed() -> object:
+        found = None
+        for at in range(0, len(data), piece):
+            found = frames.feed(data[at : at + piece]) or found
+        return found
+
+    said.append(_attempt(fed))
+    return tuple(said)
+
+
+def _message_seeds() -> list[bytes]:
+    found = [ErrorReply(hresult=0x80131384, text="no such command").pack(), b""]
+    found.append(Advertise(cookie=UUID(int=7), pid=42).pack())
+    found.append(EnvironmentBlock(entries=("A=b", "PATH=/bin")).pack())
+    text = "path".encode("utf-16-le") + b"\0\0"
+    body = len(text).to_bytes(4, "little") + text + bytes(64)
+    for kind in ALL_REQUESTS:
+        for size in (0, 4, 8, 20, len(body)):
+            payload = body[:size]
+            found.append(Frame(command_set=kind.COMMAND >> 8, command_id=kind.COMMAND & 0xFF, payload=payload).pack())
+            found.append(Frame(command_set=0xFF, command_id=0, payload=payload).pack())
+    return found
+
+
+def texts(data: bytes) -> Seen:
+    """What users type: providers, filters, ports."""
+    text = data.decode("utf-8", "replace")[:2000]
+
+    def ports() -> object:
+        parsed = parse_runtime_ports(text)
+        assert parse_runtime_ports(format_runtime_ports(parsed)) == parsed
+        return parsed
+
+    return tuple(
+        _attempt(act)
+        for act in (
+            lambda: parse_providers(text),
+            lambda: parse_event_filter(text),
+            ports,
+            lambda: parse_tool_port(text),
+        )
+    )
+
+
+TEXTS = (
+    "Microsoft-Windows-DotNETRuntime:GC+Loader:Informational,System.Net.Http:0xFF:5",
+    'A:0:4:FilterAndPayloadSpecs="X/Y\r\nZ";k=v,B',
+    'p:1:2:a="q,:;=\\u0041"',
+    "/tmp/port,connect,nosuspend;host:9000,listen,suspend",
+    "127.0.0.1:5000,connect",
+    "[::1]:7,listen",
+    "name:1,2,-3",
+)
+
+
+HARNESSES: dict[str, Harness] = {
+    "reader": Harness(run=reader, seeds=_traces),
+    "writer": Harness(run=writer, seeds=_traces),
+    "payload": Harness(run=payload, seeds=_payload_seeds),
+    "messages": Harness(run=messages, seeds=_message_seeds),
+    "texts": Harness(run=texts, seeds=lambda: [text.encode() for text in TEXTS]),
+}
