@@ -1,0 +1,162 @@
+"""What damaged and hostile files may cost: no memory for what a length only claims, no time, no neighbour's columns."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tracemalloc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.traces import NATIVE, PLAIN, SMALL, flood, small_trace
+
+from dotnetdiag.nettrace import COMPILED, HeaderColumns, Reader, Writer, group, read, scan
+from dotnetdiag.nettrace.decode import Arena
+
+LIES = (0x7FFFFFF0, 0xFFFFFFFF, 0x00FFFFFF)
+LARGE_BYTES = 8 << 20
+
+
+@pytest.fixture(autouse=True)
+def no_lent_memory() -> Iterator[None]:
+    """Each test begins and ends without columns that are kept to be used again."""
+    group._ARENAS.clear()
+    yield
+    group._ARENAS.clear()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_length_that_lies_never_allocates(name: str) -> None:
+    data = SMALL[name]
+    openings = {block.start + byte for block in scan(data).blocks for byte in range(-8, 24)}
+    places = sorted({*openings, *range(0, len(data), 37)})
+    tracemalloc.start()
+    try:
+        for turn, at in enumerate(at for at in places if at <= len(data) - 4):
+            lie = struct.pack("<I", LIES[turn % len(LIES)])
+            broken = data[:at] + lie + data[at + 4 :]
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            contents = read(broken)
+            stream = Reader()
+            stream.feed(broken)
+            stream.close()
+            assert tracemalloc.get_traced_memory()[1] - before < LARGE_BYTES, (at, lie)
+            del contents, stream
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_recording_with_bytes_turned_over_gives_the_blocks_that_are_not_touched(name: str) -> None:
+    data = data_of(name)
+    rng = np.random.default_rng(11)
+    for at in rng.integers(0, len(data), 6).tolist():
+        broken = bytearray(data)
+        broken[at] ^= 0xFF
+        contents = read(broken)
+        counts = scan(broken).counts()
+        ids, numbers = np.unique(contents.headers.metadata_id, return_counts=True)
+        assert {number: events for number, (events, _) in counts.items()} == dict(
+            zip(ids.tolist(), numbers.tolist(), strict=True)
+        )
+        batches = [batch.headers for batch in scan(broken).iter_batches()]
+        assert HeaderColumns.concatenate(batches).equals(contents.headers)
+        ends = contents.headers.payload_offset + contents.headers.payload_length
+        assert bool((ends <= len(broken)).all())
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_cut_at_every_offset_the_batches_are_the_columns(version: int) -> None:
+    data = small_trace(version)
+    for cut in range(len(data)):
+        piece = data[:cut]
+        batches = [batch.headers for batch in scan(piece).iter_batches()]
+        assert HeaderColumns.concatenate(batches).equals(read(piece).headers)
+
+
+def test_events_before_any_metadata_are_counted_too() -> None:
+    data = small_trace(5)
+    without = data.replace(b"MetadataBlock", b"MetadataBlack")
+    contents = read(without)
+    assert len(contents) == len(read(data))
+    assert sum(events for events, _ in scan(without).counts().values()) == len(contents)
+
+
+# memory that is used again --------------------------------------------------------------------------------------------
+
+
+def trace_of(events: int) -> bytes:
+    """About ``events`` random events in many blocks."""
+    out = io.BytesIO()
+    headers, payload = flood(events)
+    with Writer(out, process_id=1) as writer:
+        writer.add_metadata(PLAIN)
+        writer.add_metadata(NATIVE)
+        writer.write_events(headers, payload)
+    return out.getvalue()
+
+
+def test_batches_that_are_kept_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr(group, "FIRST_GROUP_BYTES", 1 << 16)
+    data = trace_of(60_000)
+    whole = read(data).headers
+    kept, row = [], 0
+    for number, batch in enumerate(scan(data).iter_batches()):
+        if number % 3 == 0:
+            kept.append((row, batch.headers))
+        elif number % 3 == 1:
+            kept.append((row, batch.headers[: len(batch) // 2]))
+        row += len(batch)
+    assert len(kept) > 10
+    for first, headers in kept:
+        assert headers.equals(whole[first : first + len(headers)])
+
+
+def test_one_column_that_is_kept_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr(group, "FIRST_GROUP_BYTES", 1 << 16)
+    data = trace_of(60_000)
+    times = [batch.headers.time[5:] for batch in scan(data).iter_batches()]
+    assert len(times) > 10
+    again = [batch.headers.time[5:].copy() for batch in scan(data).iter_batches()]
+    assert all(np.array_equal(one, other) for one, other in zip(times, again, strict=True))
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
+def test_memory_of_batches_that_nobody_holds_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr(group, "FIRST_GROUP_BYTES", 1 << 16)
+    made = []
+
+    class Counted(Arena):
+        def __init__(self, rows: int) -> None:
+            super().__init__(rows)
+            made.append(rows)
+
+    monkeypatch.setattr(group, "Arena", Counted)
+    batches = sum(1 for _ in scan(trace_of(60_000)).iter_batches())
+    assert batches > 20
+    assert len(made) < 8
+
+
+def test_arena_is_idle_only_when_nobody_holds_a_column() -> None:
+    arena = Arena(100)
+    assert arena.idle
+    headers, runs, guids = arena.views(10, 1, 0)
+    assert not arena.idle
+    time = headers.time[2:3].view(np.uint8)
+    del headers, runs, guids
+    assert not arena.idle
+    del time
+    assert arena.idle
+
+
+def test_columns_taken_to_be_zero_cannot_be_written_to() -> None:
+    headers, _, _ = Arena(100).views(10, 1, 0)
+    with pytest.raises(ValueError, match="read-only"):
+        headers.activity[0] = 1
+    assert not headers.label_list.any()
