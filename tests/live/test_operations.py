@@ -180,4 +180,3 @@ def test_a_variable_set_while_suspended_is_seen_by_the_program(runtime: str) -> 
         client.set_environment_variable("DDTEST_B", "")
         client.resume()
         assert started.expect("env DDTEST_A").endswith("grün=1")
-        assert not client.is_suspended() or not started.alive
