@@ -6,8 +6,9 @@ A new recording dropped in (``NAME.nettrace`` or ``.netperf``, ``.xz`` or not, w
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,10 @@ def command(*arguments: str | Path) -> str:
     done = CliRunner().invoke(group, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+REFERENCE_IS_WRONG: dict[tuple[str, str], str] = {}
+"""(recording, its frame) → our frame. There is none so far."""
 
 
 @pytest.fixture(params=recordings())
@@ -109,3 +114,20 @@ def test_counts_are_those_of_the_baseline(name: str) -> None:
                 ours[shown] += count
     assert ours == theirs
     assert theirs
+
+
+SYMBOLISED = [name for name in recordings() if (FOLDER / f"{name.rpartition('.')[0]}.stacks.jsonl.gz").exists()]
+
+
+@pytest.mark.parametrize("name", SYMBOLISED)
+def test_printed_stacks_are_those_of_the_reference(name: str) -> None:
+    ours: dict[tuple[str, int, float], list[list[str]]] = defaultdict(list)
+    for line in lines_of(command("events", FOLDER / name, "--format", "jsonl", "--fields", "ms", "--stacks")):
+        ours[line["provider"], line["tid"], line["ms"]].append(line["frames"])
+    with gzip.open(FOLDER / f"{name.rpartition('.')[0]}.stacks.jsonl.gz", "rt", encoding="utf-8") as file:
+        theirs = [json.loads(line) for line in file]
+    assert theirs
+    for said in theirs:
+        frames = ours[said["provider"], said["tid"], said["ms"]]
+        wanted = [REFERENCE_IS_WRONG.get((name, frame), frame) for frame in said["frames"]]
+        assert wanted in frames, said

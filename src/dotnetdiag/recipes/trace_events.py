@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from typing import IO, Any
 
 from dotnetdiag.errors import UnknownName
@@ -84,8 +84,8 @@ def write_csv(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 def write_parquet(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     """Parquet: header columns, then the payload's. Returns the rows. MissingDependency without pyarrow."""
     events = select(trace, options)
-    events.joined  # noqa: B018 - columns are fixed before the first window
-    return write_tables((partial(window.to_arrow) for window in events.windows()), file)
+    windows = chain([events.nothing()], events.windows())  # without events there are columns still
+    return write_tables((window.to_arrow for window in windows), file)
 
 
 def column_names(events: Events, usual: Sequence[str]) -> list[str]:

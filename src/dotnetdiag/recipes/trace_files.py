@@ -59,6 +59,7 @@ def _unpacked(path: Path) -> memoryview:
 def replacing(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """A file to write that takes its name when all went well: under a temporary name beside it until then.
 
+    Only its owner can read it, as recordings are written: a trace holds command lines, paths and what was logged.
     Raises OutputError when the path exists and ``force`` is not given, and for what the system refuses; the temporary
     file is gone after any error.
     """

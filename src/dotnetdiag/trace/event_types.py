@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import EventSchema, Source, names, resolve
@@ -13,15 +13,19 @@ NEAR_LIMIT = 6
 
 
 class EventTypes:
-    """Schemas by metadata id. ``settle`` gives a better schema for one that nothing describes (by its payloads)."""
+    """Schemas by metadata id. ``numbers`` are all ids there are.
+
+    ``settle`` gives a better schema for one that nothing describes (by its payloads).
+    """
 
     def __init__(
         self,
         metadata: Mapping[int, Metadata],
+        numbers: Sequence[int],
         pointer_size: int,
         settle: Callable[[int, EventSchema], EventSchema] = lambda _, schema: schema,
     ) -> None:
-        self._metadata, self._pointer_size, self._settle = metadata, pointer_size, settle
+        self._metadata, self._numbers, self._pointer_size, self._settle = metadata, numbers, pointer_size, settle
         self._schemas: dict[int, EventSchema] = {}
         self._settled: dict[int, EventSchema] = {}
 
@@ -47,11 +51,11 @@ class EventTypes:
 
     def has(self, text: str) -> bool:
         """Whether an event of the file has this name."""
-        return any(self.name_of(number).matches(text) for number in self._metadata)
+        return any(self.name_of(number).matches(text) for number in self._numbers)
 
     def find(self, text: str) -> list[int]:
         """Metadata ids of the event that ``text`` means; UnknownName with near ones when there is none."""
-        found = [number for number in self._metadata if self.name_of(number).matches(text)]
+        found = [number for number in self._numbers if self.name_of(number).matches(text)]
         if not found:
             raise UnknownName("event", text, self._near(text))
         return found
@@ -59,14 +63,14 @@ class EventTypes:
     def find_provider(self, text: str) -> list[int]:
         """Metadata ids of a provider's events; UnknownName with near ones when there is none."""
         wanted = text.strip().lower()
-        found = [number for number in self._metadata if self.name_of(number).provider.lower() == wanted]
+        found = [number for number in self._numbers if self.name_of(number).provider.lower() == wanted]
         if not found:
-            raise UnknownName("provider", text, near(text, {self.name_of(n).provider for n in self._metadata}))
+            raise UnknownName("provider", text, near(text, {self.name_of(n).provider for n in self._numbers}))
         return found
 
     def _near(self, text: str) -> tuple[str, ...]:
         spelled: dict[str, str] = {}
-        for number in self._metadata:
+        for number in self._numbers:
             schema = self.name_of(number)
             for form in names.spellings(schema.provider, schema.name, schema.manifest_name):
                 spelled.setdefault(form, schema.name)

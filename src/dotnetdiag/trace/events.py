@@ -76,7 +76,7 @@ class Events:
         """The selected events in tables that follow each other in time; their columns are the same in all."""
         left = self.limit
         limit = self.limit if self._where is None else None
-        whole = len(self.metadata_ids) == len(self.trace.metadata)
+        whole = len(self.metadata_ids) == len(self.trace.type_ids)
         wanted = None if whole else wanted_of(self.metadata_ids)
         for headers in self.trace.source.windows(wanted, self._ticks, limit=limit):
             schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
@@ -102,8 +102,9 @@ class Events:
             names = {name.lower(): name for name in own.fields}
 
             def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
-                if header.key_of(name) is not None:
-                    return own.get(name)
+                key = header.key_of(name)
+                if key is not None:
+                    return own.header_column(key)
                 bare = _bare(name)
                 if bare.lower() in names:
                     return own.get(PAYLOAD + names[bare.lower()])
@@ -112,6 +113,12 @@ class Events:
 
             made[rows] = where.mask(column, len(rows))
         return made
+
+    def nothing(self) -> EventTable:
+        """A table of all columns that windows have, without rows."""
+        return EventTable(
+            self.trace, {}, HeaderColumns.allocate(0), fields=self.joined, limited=self.fields is not None
+        )
 
     def table(self) -> EventTable:
         """All of it as one table, with the columns of the types that occur in it."""

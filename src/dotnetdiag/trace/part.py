@@ -37,7 +37,7 @@ NAMING_IDS = frozenset({15, *range(141, 145), *range(151, 158), 159, 187, 190})
 def naming_types(trace: Trace) -> set[int]:
     """Metadata ids of the events that give names to addresses, types and processes."""
     found = set()
-    for number in trace.metadata:
+    for number in trace.type_ids:
         schema = trace.types.name_of(number)
         if schema.provider in (RUNDOWN, EVENT_PIPE, UNIVERSAL_SYSTEM) or (
             schema.provider == RUNTIME and schema.event_id in NAMING_IDS

@@ -53,6 +53,10 @@ def processes(trace: Trace) -> tuple[ProcessDetails, ...]:
                 known["runtime_path"] = payload.get("RuntimeDllPath") or ""
                 if payload.get("CommandLine"):
                     known.setdefault("command_line", payload["CommandLine"])
+    if trace.format.startswith("nettrace 6"):
+        for row in trace.source.scan.threads.values():
+            if row.process_id is not None:
+                found.setdefault(row.process_id, {})
     info = trace.info
     own = None if info is None else info.process_id
     if own is not None or not found:

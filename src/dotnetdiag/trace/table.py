@@ -1,8 +1,9 @@
 """The events of one name as a table: header columns and payload columns, one row per event, in time order.
 
 An event may occur in several versions, and a name in several providers: their fields are joined by name, in the order
-of the newest version; what a version has not is null. The columns ``provider``, ``event`` and ``version`` tell which
-a row is of. Where one field has types that cannot be joined, the later one is named ``Field (provider/event vN)``.
+of the newest version; what a version has not is null, and structures have the members of all. The columns ``provider``,
+``event`` and ``version`` tell which a row is of. Where one field has types that cannot be joined, the later one is named
+``Field (provider/event vN)``.
 
 Nothing is decoded before it is asked for: a column costs its own bytes only.
 """
@@ -58,50 +59,73 @@ def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
     """The payload columns of several event types together; the highest version gives the order."""
     names: dict[str, dict[int, str]] = {}
     likes: dict[str, Column] = {}
-    newest_first = sorted(schemas, key=lambda number: (-schemas[number].version, number))
-    for number in newest_first:
+    variants: dict[str, list[str]] = {}
+    for number in sorted(schemas, key=lambda number: (-schemas[number].version, number)):
         schema = schemas[number]
         for field, column in _empty(schema).items():
-            name, joined = field, column
-            if field in likes:
-                common = _common(likes[field], column)
-                if common is None:
-                    name = f"{field} ({schema.provider}/{schema.name} v{schema.version})"
-                else:
-                    joined = common
-            likes[name] = joined
+            known = variants.setdefault(field, [])
+            for name in known:
+                common = _common(likes[name], column)
+                if common is not None:
+                    likes[name] = common
+                    break
+            else:
+                name = field if not known else f"{field} ({schema.provider}/{schema.name} v{schema.version})"
+                known.append(name)
+                likes[name] = column
             names.setdefault(name, {})[number] = field
     return tuple(FieldSource(name=name, by_type=names[name], like=likes[name]) for name in names)
 
 
+_NOT_PROMOTED = frozenset({Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8, Kind.BOOL, Kind.BOOL32})
+
+
 def _common(one: Column, other: Column) -> Column | None:
-    """The kind of column that holds the values of both without loss, or None."""
-    if type(one) is not type(other):
-        return None
+    """A column without rows of the kind that holds the values of both without loss, or None.
+
+    Structures hold the members of both.
+    """
     if isinstance(one, Scalar) and isinstance(other, Scalar):
-        if one.kind == other.kind and one.values.dtype == other.values.dtype:
-            return one
-        plain = {Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8, Kind.BOOL, Kind.BOOL32}
-        if one.kind in plain or other.kind in plain or one.values.ndim > 1 or other.values.ndim > 1:
-            return None
-        dtype = np.promote_types(one.values.dtype, other.values.dtype)
-        if dtype.kind == "f" and (one.values.dtype.kind != "f" or other.values.dtype.kind != "f"):
-            return None  # a 64-bit number does not survive as a float
-        return Scalar(np.zeros(0, dtype), None, one.kind if one.values.dtype == dtype else other.kind)
+        return _common_scalar(one, other)
     if isinstance(one, ListOf) and isinstance(other, ListOf):
         child = _common(one.child, other.child)
-        return None if child is None or child is not one.child else one
+        return None if child is None else ListOf(one.offsets, child)
     if isinstance(one, Struct) and isinstance(other, Struct):
-        same = list(one.fields) == list(other.fields) and all(
-            _common(one.fields[name], other.fields[name]) is one.fields[name] for name in one.fields
-        )
-        return one if same else None
-    return one
+        members: dict[str, Column] = dict(one.fields)
+        for name, column in other.fields.items():
+            common = _common(members[name], column) if name in members else column
+            if common is None:
+                return None
+            members[name] = common
+        return Struct(members, 0)
+    return one if type(one) is type(other) else None
+
+
+def _common_scalar(one: Scalar, other: Scalar) -> Scalar | None:
+    if one.kind == other.kind and one.values.dtype == other.values.dtype:
+        return one
+    if one.kind in _NOT_PROMOTED or other.kind in _NOT_PROMOTED:
+        return None
+    dtype = np.promote_types(one.values.dtype, other.values.dtype)
+    if dtype.kind == "f" and (one.values.dtype.kind != "f" or other.values.dtype.kind != "f"):
+        return None  # a 64-bit number does not survive as a float
+    return Scalar(np.zeros(0, dtype), None, one.kind if one.values.dtype == dtype else other.kind)
 
 
 def _as(column: Column, like: Column) -> Column:
-    if isinstance(column, Scalar) and isinstance(like, Scalar) and column.values.dtype != like.values.dtype:
+    """The column in the kind that :func:`_common` found."""
+    if isinstance(column, Scalar) and isinstance(like, Scalar):
+        if column.values.dtype == like.values.dtype:
+            return column
         return Scalar(column.values.astype(like.values.dtype), column.valid, like.kind)
+    if isinstance(column, ListOf) and isinstance(like, ListOf):
+        return ListOf(column.offsets, _as(column.child, like.child), column.valid)
+    if isinstance(column, Struct) and isinstance(like, Struct):
+        members = {
+            name: _as(column.fields[name], inner) if name in column.fields else nulls(inner, len(column))
+            for name, inner in like.fields.items()
+        }
+        return Struct(members, len(column), column.valid)
     return column
 
 

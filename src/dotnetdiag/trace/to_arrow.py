@@ -100,7 +100,8 @@ def write_parquet(tables: Iterable[Callable[[], pyarrow.Table]], file: IO[bytes]
             table = make()
             if writer is None:
                 writer = parquet.ParquetWriter(file, table.schema, compression="zstd")
-            writer.write_table(table)
+            if table.num_rows:
+                writer.write_table(table)
             rows += table.num_rows
     finally:
         if writer is not None:

@@ -76,13 +76,13 @@ class Trace:
     def __init__(self, buffer: Buffer, *, name: str = "", threads: int = 1, map: Map = map) -> None:
         """``name`` is for messages; ``threads`` and the ``map`` of a pool share work (see ``nettrace.read``)."""
         self.name = name
+        self._tables: dict[str, EventTable] = {}
+        self._totals: Totals | None = None
+        self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
         self.source = Source(buffer, threads=threads, map=map)
         scan = self.source.scan
         if not scan.format:
             raise FormatError(scan.broke or "not a trace: no format is recognised", where=name)
-        self._tables: dict[str, EventTable] = {}
-        self._totals: Totals | None = None
-        self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
 
     @classmethod
     def from_buffer(cls, buffer: Buffer, **options: Any) -> Self:
@@ -215,7 +215,13 @@ class Trace:
     def types(self) -> EventTypes:
         """What the event types mean, found by name."""
         pointer_size = 8 if self.info is None else self.info.pointer_size
-        return EventTypes(self.metadata, pointer_size, self._infer)
+        return EventTypes(self.metadata, self.type_ids, pointer_size, self._infer)
+
+    @cached_property
+    def type_ids(self) -> tuple[int, ...]:
+        """Metadata ids: those that are defined, and in a damaged file those that events have and nothing defines."""
+        known = self.metadata
+        return (*known, *(number for number in self.source.counts() if number not in known))
 
     def schema(self, metadata_id: int) -> EventSchema:
         """The names and fields of an event type."""
@@ -329,7 +335,7 @@ class Trace:
         ``time`` is (from, to) in seconds since the start, half-open, None: open; ``fields`` are the payload fields to
         read; ``where`` is a filter (``trace.where``). Raises UnknownName for names that the file does not have.
         """
-        numbers: list[int] = list(self.metadata)
+        numbers: list[int] = list(self.type_ids)
         if providers is not None:
             asked = [providers] if isinstance(providers, str) else providers
             allowed = {number for text in asked for number in self.types.find_provider(text)}

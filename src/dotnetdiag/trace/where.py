@@ -90,16 +90,14 @@ class Comparison:
 class Both:
     """And."""
 
-    left: Node
-    right: Node
+    terms: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
     """Or."""
 
-    left: Node
-    right: Node
+    terms: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +146,16 @@ class Where:
     def _filter(self, depth: int) -> Node:
         if depth > DEPTH_LIMIT:
             raise self._fail("nested too deep")
-        made = self._both(depth)
+        terms = [self._both(depth)]
         while self._word("or"):
-            made = Either(made, self._both(depth))
-        return made
+            terms.append(self._both(depth))
+        return terms[0] if len(terms) == 1 else Either(tuple(terms))
 
     def _both(self, depth: int) -> Node:
-        made = self._term(depth)
+        terms = [self._term(depth)]
         while self._word("and"):
-            made = Both(made, self._term(depth))
-        return made
+            terms.append(self._term(depth))
+        return terms[0] if len(terms) == 1 else Both(tuple(terms))
 
     def _term(self, depth: int) -> Node:
         if depth > DEPTH_LIMIT:
@@ -248,11 +246,17 @@ def _number(text: str) -> int | float:
 
 def _evaluate(node: Node, columns: Columns, rows: int) -> Array:
     if isinstance(node, Both):
-        left = _evaluate(node.left, columns, rows)
-        return left & _evaluate(node.right, columns, rows) if left.any() else left
+        mask = np.ones(rows, np.bool_)
+        for term in node.terms:
+            if mask.any():
+                mask = mask & _evaluate(term, columns, rows)
+        return mask
     if isinstance(node, Either):
-        left = _evaluate(node.left, columns, rows)
-        return left if left.all() else left | _evaluate(node.right, columns, rows)
+        mask = np.zeros(rows, np.bool_)
+        for term in node.terms:
+            if not mask.all():
+                mask = mask | _evaluate(term, columns, rows)
+        return mask
     if isinstance(node, Not):
         return ~_evaluate(node.inner, columns, rows)
     if isinstance(node, Name):

@@ -1,0 +1,380 @@
+"""The verbs for recorded files: what they print, in which form, and how they refuse."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import lzma
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from tests.nettrace.recordings import FOLDER, data_of, listing_of, recordings
+from tests.nettrace.traces import SMALL
+
+import dotnetdiag
+from dotnetdiag.cli.trace_files import COMMANDS
+from dotnetdiag.errors import FormatError, GrammarError, InputError, OutputError, UnknownName, UsageError
+from dotnetdiag.nettrace import read
+
+GROUP = click.Group(commands={one.name or "": one for one in COMMANDS})
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(GROUP, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def output(*arguments: str | Path) -> str:
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def recorded(name: str) -> Path:
+    if f"{name}.nettrace" not in recordings():
+        pytest.skip(f"{name} is not here")
+    return FOLDER / f"{name}.nettrace"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.nettrace"
+    path.write_bytes(SMALL["nettrace 5"])
+    return path
+
+
+# info -------------------------------------------------------------------------------------------------------------------
+
+
+def test_info_json_has_the_fixed_keys(small: Path) -> None:
+    said = json.loads(output("info", small, "--json"))
+    assert {"format", "events", "lost", "complete", "duration_ms", "providers"} <= set(said)
+    assert (said["format"], said["events"], said["lost"], said["complete"]) == ("nettrace 4", 11, 3, True)
+    assert said["duration_ms"] == 0.0064
+    counts = {
+        provider: {event: (row["count"], row["bytes"]) for event, row in events.items()}
+        for provider, events in said["providers"].items()
+    }
+    assert counts == {"Maker": {"Plain": (8, 49), "Nested": (1, 16)}, "Native": {"EventID(10)": (2, 301)}}
+    assert said["lost_by_thread"] == {"100": 3}
+
+
+def test_info_for_people_says_verdict_losses_threads_and_every_event(small: Path) -> None:
+    text = output("info", small)
+    for line in ("Verdict   complete", "Lost      3", "3 of capture thread 100", "Events    11"):
+        assert line in text
+    assert "payloads of 7 events cannot be decoded" in text
+    assert "nothing describes the payloads of 2 events" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["Maker", "Plain", "8", "49"] in [row[:4] for row in rows]
+    assert ["200", "77", "7"] in rows
+    assert "\x1b" not in text
+
+
+def test_info_of_a_cut_file_says_where_it_broke(tmp_path: Path) -> None:
+    path = tmp_path / "cut.nettrace"
+    path.write_bytes(SMALL["nettrace 5"][:-7])
+    text = output("info", path)
+    assert "Verdict   broken: " in text
+    assert "0x" in text
+    said = json.loads(output("info", path, "--json"))
+    assert said["complete"] is False
+    assert said["broke"] in text
+    assert isinstance(said["broke_offset"], int)
+
+
+# events -----------------------------------------------------------------------------------------------------------------
+
+
+def test_filters_select_events_by_provider_name_time_and_value() -> None:
+    path = recorded("http-10")
+    said = listing_of("http-10.nettrace").events
+
+    def times(*arguments: str) -> list[float]:
+        return [json.loads(line)["ms"] for line in output("events", path, "--format", "jsonl", *arguments).splitlines()]
+
+    assert times("--provider", "System.Net.Http") == [one["ms"] for one in said if one["provider"] == "System.Net.Http"]
+    both = ["Request/Start", "Request/Stop"]
+    expected = [one["ms"] for one in said if one["event"] in both]
+    assert times("--event", "Request/Start,RequestStop") == expected
+    assert times("--event", "Request/Start", "--event", "Request/Stop", "--limit", "3") == expected[:3]
+    assert times("--where", "statusCode >= 500 and event ~ 'Stop$'") == [
+        one["ms"] for one in said if one["payload"].get("statusCode", 0) >= 500
+    ]
+    assert times("--from", "2.5s", "--to", "3") == [one["ms"] for one in said if 2500 <= one["ms"] < 3000]
+
+
+def test_lines_keep_their_keys_and_limit_the_payload_to_the_fields() -> None:
+    text = output(
+        "events", recorded("http-10"), "--event", "Request/Start", "--fields", "HOST,ms,port", "--format", "jsonl"
+    )
+    (line, *_) = map(json.loads, text.splitlines())
+    assert list(line) == [
+        "provider", "event", "id", "version", "level", "opcode", "keywords", "ms", "utc", "pid", "tid", "activity",
+        "related", "bytes", "payload",
+    ]  # fmt: skip
+    assert list(line["payload"]) == ["host", "port"]
+
+
+def test_stacks_are_added_leaf_first() -> None:
+    text = output("events", recorded("web-10"), "--format", "jsonl", "--stacks", "--limit", "1")
+    line = json.loads(text)
+    assert list(line)[-1] == "frames"
+    assert line["frames"][0].startswith("System.Private.CoreLib!System.Diagnostics.Tracing.EventPipeEventProvider.")
+    with pytest.raises(UsageError, match="--stacks needs"):
+        run("events", recorded("web-10"), "--stacks")
+
+
+def test_csv_has_keys_and_fields_as_columns_or_those_asked_for() -> None:
+    path = recorded("events-10")
+    rows = list(csv.DictReader(io.StringIO(output("events", path, "--event", "Scalars", "--format", "csv"))))
+    said = [one for one in listing_of("events-10.nettrace").events if one["event"] == "Scalars"]
+    assert len(rows) == len(said) == 20
+    for row, one in zip(rows, said, strict=True):
+        assert (row["utc"], row["keywords"], int(row["tid"])) == (one["utc"], one["keywords"], one["tid"])
+        assert (row["u64"], row["payload.id"]) == (str(one["payload"]["u64"]), one["payload"]["id"])
+        assert row["activity"] == ""
+    rows = list(
+        csv.DictReader(io.StringIO(output("events", path, "--event", "Words", "--fields", "c,ms", "--format", "csv")))
+    )
+    said = [one for one in listing_of("events-10.nettrace").events if one["event"] == "Words"]
+    assert rows == [{"c": one["payload"]["c"], "ms": str(one["ms"])} for one in said]
+
+
+def test_csv_of_no_events_has_its_header() -> None:
+    text = output("events", recorded("events-10"), "--event", "GC/Start", "--where", "Count > 1000", "--format", "csv")
+    assert text.splitlines()[0].startswith("provider,event,id")
+    assert len(text.splitlines()) == 1
+
+
+def test_parquet_has_typed_columns(tmp_path: Path) -> None:
+    import pandas
+
+    path = tmp_path / "x.parquet"
+    assert output("events", recorded("http-10"), "--format", "parquet", "-o", path) == ""
+    frame = pandas.read_parquet(path)
+    said = listing_of("http-10.nettrace").events
+    assert frame["ms"].tolist() == [one["ms"] for one in said]
+    assert frame["statusCode"].dropna().astype(int).tolist() == [
+        one["payload"]["statusCode"] for one in said if "statusCode" in one["payload"]
+    ]
+    output(
+        "events",
+        recorded("http-10"),
+        "--format",
+        "parquet",
+        "--event",
+        "Request/Start",
+        "--fields",
+        "host",
+        "-o",
+        path,
+        "--force",
+    )
+    assert list(pandas.read_parquet(path).columns)[-2:] == ["stack", "host"]
+    output("events", recorded("http-10"), "--format", "parquet", "--limit", "0", "-o", path, "--force")
+    assert len(pandas.read_parquet(path)) == 0
+
+
+def test_table_is_a_line_per_event_and_texts_do_not_drive_the_terminal(tmp_path: Path) -> None:
+    text = output("events", recorded("events-10"), "--event", "Words", "--limit", "2")
+    head, *rows = text.splitlines()
+    assert head.split() == ["ms", "tid", "event"]
+    assert len(rows) == 2
+    assert r"semi=eq\x09tab\x0aline" in rows[1]
+    named = output("events", recorded("events-10"), "--event", "GC/Start", "--fields", "ms,Count", "--limit", "1")
+    assert named.splitlines() == ["ms  Count", "2319.194793  1"]
+
+
+def test_wrong_questions_are_one_line_that_helps(small: Path) -> None:
+    cases: list[tuple[Sequence[str], type[Exception], str]] = [
+        (["--event", "Plan"], UnknownName, "near: Plain"),
+        (["--provider", "Makr"], UnknownName, "near: Maker"),
+        (["--where", "numbr > 5"], UnknownName, "near: number"),
+        (["--fields", "numbr"], UnknownName, "near: number"),
+        (["--where", "number >"], GrammarError, "at character 9"),
+        (["--from", "soon"], GrammarError, "duration"),
+        (["--from", "2", "--to", "1"], UsageError, "2 s to 1 s"),
+    ]
+    for arguments, error, text in cases:
+        with pytest.raises(error, match=text) as caught:
+            run("events", small, *arguments)
+        assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "text").write_text("no trace\n" * 100)
+    (tmp_path / "bad.xz").write_bytes(b"no xz")
+    cases: list[tuple[str, type[Exception]]] = [
+        ("missing", InputError), ("", InputError), ("empty", FormatError), ("text", FormatError), ("bad.xz", InputError),
+    ]  # fmt: skip
+    for name, error in cases:
+        with pytest.raises(error) as caught:
+            dotnetdiag.open(tmp_path / name)
+        assert "\n" not in str(caught.value)
+        assert (name or tmp_path.name) in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".xz", ".gz"])
+def test_packed_files_are_read_and_bombs_are_not(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gzip
+
+    from dotnetdiag.recipes import trace_files
+
+    path = tmp_path / f"small.nettrace{suffix}"
+    path.write_bytes((lzma if suffix == ".xz" else gzip).compress(SMALL["nettrace 5"]))
+    assert len(dotnetdiag.open(path)) == 11
+    monkeypatch.setattr(trace_files, "UNPACKED_LIMIT", 100)
+    with pytest.raises(InputError, match="unpack it to a file"):
+        dotnetdiag.open(path)
+
+
+# dump -------------------------------------------------------------------------------------------------------------------
+
+
+def test_dump_lists_every_block_with_offsets_and_headers(small: Path) -> None:
+    blocks = read(SMALL["nettrace 5"]).blocks
+    text = output("dump", small)
+    assert [line.split()[0] for line in text.splitlines()[1:-1]] == [f"0x{block.offset:08x}" for block in blocks]
+    assert "header_size=20 flags=1 min_time=5010 max_time=5030" in text
+    assert text.splitlines()[-1] == "complete"
+    said = json.loads(output("dump", small, "--json", "--events"))
+    assert [block["offset"] for block in said["blocks"]] == [block.offset for block in blocks]
+    events = [event for block in said["blocks"] for event in block.get("events", ())]
+    assert [event["time"] for event in events] == read(SMALL["nettrace 5"]).headers.time.tolist()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_dump_shows_every_event_of_every_format(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(SMALL[name])
+    lines = output("dump", path, "--events").splitlines()
+    assert sum(line.startswith("  0x") for line in lines) == len(read(SMALL[name]))
+
+
+def test_dump_of_a_cut_file_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(SMALL["nettrace 5"][:-120])
+    text = output("dump", path)
+    assert "CUT: " in text
+    assert text.splitlines()[-1].startswith("broken: ")
+
+
+# files from files -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["4", "5", "6"])
+def test_convert_writes_the_version_asked_for(version: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.nettrace"
+    text = output("convert", recorded("lossy-10"), "--format", "nettrace", "--nettrace-version", version, "-o", path)
+    assert str(path) in text
+    made, source = dotnetdiag.open(path), dotnetdiag.open(recorded("lossy-10"))
+    assert made.format == ("nettrace 6.0" if version == "6" else "nettrace 4")
+    assert made.counts() == source.counts()
+    assert made.lost.by_thread == source.lost.by_thread
+
+
+def test_convert_names_the_file_after_the_source_but_never_overwrites_it(tmp_path: Path) -> None:
+    source = tmp_path / "a.nettrace"
+    source.write_bytes(SMALL["nettrace 5"])
+    output("convert", source, "--format", "NetTrace")
+    assert (tmp_path / "a.converted.nettrace").exists()
+    assert source.read_bytes() == SMALL["nettrace 5"]
+    with pytest.raises(OutputError, match="--force"):
+        run("convert", source, "--format", "nettrace")
+    with pytest.raises(UsageError, match="there are: nettrace"):
+        run("convert", source, "--format", "elf")
+
+
+def test_what_a_version_cannot_say_is_refused_and_no_file_is_left(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="opcode"):
+        run("convert", recorded("http-10"), "--format", "nettrace", "--nettrace-version", "4", "-o", tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trim_keeps_the_range_and_what_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "part.nettrace"
+    output("trim", recorded("web-10"), "--from", "2s", "--to", "2.5", "-o", path)
+    source, made = dotnetdiag.open(recorded("web-10")), dotnetdiag.open(path)
+    inside = [event.ms for event in source.events(providers="System.Net.Http", time=(2, 2.5))]
+    assert [event.ms for event in made.events(providers="System.Net.Http")] == inside
+    rundown = "Microsoft-Windows-DotNETRuntimeRundown"
+    assert made.counts()[rundown] == source.counts()[rundown]
+    output("trim", recorded("web-10"), "--from", "2s", "--to", "2.5", "--strict", "-o", path, "--force")
+    assert len(dotnetdiag.open(path)) == len(source.events(time=(2, 2.5)))
+    with pytest.raises(UsageError, match="--from"):
+        run("trim", recorded("web-10"), "-o", path)
+
+
+def test_filter_keeps_providers_and_events(tmp_path: Path) -> None:
+    path = tmp_path / "part.nettrace"
+    source = dotnetdiag.open(recorded("http-10"))
+    providers = ("--providers", "System.Net.Http,System.Net.Sockets")
+    output("filter", recorded("http-10"), *providers, "--events", "ResolutionStart", "--strict", "-o", path)
+    made = dotnetdiag.open(path)
+    for provider in ("System.Net.Http", "System.Net.Sockets"):
+        assert made.counts()[provider] == source.counts()[provider]
+    count = source.counts()["System.Net.NameResolution"]["Resolution/Start"]
+    assert made.counts()["System.Net.NameResolution"] == {"Resolution/Start": count}
+    assert len(made.providers) == 3
+    with pytest.raises(UsageError, match="--providers"):
+        run("filter", recorded("http-10"), "-o", path)
+    with pytest.raises(UnknownName, match=r"System\.Net\.Http"):
+        run("filter", recorded("http-10"), "--providers", "System.Net.Htp", "-o", path)
+
+
+def test_merge_takes_all_files(tmp_path: Path) -> None:
+    path = tmp_path / "both.nettrace"
+    output("merge", recorded("events-10"), recorded("http-10"), "-o", path)
+    assert len(dotnetdiag.open(path)) == sum(len(dotnetdiag.open(recorded(name))) for name in ("events-10", "http-10"))
+
+
+def test_redact_says_what_it_replaced_and_leaves_every_other_byte(tmp_path: Path) -> None:
+    path = tmp_path / "safe.nettrace"
+    text = output("redact", recorded("web-10"), "--field", "System.Net.Http/Request/Start.host", "-o", path)
+    assert "System.Net.Http/Request/Start.host: 40 redacted" in text
+    assert "ProcessInfo.CommandLine: 1 redacted" in text
+    before, after = (np.frombuffer(data, np.uint8) for data in (data_of("web-10.nettrace"), path.read_bytes()))
+    assert len(before) == len(after)
+    assert "web.dll" not in (dotnetdiag.open(path).process.command_line or "")
+
+
+def test_a_damaged_input_is_told_about(tmp_path: Path) -> None:
+    done = run("convert", recorded("killed-10"), "--format", "nettrace", "-o", tmp_path / "x")
+    assert done.exit_code == 0
+    assert "warning: killed-10.nettrace: end of data at 0x2b9b14" in done.stderr
+    assert dotnetdiag.open(tmp_path / "x").complete
+
+
+def test_output_is_not_overwritten_unless_told_and_never_half_written(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("precious")
+    with pytest.raises(OutputError, match="--force"):
+        run("events", small, "--format", "jsonl", "-o", path)
+    assert path.read_text() == "precious"
+    with pytest.raises(UnknownName):
+        run("events", small, "--format", "jsonl", "--event", "nothing", "-o", path, "--force")
+    assert path.read_text() == "precious"
+    output("events", small, "--format", "jsonl", "-o", path, "--force")
+    assert len(path.read_text().splitlines()) == 11
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["out.jsonl", "small.nettrace"]
+    with pytest.raises(OutputError):
+        run("events", small, "--format", "jsonl", "-o", tmp_path / "no" / "folder")
+
+
+def test_outputs_are_readable_by_their_owner_only_like_recordings(small: Path, tmp_path: Path) -> None:
+    output("events", small, "--format", "jsonl", "-o", tmp_path / "made")
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o600
+
+
+def test_a_trace_may_replace_its_own_file(small: Path, tmp_path: Path) -> None:
+    path = shutil.copy(small, tmp_path / "own.nettrace")
+    output("redact", path, "-o", path, "--force")
+    assert len(dotnetdiag.open(path)) == 11

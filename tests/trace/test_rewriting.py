@@ -1,0 +1,345 @@
+"""Parts of traces, traces merged, texts redacted: what stays, and that the events that stay are what they were."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.traces import PLAIN, SMALL, START_NS, SYNC, V6_ONLY
+
+from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.nettrace import Contents, LabelList, Metadata, ThreadInfo, Writer, rewrite
+from dotnetdiag.trace.json_lines import JsonLines
+from dotnetdiag.trace.merge import merge
+from dotnetdiag.trace.part import in_time_order, naming_types, part_of
+from dotnetdiag.trace.redact import redact
+from dotnetdiag.trace.trace import Trace
+
+DATA = [*SMALL, *recordings()]
+DEFINED = [name for name in DATA if "NetPerf" not in name or name not in SMALL]
+"""Without the small NetPerf files, which have events of types that they do not define: no rewrite can say those."""
+
+
+def opened(name: str) -> Trace:
+    return Trace(SMALL[name] if name in SMALL else data_of(name))
+
+
+def recording(name: str) -> Trace:
+    if name not in recordings():
+        pytest.skip(f"{name} is not here")
+    return opened(name)
+
+
+def lines(trace: Trace, **selection: Any) -> list[dict[str, Any]]:
+    maker = JsonLines(trace)
+    return [json.loads(line) for window in trace.events(**selection).windows() for line in maker.lines(window)]
+
+
+def texts(trace: Trace, *, frames: bool = False) -> list[str]:
+    maker = JsonLines(trace, frames=frames)
+    return [line for window in trace.events().windows() for line in maker.lines(window)]
+
+
+def part(trace: Trace, keep: npt.NDArray[np.bool_]) -> Trace:
+    contents, order = in_time_order(trace.contents)
+    assert contents.info is not None
+    out = io.BytesIO()
+    rewrite(contents, Writer.like(out, contents.info, version=6 if "6" in trace.format else 5), keep=keep[order])
+    return Trace(out.getvalue())
+
+
+# parts ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_part_has_the_lines_of_the_whole_that_it_keeps(name: str) -> None:
+    whole = opened(name)
+    seconds = whole.duration_ns / 1e9
+    keep = part_of(whole, time=(seconds / 3, seconds * 2 / 3), naming=False)
+    made = part(whole, keep)
+    kept_in_order = keep[whole.contents.order()].tolist()
+    assert texts(made) == [line for line, kept in zip(texts(whole), kept_in_order, strict=True) if kept]
+    assert made.complete
+    if whole.lost.known and keep.any():
+        assert made.lost.by_thread == whole.lost.by_thread
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in recordings() if name.startswith(("web", "default", "v6", "gcverbose"))]
+)
+def test_stacks_of_a_part_have_their_names(name: str) -> None:
+    whole = opened(name)
+    seconds = whole.duration_ns / 1e9
+    made = part(whole, part_of(whole, time=(seconds / 4, seconds / 2)))
+    first, last = whole.ticks_between(seconds / 4, seconds / 2)
+    naming = naming_types(whole)
+    headers = whole.contents.headers[whole.contents.order()]
+    inside = (headers.time >= first) & (headers.time < last)
+    kept = inside | np.isin(headers.metadata_id, list(naming))
+    assert not kept.all()
+    whole_texts = texts(whole, frames=True)
+    assert texts(made, frames=True) == [line for line, one in zip(whole_texts, kept.tolist(), strict=True) if one]
+
+
+def test_a_part_by_types_keeps_what_names_methods() -> None:
+    whole = recording("web-10.nettrace")
+    made = part(whole, part_of(whole, metadata_ids=whole.types.find_provider("System.Net.Http")))
+    assert set(made.counts()) == {
+        "System.Net.Http",
+        "Microsoft-Windows-DotNETRuntimeRundown",
+        "Microsoft-DotNETCore-EventPipe",
+    }
+    assert made.counts()["System.Net.Http"] == whole.counts()["System.Net.Http"]
+    assert made.process == whole.process
+    strict = part(whole, part_of(whole, metadata_ids=whole.types.find_provider("System.Net.Http"), naming=False))
+    assert set(strict.counts()) == {"System.Net.Http"}
+
+
+# merging ----------------------------------------------------------------------------------------------------------------
+
+
+def merged(*traces: Trace) -> Trace:
+    out = io.BytesIO()
+    merge([trace.contents for trace in traces], out)
+    return Trace(out.getvalue())
+
+
+def told(line: dict[str, Any]) -> str:
+    """A line without its time."""
+    return json.dumps({**line, "ms": 0, "utc": ""})
+
+
+PAIRS = [
+    ("events-10.nettrace", "http-10.nettrace"),
+    ("lossy-10.nettrace", "web-10.nettrace"),
+    ("killed-10.nettrace", "lossy-10.nettrace"),
+    ("v6-oncpu-10.nettrace", "events-10.nettrace"),
+    ("events-3.1.nettrace", "counters-10.nettrace"),
+]
+
+
+@pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
+def test_merged_recordings_have_the_events_of_both_in_time_order(names: tuple[str, str]) -> None:
+    traces = [recording(name) for name in names]
+    made = merged(*traces)
+    found = lines(made)
+    times = [line["utc"] for line in found]
+    assert times == sorted(times)
+    for trace in traces:
+        own, theirs = lines(trace), [line for line in found if line["pid"] == trace.process.pid]
+        assert list(map(told, theirs)) == list(map(told, own))
+        shifts = [there["ms"] - here["ms"] for there, here in zip(theirs, own, strict=True)]
+        assert max(shifts) - min(shifts) < 1e-3
+        seconds = [float(some[0]["utc"][17:27]) for some in (theirs, own)]
+        assert abs(seconds[0] - seconds[1]) < 0.01  # dates are cut to ms; the clock they share is not
+    assert made.complete
+    assert made.format == "nettrace 6.0"
+    assert made.lost.total == sum(trace.lost.total for trace in traces)
+    assert sorted(made.lost.by_thread.values()) == sorted(n for trace in traces for n in trace.lost.by_thread.values())
+    assert {process.pid for process in made.processes} == {
+        process.pid for trace in traces for process in trace.processes
+    }
+    for trace in traces:
+        (process,) = [one for one in made.processes if one.pid == trace.process.pid]
+        assert replace(process, processors=None) == replace(trace.process, processors=None)
+
+
+def test_stacks_of_merged_recordings_are_named_by_their_own_process() -> None:
+    traces = [recording("gcverbose-10.nettrace"), recording("web-10.nettrace")]
+    found = list(map(json.loads, texts(merged(*traces), frames=True)))
+    for trace in traces:
+        theirs = [line["frames"] for line in found if line["pid"] == trace.process.pid]
+        assert theirs == [line["frames"] for line in map(json.loads, texts(trace, frames=True))]
+
+
+def small(
+    pid: int, start_ns: int, sync: int, events: list[tuple[int, int]], frequency: int = 1_000_000_000
+) -> Contents:
+    """(time, number) events of one thread."""
+    out = io.BytesIO()
+    with Writer(out, start_ns=start_ns, sync_ticks=sync, frequency=frequency, process_id=pid) as writer:
+        writer.add_metadata(PLAIN)
+        for time, number in events:
+            writer.write_event(1, time, number.to_bytes(4, "little") + b"\0\0", thread=1)
+    return Trace(out.getvalue()).contents
+
+
+def numbers(*files: Contents) -> list[tuple[int | None, int, float]]:
+    out = io.BytesIO()
+    merge(files, out)
+    return [(event.pid, event.number, event.ms) for event in Trace(out.getvalue()).events()]
+
+
+def test_one_clock_is_taken_as_it_is_though_dates_are_cut_to_milliseconds() -> None:
+    one = small(1, START_NS, 1000, [(2_000_000, 1), (6_000_000, 3)])
+    other = small(2, START_NS + 3_000_000, 3_400_000, [(4_000_000, 2)])
+    assert [row[:2] for row in numbers(one, other)] == [(1, 1), (2, 2), (1, 3)]
+    assert numbers(other, one) == numbers(one, other)
+    assert numbers(one, other)[1][2] == pytest.approx(3.999)
+
+
+def test_different_clocks_are_aligned_by_their_dates() -> None:
+    one = small(1, START_NS, 1000, [(1000 + 2_000_000, 1), (1000 + 6_000_000, 3)])
+    other = small(2, START_NS + 3_000_000, 7_000_000_000, [(7_000_010_000, 2)], frequency=10_000_000)
+    assert numbers(one, other) == [(1, 1, 2.0), (2, 2, 4.0), (1, 3, 6.0)]
+    far = small(3, START_NS + 3_000_000, 1 << 60, [((1 << 60) + 1_000_000, 2)])
+    assert numbers(one, far) == [(1, 1, 2.0), (3, 2, 4.0), (1, 3, 6.0)]
+
+
+def test_threads_of_one_id_are_kept_apart_by_process() -> None:
+    out = io.BytesIO()
+    merge([small(1, START_NS, 0, [(5, 1)]), small(2, START_NS, 0, [(6, 2)])], out)
+    assert {(thread.tid, thread.pid) for thread in Trace(out.getvalue()).threads} == {(1, 1), (1, 2)}
+
+
+def test_losses_before_first_events_behind_last_ones_and_of_reused_ids_survive() -> None:
+    out = io.BytesIO()
+    with Writer(out, start_ns=START_NS, process_id=1) as writer:
+        writer.add_metadata(PLAIN)
+        writer.write_event(1, 10, thread=1, sequence=5)
+        writer.write_event(1, 20, thread=1, sequence=8)
+        writer.write_event(1, 30, thread=1, sequence=3)  # the id was given to a new thread, which lost two
+        writer.add_dropped(1, 7)
+        writer.write_event(1, 40, thread=2, sequence=1)
+        writer.write_sequence_point(50, {1: 10, 2: 1, 9: 4})  # 9 never got an event through
+    one = Trace(out.getvalue())
+    assert one.lost.total == 4 + 2 + 2 + 7 + 4
+    made = merged(one, opened("nettrace 5"))
+    assert made.lost.total == one.lost.total + 3
+
+
+@pytest.mark.parametrize("other", ["nettrace 5", "nettrace 6"])
+def test_small_traces_of_all_formats_merge(other: str) -> None:
+    for name in ("nettrace 4", "nettrace 6", "nettrace 6, uncompressed"):
+        made = merged(opened(name), opened(other))
+        assert Counter(map(told, lines(made))) == Counter(map(told, [*lines(opened(name)), *lines(opened(other))]))
+        assert made.lost.total == 6
+
+
+def test_what_cannot_be_merged_is_refused_and_nothing_is_written() -> None:
+    out = io.BytesIO()
+    whole = opened("nettrace 5").contents
+    narrow = opened("nettrace 5, uncompressed, 32 bits").contents
+    undated = small(1, START_NS, 0, [])
+    assert undated.info is not None
+    undated = replace(undated, info=replace(undated.info, start_ns=None))
+    mapped = Metadata(metadata_id=9, provider="Universal.System", event_id=3, name="ProcessMapping")
+    native = replace(whole, metadata={**whole.metadata, 9: mapped})
+    for files, problem in [
+        ([whole], "two files"),
+        ([whole, narrow], "32-bit"),
+        ([whole, undated], "date"),
+        ([whole, replace(whole, info=None)], "clock"),
+        ([native, native], "Universal.System"),
+    ]:
+        with pytest.raises(UsageError, match=problem):
+            merge(files, out)
+    assert out.getvalue() == b""
+
+
+# redaction --------------------------------------------------------------------------------------------------------------
+
+
+def stars(text: str) -> str:
+    return ("redacted" + "*" * len(text))[: len(text)]
+
+
+@pytest.mark.parametrize("name", [name for name in recordings() if not name.endswith(".xz")])
+def test_redacted_recordings_differ_in_command_lines_only(name: str) -> None:
+    trace = opened(name)
+    done = redact(trace)
+    assert len(done.data) == len(trace.buffer)
+    again = Trace(done.data)
+    changed = 0
+    for before, after in zip(lines(trace), lines(again), strict=True):
+        if before["payload"].get("CommandLine"):
+            before["payload"]["CommandLine"] = stars(before["payload"]["CommandLine"])
+            changed += 1
+        assert before == after
+    assert changed == sum(done.replaced.values())
+    assert (again.complete, again.broke, again.lost.by_thread) == (trace.complete, trace.broke, trace.lost.by_thread)
+    differ = np.flatnonzero(np.frombuffer(done.data, np.uint8) != trace.buffer)
+    assert len(differ) == 0 or changed
+
+
+def test_chosen_fields_are_redacted_and_nothing_else() -> None:
+    trace = recording("web-10.nettrace")
+    chosen = "System.Net.Http/RequestStart.PATHANDQUERY"
+    done = redact(trace, [chosen, "Event.Arguments.Value"] if "Event" in trace else [chosen])
+    assert done.replaced["System.Net.Http/Request/Start.pathAndQuery"] == 40
+    before, after = lines(trace, names="Request/Start"), lines(Trace(done.data), names="Request/Start")
+    for one, other in zip(before, after, strict=True):
+        if "pathAndQuery" in one["payload"]:
+            one["payload"]["pathAndQuery"] = stars(one["payload"]["pathAndQuery"])
+        assert one == other
+
+
+def test_texts_in_lists_of_structures_are_redacted() -> None:
+    trace = recording("http-10.nettrace")
+    name = next(
+        f"{one.provider}/{one.name}.Arguments.Value"
+        for one in map(trace.schema, trace.source.counts())
+        if any(field.name == "Arguments" for field in one.fields)
+    )
+    done = redact(trace, [name])
+    event = name.removesuffix(".Arguments.Value")
+    before, after = lines(trace, names=event), lines(Trace(done.data), names=event)
+    for one, other in zip(before, after, strict=True):
+        for argument in one["payload"]["Arguments"]:
+            argument["Value"] = stars(argument["Value"])
+        assert one == other
+    assert done.replaced[name] > 0
+
+
+def test_pairs_of_version_6_are_redacted_where_they_stand() -> None:
+    out = io.BytesIO()
+    pairs = (("CommandLine", "app --password=zażółć"), ("Other", "stays"))
+    with Writer(out, version=6, start_ns=START_NS, key_values=pairs) as writer:
+        writer.add_metadata(PLAIN)
+        writer.add_thread(ThreadInfo(index=1, key_values=(("environment", "SECRET=1"),)))
+        labels = writer.add_labels(LabelList(values=(("cmd line", "x" * 200), ("n", 5))))
+        writer.write_event(1, 5, b"\1\0\0\0\0\0", thread=1, labels=labels)
+    trace = Trace(out.getvalue())
+    done = redact(trace)
+    again = Trace(done.data)
+    assert again.complete
+    assert again.info is not None
+    assert dict(again.info.key_values)["CommandLine"].startswith("redacted*")
+    assert dict(again.info.key_values)["Other"] == "stays"
+    assert again.contents.threads[1].key_values == (("environment", "redacted"),)
+    assert again.labels[1].values == (("cmd line", stars("x" * 200)), ("n", 5))
+    assert len(done.replaced) == 3
+
+
+def test_wrong_fields_are_refused() -> None:
+    trace = recording("web-10.nettrace")
+    refused: list[tuple[str, type[Exception], str]] = [
+        ("Request/Start.pathAndQeury", UnknownName, "pathAndQuery"),
+        ("Request/Strat.pathAndQuery", UnknownName, "Request/Start"),
+        ("Request/Start.port", UsageError, "no text"),
+        ("Request/Start", UsageError, "Provider/Event.Field"),
+        ("nothing", UnknownName, "nothing"),
+    ]
+    for field, error, text in refused:
+        with pytest.raises(error, match=text):
+            redact(trace, [field])
+
+
+def test_located_and_counted_texts_keep_their_places() -> None:
+    out = io.BytesIO()
+    with Writer(out, version=6, start_ns=START_NS) as writer:
+        writer.add_metadata(replace(V6_ONLY, provider_guid=None))
+        payload = b"\5" + bytes(6) + (3 << 16 | 11).to_bytes(4, "little") + b"abc"
+        writer.add_thread(ThreadInfo(index=1))
+        writer.write_event(5, SYNC, payload, thread=1)
+    trace = Trace(out.getvalue())
+    assert [event["where"] for event in trace.events()] == ["abc"]
+    done = redact(trace, ["Everything/Start.where"] if "Everything/Start" in trace else ["Everything.where"])
+    assert [event["where"] for event in Trace(done.data).events()] == ["red"]

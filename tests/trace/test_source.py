@@ -1,0 +1,78 @@
+"""Windows in time order: the whole file's order, in bounded pieces, whatever is selected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.traces import SMALL
+
+from dotnetdiag.nettrace import HeaderColumns, read
+from dotnetdiag.trace import source
+from dotnetdiag.trace.source import Source, wanted_of
+
+DATA = [*SMALL, *recordings()]
+
+
+def data(name: str) -> bytes:
+    return SMALL[name] if name in SMALL else data_of(name)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "streamed"])
+@pytest.mark.parametrize("name", DATA)
+def test_windows_are_the_order_of_the_whole_file(name: str, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 1 << 40 if kept else 0)
+    monkeypatch.setattr(source, "WINDOW_ROWS", 50)
+    contents = read(data(name))
+    windows = list(Source(data(name)).windows())
+    assert HeaderColumns.concatenate(windows).equals(contents.headers[contents.order()])
+    if len(contents) > 20_000 and kept:
+        assert max(map(len, windows)) == 50
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "streamed"])
+@pytest.mark.parametrize("name", DATA)
+def test_a_selection_is_the_rows_of_the_whole_in_the_same_order(
+    name: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 1 << 40 if kept else 0)
+    monkeypatch.setattr(source, "WINDOW_ROWS", 50)
+    contents = read(data(name))
+    whole = contents.headers[contents.order()]
+    ids = np.unique(whole.metadata_id)[::2]
+    middle = int(np.median(whole.time))
+    rows = np.isin(whole.metadata_id, ids) & (whole.time >= middle)
+    made = Source(data(name))
+    assert made.collect(wanted_of(ids.tolist()), (middle, 1 << 62)).equals(whole[rows])
+    assert made.collect(wanted_of(ids.tolist())).equals(whole[np.isin(whole.metadata_id, ids)])
+    assert made.collect(None, (middle, 1 << 62)).equals(whole[whole.time >= middle])
+    assert len(made.collect(wanted_of([]))) == 0
+    limited = HeaderColumns.concatenate(list(made.windows(limit=7)))
+    assert limited.equals(whole[:7])
+
+
+@pytest.mark.parametrize("name", [name for name in recordings() if name.startswith("killed")])
+def test_a_stream_is_released_in_small_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    monkeypatch.setattr(source, "WINDOW_ROWS", 1000)
+    sizes = [len(window) for window in Source(data_of(name)).windows()]
+    assert len(sizes) > 1
+    assert sum(sizes) == len(read(data_of(name)))
+
+
+def test_ids_that_no_dense_table_holds_are_selected_too() -> None:
+    ids = np.array([5, 4_000_000_000, 7], np.uint32)
+    assert source.lookup(wanted_of([4_000_000_000]), ids).tolist() == [False, True, False]
+    assert source.lookup(wanted_of([7]), ids).tolist() == [False, False, True]
+
+
+def test_findings_are_final_after_a_pass_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    made = Source(SMALL["nettrace 5"])
+    next(iter(made.windows(limit=1)))
+    assert made.passed().lost.total == 3
+    made.counts()
+    assert made.passed().lost.total == 3
+    assert made.first_rows(1, 2).metadata_id.tolist() == [1, 1]
+    assert made.passed().lost.total == 3
+    assert made.passed().complete

@@ -1,0 +1,419 @@
+"""The trace as people hold it: names, tables, rows, selections, conversions, and what damage does."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.nettrace.recordings import data_of, listing_of, recordings
+from tests.nettrace.traces import SMALL
+
+from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
+from dotnetdiag.events import Scalar, decode
+from dotnetdiag.events.columns import plain
+from dotnetdiag.trace import source, table
+from dotnetdiag.trace.json_lines import JsonLines
+from dotnetdiag.trace.trace import Trace
+
+_OPEN: dict[str, Trace] = {}
+
+
+def opened(name: str) -> Trace:
+    if f"{name}.nettrace" not in recordings():
+        pytest.skip(f"{name} is not here")
+    if name not in _OPEN:
+        _OPEN[name] = Trace(data_of(f"{name}.nettrace"), name=name)
+    return _OPEN[name]
+
+
+def listed(name: str, event: str) -> list[dict[str, Any]]:
+    return [said for said in listing_of(f"{name}.nettrace").events if said["event"] == event]
+
+
+# names ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GC/Start", "gc/start", "GCStart", "GCStart_V2", "Microsoft-Windows-DotNETRuntime/GC/Start", " GC/Start "],
+)
+def test_an_event_is_found_by_any_of_its_names(name: str) -> None:
+    trace = opened("events-10")
+    assert name in trace
+    made = trace[name]
+    assert len(made) == len(listed("events-10", "GC/Start")) == 10
+    assert made["Count"].to_pylist() == [said["payload"]["Count"] for said in listed("events-10", "GC/Start")]
+
+
+def test_a_name_that_is_not_there_names_near_ones() -> None:
+    trace = opened("events-10")
+    for name, near in [("GC/Strat", "GC/Start"), ("Scalar", "Scalars"), ("DCStopVerbose", "Method/DCStopVerbose")]:
+        assert name not in trace
+        assert trace.get(name) is None
+        with pytest.raises(UnknownName) as caught:
+            trace[name]
+        assert isinstance(caught.value, KeyError)
+        assert near in caught.value.near
+        assert near in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UnknownName, match="Workload-Manifest"):
+        trace.events(providers="Workload-Manifst")
+    with pytest.raises(UnknownName, match="near: Count"):
+        trace["GC/Start"]["Cuont"]
+    with pytest.raises(UnknownName, match="near: Count"):
+        trace.events(where="Cuont > 5")
+    assert 5 not in trace
+
+
+# what a trace says of itself --------------------------------------------------------------------------------------------
+
+
+def test_trace_tells_what_it_is() -> None:
+    trace = opened("events-10")
+    events = listing_of("events-10.nettrace").events
+    assert len(trace) == len(events)
+    counted = Counter((said["provider"], said["event"]) for said in events if said["id"] != 65524)
+    ours = {(p, e): count for p, found in trace.counts().items() for e, count in found.items()}
+    assert {key: ours[key] for key in counted} == counted
+    sizes: Counter[str] = Counter()
+    for said in events:
+        sizes[said["provider"]] += said["bytes"]
+    assert {provider: sum(found.values()) for provider, found in trace.sizes().items()} == sizes
+    assert set(trace.providers) == set(sizes)
+    assert {thread.tid: thread.events for thread in trace.threads} == Counter(said["tid"] for said in events)
+    assert {thread.pid for thread in trace.threads} == {events[0]["pid"]}
+    assert trace.start == datetime(2026, 11, 21, 2, 4, 44, 495000, UTC)
+    assert trace.duration == timedelta(microseconds=int(events[-1]["ms"] * 1000))
+    assert trace.process.pid == events[0]["pid"]
+    assert trace.process.runtime == ".NET 10.0.14"
+    assert trace.process.os == "Linux"
+    assert trace.process.architecture == "x64"
+    assert "workload.dll events+gc" in (trace.process.command_line or "")
+    assert trace.complete
+    assert trace.broke is None
+    assert trace.lost.total == 0
+    assert "2,834 events of 5 providers, 3.166 s, 0 lost, complete" in repr(trace)
+
+
+def test_summary_has_first_and_last_of_every_event() -> None:
+    trace = opened("events-10")
+    for row in trace.summary():
+        times = [
+            said["ms"]
+            for said in listing_of("events-10.nettrace").events
+            if (said["provider"], said["event"].replace("GC/CommittedUsage", "GC/DynamicEvent"))
+            == (row.provider, row.event)
+        ]
+        assert (row.count, row.first_ns / 1e6, row.last_ns / 1e6) == (len(times), times[0], times[-1])
+        if len(times) > 1:
+            assert row.rate == pytest.approx((len(times) - 1) * 1000 / (times[-1] - times[0]))
+        else:
+            assert row.rate is None
+
+
+def test_warnings_tell_what_was_concluded_and_what_is_not_known() -> None:
+    warnings = opened("events-10").warnings
+    assert any("Bytes" in text and "inferred" in text for text in warnings)
+    assert any("Nested" in text and "nothing describes" in text for text in warnings)
+    assert opened("events-10").undecodable() == {}
+    assert Trace(SMALL["nettrace 5"]).undecodable() == {"Maker/Plain": 7}
+
+
+def test_a_large_file_is_not_read_for_its_repr(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dotnetdiag.trace import trace as module
+
+    monkeypatch.setattr(module, "_REPR_BYTES", 0)
+    trace = Trace(SMALL["nettrace 5"])
+    assert "not yet read" in repr(trace)
+    assert trace.complete
+    trace.summary()
+    assert "3 lost, complete" in repr(trace)
+
+
+# tables -----------------------------------------------------------------------------------------------------------------
+
+
+def test_versions_of_an_event_are_one_table_that_tells_them_apart() -> None:
+    made = opened("events-10")["MethodDCEndVerbose"]
+    versions = made["version"].to_pylist()
+    assert set(versions) == {1, 2}
+    assert "v1" in repr(made)
+    assert "v2" in repr(made)
+    ids = made["ReJITID"].to_pylist()
+    assert {
+        version: {value is None for v, value in zip(versions, ids, strict=True) if v == version} for version in (1, 2)
+    } == {
+        1: {True},
+        2: {False},
+    }
+    for row, said in zip(made, listed("events-10", "Method/DCStopVerbose"), strict=True):
+        assert row.MethodName == said["payload"]["MethodName"]
+        assert row.ms == said["ms"]
+        assert ("ReJITID" in row) == (row.schema.version == 2)
+
+
+def test_one_name_in_several_providers_is_one_table_with_the_provider_as_column() -> None:
+    made = opened("counters-10")["EventCounters"]
+    said = listed("counters-10", "EventCounters")
+    assert made["provider"].to_pylist() == [one["provider"] for one in said]
+    assert len(set(made["provider"].to_pylist())) > 1
+    # the two kinds of counter have different members: neither is lost
+    names = [one["payload"][""]["Payload"]["Name"] for one in said]
+    assert [row.Payload["Name"] for row in made] == names
+    means = {one["payload"][""]["Payload"].get("Mean") for one in said}
+    increments = {one["payload"][""]["Payload"].get("Increment") for one in said}
+    columns = [made.get(f"{field}.{member}") for field in made.fields for member in ("Mean", "Increment")]
+    found = {value for column in columns if column is not None for value in column.to_pylist()}
+    assert found == means | increments
+
+
+def test_a_row_gives_header_and_payload_by_attribute_and_item() -> None:
+    made = opened("events-10")["Scalars"]
+    said = listed("events-10", "Scalars")[1]
+    row = made.row(1)
+    assert row.u32 == row["u32"] == 4294967295
+    assert (row.tid, row.pid, row.ms, row.event, row.provider) == (
+        said["tid"], said["pid"], said["ms"], "Scalars", "Workload-Manifest",
+    )  # fmt: skip
+    assert row["tid"] == said["tid"]
+    assert row.time == datetime(2026, 11, 21, 2, 4, 46, 840966, UTC)
+    assert plain(row.payload) == said["payload"]
+    assert row.activity is None
+    assert row.stack > 0
+    assert "u32=4294967295" in repr(row)
+    assert made.row(-1).ms == list(made)[-1].ms
+    with pytest.raises(AttributeError):
+        row.nothing  # noqa: B018
+    with pytest.raises(KeyError):
+        row["nothing"]
+    with pytest.raises(IndexError):
+        made.row(20)
+
+
+def test_a_field_with_the_name_of_a_key_is_reached_under_both() -> None:
+    made = opened("events-10")["Scalars"]
+    assert "id" in made.columns
+    assert str(made["id"].item(0)) == "00112233-4455-6677-8899-aabbccddeeff"
+    assert made["payload.id"].to_pylist() == made["id"].to_pylist()
+    assert len(opened("events-10").events(where="id == 1 and event == 'Scalars'")) == 20
+    assert len(opened("events-10").events(where="payload.id ~ '^0011'")) == 20
+
+
+def test_only_the_columns_that_are_asked_for_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, Any]] = []
+    real = decode
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        asked.append((arguments[0].name, len(arguments[2]), options.get("fields")))
+        return real(*arguments, **options)
+
+    trace = Trace(bytes(opened("events-10").buffer))
+    monkeypatch.setattr(table, "decode", watched)
+    trace["GC/Start"]["Count"]
+    asked = [one for one in asked if one[1]]
+    assert asked == [("GC/Start", 10, ["Count"])]
+    asked.clear()
+    assert len(trace.events(where="Reason == 1", names="GC/Start")) == 10
+    assert {(name, *fields) for name, rows, fields in asked if rows} == {("GC/Start", "Reason")}
+
+
+def test_header_columns_are_those_of_the_listing() -> None:
+    trace = opened("http-10")
+    made = trace.events().table()
+    said = listing_of("http-10.nettrace").events
+    for key in ("provider", "event", "version", "level", "opcode", "pid", "tid", "bytes", "ms", "utc"):
+        assert made[key].to_pylist() == [one[key] for one in said], key
+    assert [hex(value) for value in made.numpy("keywords").tolist()] == [one["keywords"] for one in said]
+    for key in ("activity", "related"):
+        assert [None if value is None else str(value) for value in made[key].to_pylist()] == [one[key] for one in said]
+    assert made["thread"].to_pylist() == made["tid"].to_pylist()
+
+
+# selections -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "streamed"])
+def test_events_come_in_time_order_with_what_was_asked(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 1 << 40 if kept else 0)
+    monkeypatch.setattr(source, "WINDOW_ROWS", 100)
+    trace = Trace(bytes(opened("http-10").buffer))
+    said = listing_of("http-10.nettrace").events
+    assert [event.ms for event in trace.events()] == [one["ms"] for one in said]
+    some = trace.events(providers=["System.Net.Http", "System.Net.Sockets"])
+    expected = [one for one in said if one["provider"] in ("System.Net.Http", "System.Net.Sockets")]
+    assert [(event.event, event.ms) for event in some] == [(one["event"], one["ms"]) for one in expected]
+    assert len(some) == len(expected)
+    named = trace.events(names=["Request/Start", "RequestStop"], time=(2.5, 3))
+    expected = [one for one in said if one["event"] in ("Request/Start", "Request/Stop") and 2500 <= one["ms"] < 3000]
+    assert [(event.event, event.ms) for event in named] == [(one["event"], one["ms"]) for one in expected]
+    assert len(named) == len(expected) > 0
+    assert [event.ms for event in trace.events(limit=5)] == [one["ms"] for one in said[:5]]
+    assert len(trace.events(limit=5)) == 5
+    assert len(trace.events(limit=0)) == 0
+    filtered = trace.events(where="statusCode >= 500", limit=2)
+    failed = [one["ms"] for one in said if one["payload"].get("statusCode", 0) >= 500]
+    assert [event.ms for event in filtered] == failed[:2]
+
+
+def test_fields_limit_what_rows_and_tables_have() -> None:
+    trace = opened("http-10")
+    some = trace.events(names="Request/Start", fields=["host", "PORT"])
+    assert {tuple(event.payload) for event in some} == {("host", "port")}
+    assert some.table().fields == ("host", "port")
+    with pytest.raises(UnknownName, match="near: host"):
+        trace.events(names="Request/Start", fields=["hots"])
+
+
+def test_wrong_questions_are_refused_before_anything_is_read() -> None:
+    trace = opened("http-10")
+    with pytest.raises(UsageError):
+        trace.events(time=(3, 2))
+    with pytest.raises(UsageError):
+        trace.events(limit=-1)
+    with pytest.raises(GrammarError):
+        trace.events(where="a ==")
+
+
+# conversions ------------------------------------------------------------------------------------------------------------
+
+TABLES = [
+    ("events-10", "Scalars"),
+    ("events-10", "Words"),
+    ("events-10", "Sequence"),
+    ("events-10", "Times"),
+    ("events-10", "Workload-Manifest/Bytes"),
+    ("events-10", "Anonymous"),
+    ("events-10", "MethodDCEndVerbose"),
+    ("counters-10", "EventCounters"),
+    ("heap-10", "Type/BulkType"),
+    ("heap-10", "GC/BulkEdge"),
+    ("v6-oncpu-10", "ProcessMapping"),
+    ("http-10", "Request/Start"),
+]
+
+
+def comparable(value: Any) -> Any:
+    """Values of the libraries in the forms of JSON; dates to µs, which all of them can say."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    if isinstance(value, dict):
+        return {key: comparable(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [comparable(one) for one in value]
+    if isinstance(value, float):  # Arrow gives singles as they are, we their shortest text
+        return None if math.isnan(value) else float(f"{value:.6g}")
+    if isinstance(value, str) and len(value) == 28 and value.endswith("Z"):
+        return value[:26]
+    return plain(value)
+
+
+def expected(made: table.EventTable) -> dict[str, list[Any]]:
+    found = {}
+    for name in made.columns:
+        column = made[name]
+        if name == "time":
+            epoch = datetime(1970, 1, 1, tzinfo=UTC)
+            found[name] = [comparable(epoch + timedelta(microseconds=ns // 1000)) for ns in made.numpy("time").tolist()]
+        else:
+            found[name] = [comparable(value) for value in column.to_pylist()]
+    return found
+
+
+@pytest.mark.parametrize(("recording", "event"), TABLES)
+def test_data_frames_and_arrow_tables_have_the_values(recording: str, event: str) -> None:
+    import pandas
+
+    made = opened(recording)[event].slice(0, 300)
+    values = expected(made)
+    arrow = made.to_arrow()
+    arrow.validate(full=True)
+    frame, polars = made.to_pandas(), made.to_polars()
+    assert arrow.column_names == list(frame.columns) == polars.columns == list(made.columns)
+    for name in made.columns:
+        if name == "time":  # µs of arrow's ns
+            assert arrow["time"].cast("int64").to_pylist() == made.numpy("time").tolist()
+            assert frame["time"].astype("int64").tolist() == made.numpy("time").tolist()
+            assert polars["time"].to_physical().to_list() == made.numpy("time").tolist()
+            continue
+        assert [comparable(value) for value in arrow[name].to_pylist()] == values[name], name
+        assert [comparable(value) for value in polars[name].to_list()] == values[name], name
+        shown = [None if value is pandas.NA or value is pandas.NaT else value for value in frame[name].tolist()]
+        assert [comparable(value) for value in shown] == values[name], name
+
+
+def test_an_empty_selection_converts_too() -> None:
+    made = opened("events-10")["GC/Start"].slice(0, 0)
+    assert len(made.to_arrow()) == len(made.to_pandas()) == len(made.to_polars()) == 0
+    assert list(made) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "library"), [("to_pandas", "pandas"), ("to_arrow", "pyarrow"), ("to_polars", "polars")]
+)
+def test_a_missing_library_is_one_plain_line(method: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingDependency, match=rf"needs {library}: pip install") as caught:
+        getattr(opened("events-10")["GC/Start"], method)()
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_are_arrays_and_texts_are_objects() -> None:
+    made = opened("events-10")["GC/Start"]
+    assert made.numpy("Count").dtype == np.uint32
+    assert made.numpy("event").tolist() == ["GC/Start"] * 10
+    assert isinstance(made["Count"], Scalar)
+
+
+# damage -----------------------------------------------------------------------------------------------------------------
+
+
+def everything(trace: Trace) -> int:
+    """Ask for all there is."""
+    assert repr(trace)
+    maker = JsonLines(trace)
+    printed = sum(len(maker.lines(window)) for window in trace.events().windows())
+    assert printed == len(trace) == sum(row.count for row in trace.summary())
+    _ = trace.threads, trace.processes, trace.warnings, trace.lost.total, trace.undecodable(), trace.symbols
+    for provider, events in trace.counts().items():
+        for event in events:
+            assert len(trace[f"{provider}/{event}" if provider else event]) >= events[event]
+    return printed
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_trace_cut_at_every_offset_is_read_as_far_as_it_goes(name: str) -> None:
+    data = SMALL[name]
+    last = 0
+    for cut in range(0, len(data), 1 if len(data) < 700 else 2):
+        try:
+            trace = Trace(data[:cut])
+        except FormatError:
+            assert last == 0
+            continue
+        last = max(last, everything(trace))
+        assert not trace.complete
+    assert last == len(Trace(data))
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if "uncompressed" not in name])
+def test_small_trace_with_any_byte_flipped_raises_nothing(name: str) -> None:
+    data = bytearray(SMALL[name])
+    for at in range(len(data)):
+        flip = (0x01, 0x80, 0xFF)[at % 3]
+        data[at] ^= flip
+        try:
+            everything(Trace(bytes(data)))
+        except FormatError:
+            assert at < 100
+        data[at] ^= flip
+
+
+@pytest.mark.parametrize("data", [b"", b"not a trace at all", b"Nettrace", bytes(1000)])
+def test_what_is_no_trace_is_refused(data: bytes) -> None:
+    with pytest.raises(FormatError):
+        Trace(data, name="x")
