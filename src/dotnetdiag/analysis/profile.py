@@ -1,0 +1,285 @@
+"""Weighted stacks: what ``cpu`` and ``stacks`` answer with, what filters change, and what every exporter reads.
+
+A profile is a table of samples, sorted by thread and then by time, whose stacks are nodes of one tree:
+
+=============  =====  ==============================================================================================
+column         dtype  of each sample
+=============  =====  ==============================================================================================
+``thread``     i32    index into ``threads``; the samples of thread ``i`` are the rows ``threads[i].rows``
+``start_ns``   i64    since the start of the trace; ascending within a thread
+``length_ns``  i64    how long the stack was seen, 0 for what has no length; samples of a thread do not overlap
+``weight``     f64    in the unit of the profile
+``node``       i32    the leaf in ``tree``; 0 for a sample without a stack
+``state``      u8     a :class:`State`
+=============  =====  ==============================================================================================
+
+Everything else (per node, method, thread) is sums over this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.frames import Frames
+from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.stack_tree import StackTree
+from dotnetdiag.trace.symbols import Frame, FrameKind
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class State(IntEnum):
+    """What a thread did while a stack was seen."""
+
+    NONE = 0
+    """The samples do not say, or it makes no sense to ask (allocations)."""
+    CPU = 1
+    """It ran managed code, or was on a processor."""
+    UNMANAGED = 2
+    """It was in native code: the runtime's sampler cannot tell waiting from running there."""
+    BLOCKED = 3
+    """It was off the processor (context switches of version 6)."""
+
+
+STATE_FRAMES = {State.CPU: "CPU_TIME", State.UNMANAGED: "UNMANAGED_CODE_TIME", State.BLOCKED: "BLOCKED_TIME"}
+"""The leaves that the reference tool adds to stacks (peers.md §1.2); ``filters.with_states`` adds them."""
+
+MILLISECONDS = "ms"
+SAMPLES = "samples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileThread:
+    """A thread of a profile: its samples are ``rows`` of the table. ``name`` is empty where the trace has none."""
+
+    thread_id: int
+    process_id: int | None
+    name: str = ""
+    rows: range
+
+    @property
+    def label(self) -> str:
+        """``Thread (10620)``, as the reference tool prints it, and the name when there is one."""
+        return f"Thread ({self.thread_id})" + (f" ({self.name})" if self.name else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The trace behind a profile, and what is wrong with it. ``lost`` is None where the format does not tell."""
+
+    name: str = ""
+    process_id: int | None = None
+    command_line: str = ""
+    start: datetime | None = None
+    duration_ns: int = 0
+    events: int = 0
+    lost: int | None = None
+    complete: bool = True
+    broke: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MethodTable:
+    """Weights per frame id, in the unit of the profile; frames that nothing was seen in have none.
+
+    ``frame`` (i32) is sorted by ``exclusive`` or whatever was asked for, most first; equal ones by ``inclusive`` and
+    then by id.
+    """
+
+    frame: Array
+    exclusive: Array
+    inclusive: Array
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodWeight:
+    """One row of a report. Percentages are of the profile's total; 0 when that is 0."""
+
+    frame_id: int
+    frame: Frame
+    exclusive: float
+    inclusive: float
+    exclusive_percent: float
+    inclusive_percent: float
+
+    def name(self, style: Style = Style.FULL) -> str:
+        """The printed name."""
+        return self.frame.name(style)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StackProfile:
+    """Weighted stacks of threads. Columns as in the head of this file; nobody changes them.
+
+    ``name`` says what the weights are (``Thread time``), ``unit`` in what (``ms``, ``samples``, ``bytes``, ...).
+    ``from_ns``, ``to_ns`` bound the time that was looked at; ``notes`` are lines on what filters did.
+    """
+
+    name: str
+    unit: str
+    tree: StackTree
+    frames: Frames
+    threads: tuple[ProfileThread, ...]
+    thread: Array
+    start_ns: Array
+    length_ns: Array
+    weight: Array
+    node: Array
+    state: Array
+    origin: Origin = field(default_factory=Origin)
+    from_ns: int = 0
+    to_ns: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return len(self.weight)
+
+    def __repr__(self) -> str:
+        facts = f"{len(self):,} samples of {len(self.threads)} threads, {self.total:,.1f} {self.unit}"
+        return f"<StackProfile {self.name}: {facts}>"
+
+    # sums -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> float:
+        """The sum of all weights."""
+        return float(self.weight.sum())
+
+    def rows(self, threads: Iterable[int] | None = None) -> Any:
+        """What selects the samples of some threads (indices into ``threads``) from a column; None: all."""
+        if threads is None:
+            return slice(None)
+        wanted = [self.threads[index].rows for index in threads]
+        if len(wanted) == 1:
+            return slice(wanted[0].start, wanted[0].stop)
+        return np.concatenate([np.zeros(0, np.int64), *(np.arange(rows.start, rows.stop) for rows in wanted)])
+
+    def node_weights(self, threads: Iterable[int] | None = None, state: State | None = None) -> Array:
+        """What was seen at each node itself (f64 per node of ``tree``)."""
+        rows = self.rows(threads)
+        node, weight = self.node[rows], self.weight[rows]
+        if state is not None:
+            some = self.state[rows] == state
+            node, weight = node[some], weight[some]
+        return self.tree.exclusive(node, weight)
+
+    def thread_weights(self) -> Array:
+        """The weight of each thread (f64 per thread)."""
+        made: Array = np.bincount(self.thread, self.weight, minlength=len(self.threads)).astype(np.float64)
+        return made
+
+    def state_weights(self) -> dict[State, float]:
+        """The weight in each state that occurs."""
+        sums = np.bincount(self.state, self.weight, minlength=len(State))
+        counts = np.bincount(self.state, minlength=len(State))
+        return {state: float(sums[state]) for state in State if counts[state]}
+
+    def by_method(self, threads: Iterable[int] | None = None, *, inclusive: bool = False) -> MethodTable:
+        """Weights per frame. A frame that calls itself, at once or through others, is counted once per sample.
+
+        Sorted by the exclusive weight, or with ``inclusive`` by that.
+        """
+        own, entered = self.tree.by_frame(self.node_weights(threads))
+        seen = np.flatnonzero(entered > 0)
+        keys = (own[seen], entered[seen])
+        first, second = reversed(keys) if inclusive else keys
+        order = np.lexsort((seen, -second, -first))
+        rows = seen[order]
+        return MethodTable(frame=rows.astype(np.int32), exclusive=own[rows], inclusive=entered[rows])
+
+    def top(
+        self, number: int = 10, *, inclusive: bool = False, threads: Iterable[int] | None = None
+    ) -> tuple[MethodWeight, ...]:
+        """The methods with the most weight; without pseudo-frames, such as those of states and threads."""
+        if number < 0:
+            raise UsageError(f"the top {number}")
+        total = float(self.weight[self.rows(threads)].sum()) if threads is not None else self.total
+        table = self.by_method(threads, inclusive=inclusive)
+        found: list[MethodWeight] = []
+        for frame_id, own, entered in zip(
+            table.frame.tolist(), table.exclusive.tolist(), table.inclusive.tolist(), strict=True
+        ):
+            if len(found) >= number:
+                break
+            frame = self.frames[frame_id]
+            if frame.kind is not FrameKind.PSEUDO:
+                found.append(
+                    MethodWeight(
+                        frame_id=frame_id,
+                        frame=frame,
+                        exclusive=own,
+                        inclusive=entered,
+                        exclusive_percent=_percent(own, total),
+                        inclusive_percent=_percent(entered, total),
+                    )
+                )
+        return tuple(found)
+
+    # what is in it ----------------------------------------------------------------------------------------------------
+
+    def used_nodes(self) -> Array:
+        """A mask of the nodes that a sample is at or below; without the root."""
+        mark = self.tree.exclusive(self.node)
+        used: Array = self.tree.inclusive(mark) > 0
+        used[0] = False
+        return used
+
+    def used_frames(self) -> Array:
+        """Ids (i32, ascending) of the frames that samples have in their stacks."""
+        return np.unique(self.tree.frame[self.used_nodes()])
+
+    @property
+    def unresolved(self) -> int:
+        """How many frames of the stacks are addresses without a name."""
+        return int(self.frames.unresolved()[self.used_frames()].sum())
+
+    @property
+    def period_ns(self) -> int | None:
+        """The usual length of a sample (their median), None when none has a length."""
+        lengths = self.length_ns[self.length_ns > 0]
+        return int(np.median(lengths)) if len(lengths) else None
+
+    def frame_names(self, style: Style = Style.FULL, frame_ids: Sequence[int] | Array | None = None) -> list[str]:
+        """Printed names of frames, by default of all, by id."""
+        return self.frames.names(frame_ids, style)
+
+    # other profiles ---------------------------------------------------------------------------------------------------
+
+    def take(self, rows: Array, **changes: Any) -> StackProfile:
+        """The profile of some samples (a mask, or ascending rows); ``changes`` are fields to replace.
+
+        Threads that are left without samples are left out.
+        """
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        columns.update((name, changes.pop(name)) for name in COLUMNS if name in changes)
+        return _with_rows(self, columns, changes)
+
+
+COLUMNS = ("thread", "start_ns", "length_ns", "weight", "node", "state")
+
+
+def _with_rows(profile: StackProfile, columns: dict[str, Array], changes: dict[str, Any]) -> StackProfile:
+    thread = columns["thread"]
+    kept, renumbered, counts = np.unique(thread, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    threads = tuple(
+        replace(profile.threads[index], rows=range(end - count, end))
+        for index, end, count in zip(kept.tolist(), ends.tolist(), counts.tolist(), strict=True)
+    )
+    changes = {**changes, **columns, "thread": renumbered.reshape(-1).astype(np.int32)}
+    return replace(profile, threads=threads, **changes)
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 0.0
