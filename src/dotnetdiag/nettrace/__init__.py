@@ -1,8 +1,11 @@
 """Framing of NetPerf 1-3 and nettrace 4-6, sans-IO: bytes <-> blocks <-> header columns, read and written.
 
 ``Reader`` takes a stream piece by piece, ``read`` and ``scan`` a whole file in memory (or mapped); ``Writer`` writes.
-May import ``errors``, ``wire`` and numpy. Never ``ipc`` or ``events``, files by name, or sockets.
+May import ``errors``, ``wire`` and numpy. Never ``ipc`` or ``events``, files by name, or sockets. What writes is loaded
+when it is first used: most programs only read.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.nettrace.blocks import Block, Framer, header_fields, iter_blocks
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
@@ -15,10 +18,12 @@ from dotnetdiag.nettrace.loss import Gap, LossAccount
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 from dotnetdiag.nettrace.order import sort_order
 from dotnetdiag.nettrace.reader import Contents, Reader, Scan, Verdict, read, scan
-from dotnetdiag.nettrace.rewrite import rewrite
 from dotnetdiag.nettrace.stacks import StackTable
 from dotnetdiag.nettrace.threads import ThreadInfo
-from dotnetdiag.nettrace.writer import Writer
+
+if TYPE_CHECKING:
+    from dotnetdiag.nettrace.rewriting import rewrite
+    from dotnetdiag.nettrace.writer import Writer
 
 __all__ = [
     "COMPILED",
@@ -50,3 +55,15 @@ __all__ = [
     "scan",
     "sort_order",
 ]
+
+_LATER = {"Writer": "dotnetdiag.nettrace.writer", "rewrite": "dotnetdiag.nettrace.rewriting"}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(module), name)
+    return value

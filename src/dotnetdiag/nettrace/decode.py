@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.nettrace import plain
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, SPARSE_COLUMNS, HeaderColumns
 from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
 from dotnetdiag.nettrace.kernels import (
@@ -96,6 +95,8 @@ def decode(data: memoryview, job: Job, base: int = 0) -> Decoded:
         return _decode_plain_rows(data, job, base)
     v6 = job.form is Form.COMPRESSED_V6
     if KERNELS is None:
+        from dotnetdiag.nettrace import plain  # many programs never need it
+
         columns, runs, guids, stop, problem, detail = plain.decode(data, job.start - base, job.end - base, v6=v6)
         headers, strays = _translate(columns, job.translation)
         return Decoded(headers, runs, guids, stop, problem, detail, strays)
@@ -333,6 +334,8 @@ _UNSORTED = np.uint32(0x80000000)
 def _walk(data: memoryview, job: Job, base: int, layout: np.dtype[Any]) -> tuple[npt.NDArray[np.int64], int, int]:
     header, size_at, trailing = layout.itemsize, layout.itemsize - 4, job.form is Form.NETPERF
     if KERNELS is None:
+        from dotnetdiag.nettrace import plain
+
         return plain.walk(data, job.start - base, job.end - base, header=header, size_at=size_at, trailing=trailing)
     result = np.zeros(3, np.int64)
     positions = np.zeros(0, np.int64)

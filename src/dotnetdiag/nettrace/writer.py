@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace import plain
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.constants import (
     MAGIC,
@@ -376,6 +375,8 @@ class Writer:
                 count, size = int(result[0]), int(result[1])
                 blobs = out[:size].tobytes()
             else:
+                from dotnetdiag.nettrace import plain
+
                 count, blobs = plain.encode(headers, first, raw.tobytes(), payload, room, v6=v6)
             times = headers.time[first : first + count]
             head = _EVENT_HEADER.pack(_EVENT_HEADER_SIZE, _COMPRESSED, int(times.min()), int(times.max()))
