@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -156,7 +156,7 @@ class Blocks(Sequence[Block]):
         raise IndexError(index)
 
 
-_RUN_ROOM = 4096
+_RUN_ROOM = 1024
 
 
 @dataclass(slots=True)
@@ -177,6 +177,7 @@ class Framer:
     pending: FormatError | None = None
     limit: int | None = None
     _seen_trace: bool = field(default=False)
+    _room: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     def next(self, data: memoryview, base: int, *, final: bool) -> Block | int:
         """The next block, or the number of bytes from ``position`` that must be there before asking again.
@@ -229,7 +230,9 @@ class Framer:
         plain = self.container == PLAIN
         if KERNELS is None or not usual or not (plain or self.major == 4):
             return None
-        rows: Any = np.empty((_RUN_ROOM, FRAME_WIDTH), np.int64)
+        if self._room is None:
+            self._room = np.empty((_RUN_ROOM, FRAME_WIDTH), np.int64)
+        rows = self._room
         limit = 1 << 31 if self.limit is None else self.limit
         found = KERNELS.frame(
             data, self.position - base, base, plain, limit, b"" if plain else _USUAL, int(BlockKind.EVENT), rows

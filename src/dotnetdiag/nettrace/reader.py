@@ -409,9 +409,10 @@ class Scan:
 
     def counts(self, *, threads: int = 1, map: Map = map) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns."""
-        self._index(stacks=False)
+        assert self._state is not None  # there is an index now, and nothing of it will change
         form = one_form(self._runs)
         if KERNELS is None or form is None:
+            self._index(stacks=False)
             return self._count_slowly()
         totals: dict[int, tuple[int, int]] = {}
         for part in _epochs(self._runs):

@@ -165,7 +165,7 @@ class TraceState:
         stays = number
         while (other := self.metadata.get(stays)) is not None and replace(made, metadata_id=stays) != other:
             stays = max(max(self.metadata) + 1, number + 1) & 0xFFFFFFFF or 1
-        self.metadata[stays] = replace(made, metadata_id=stays)
+        self.metadata[stays] = made if made.metadata_id == stays else replace(made, metadata_id=stays)
         self._metadata_ids.define(number, stays)
         self._translation = None
 
