@@ -52,7 +52,7 @@ THREADS = 2
 FEED_BYTES = 1 << 20
 ENOUGH_S = 0.33
 SLICE_ROWS = 200_000
-"""Payloads are decoded when so many events have come: a call for each event type has to pay."""
+"""Payloads are decoded when so many events have come, or all are of one type: a call for each type has to pay."""
 GATES = {"headers": 30.0, "payloads": 12.0, "counts": 0.3, "streaming": 150.0, "fall-back": 1.0}
 ENVIRONMENT = {**os.environ, "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
 ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # whatever is installed has its bytecode
@@ -92,7 +92,8 @@ class Payloads:
         for batch in scan(data).iter_batches():
             self._parts.append(batch.headers)
             self._rows += len(batch)
-            if self._rows >= SLICE_ROWS:
+            ids = batch.headers.metadata_id
+            if self._rows >= SLICE_ROWS or bool((ids == ids[0]).all()):
                 self._decode(batch)
         if batch is not None and self._parts:
             self._decode(batch)
@@ -101,7 +102,8 @@ class Payloads:
 
     def _decode(self, batch: nettrace.EventBatch) -> None:
         names = ("metadata_id", "payload_offset", "payload_length")
-        ids, offsets, lengths = (np.concatenate([getattr(part, name) for part in self._parts]) for name in names)
+        columns = [[getattr(part, name) for part in self._parts] for name in names]
+        ids, offsets, lengths = (part[0] if len(part) == 1 else np.concatenate(part) for part in columns)
         self._parts, self._rows = [], 0
         if int(ids.max()) < 1 << 16:
             ids = ids.astype(np.uint16)  # sorted by their digits then
