@@ -7,7 +7,8 @@ column         dtype  of each sample
 =============  =====  ==============================================================================================
 ``thread``     i32    index into ``threads``; the samples of thread ``i`` are the rows ``threads[i].rows``
 ``start_ns``   i64    since the start of the trace; ascending within a thread
-``length_ns``  i64    how long the stack was seen, 0 for what has no length; samples of a thread do not overlap
+``length_ns``  i64    how long the stack was seen, 0 for what has no length; samples of a thread do not overlap, so
+                      that they can be drawn; the ``weight`` of kernel samples may be more
 ``weight``     f64    in the unit of the profile
 ``node``       i32    the leaf in ``tree``; 0 for a sample without a stack
 ``state``      u8     a :class:`State`
@@ -30,7 +31,7 @@ from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
-from dotnetdiag.trace.symbols import Frame, FrameKind
+from dotnetdiag.trace.symbols import Frame
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -78,7 +79,6 @@ class Origin:
     process_id: int | None = None
     command_line: str = ""
     start: datetime | None = None
-    duration_ns: int = 0
     events: int = 0
     lost: int | None = None
     complete: bool = True
@@ -122,7 +122,7 @@ class StackProfile:
     """Weighted stacks of threads. Columns as in the head of this file; nobody changes them.
 
     ``name`` says what the weights are (``Thread time``), ``unit`` in what (``ms``, ``samples``, ``bytes``, ...).
-    ``from_ns``, ``to_ns`` bound the time that was looked at; ``notes`` are lines on what filters did.
+    ``from_ns``, ``to_ns`` bound the time that was looked at; ``notes`` are lines on what was done or is odd.
     """
 
     name: str
@@ -201,30 +201,24 @@ class StackProfile:
     def top(
         self, number: int = 10, *, inclusive: bool = False, threads: Iterable[int] | None = None
     ) -> tuple[MethodWeight, ...]:
-        """The methods with the most weight; without pseudo-frames, such as those of states and threads."""
+        """The frames with the most weight, of all threads or some. UsageError for a negative number."""
         if number < 0:
             raise UsageError(f"the top {number}")
+        threads = None if threads is None else tuple(threads)
         total = float(self.weight[self.rows(threads)].sum()) if threads is not None else self.total
         table = self.by_method(threads, inclusive=inclusive)
-        found: list[MethodWeight] = []
-        for frame_id, own, entered in zip(
-            table.frame.tolist(), table.exclusive.tolist(), table.inclusive.tolist(), strict=True
-        ):
-            if len(found) >= number:
-                break
-            frame = self.frames[frame_id]
-            if frame.kind is not FrameKind.PSEUDO:
-                found.append(
-                    MethodWeight(
-                        frame_id=frame_id,
-                        frame=frame,
-                        exclusive=own,
-                        inclusive=entered,
-                        exclusive_percent=_percent(own, total),
-                        inclusive_percent=_percent(entered, total),
-                    )
-                )
-        return tuple(found)
+        columns = (column[:number].tolist() for column in (table.frame, table.exclusive, table.inclusive))
+        return tuple(
+            MethodWeight(
+                frame_id=frame_id,
+                frame=self.frames[frame_id],
+                exclusive=own,
+                inclusive=entered,
+                exclusive_percent=_percent(own, total),
+                inclusive_percent=_percent(entered, total),
+            )
+            for frame_id, own, entered in zip(*columns, strict=True)
+        )
 
     # what is in it ----------------------------------------------------------------------------------------------------
 
@@ -271,13 +265,16 @@ COLUMNS = ("thread", "start_ns", "length_ns", "weight", "node", "state")
 
 def _with_rows(profile: StackProfile, columns: dict[str, Array], changes: dict[str, Any]) -> StackProfile:
     thread = columns["thread"]
-    kept, renumbered, counts = np.unique(thread, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
+    counts = np.bincount(thread, minlength=len(profile.threads))
+    kept = np.flatnonzero(counts)
+    ends = np.cumsum(counts[kept])
     threads = tuple(
         replace(profile.threads[index], rows=range(end - count, end))
-        for index, end, count in zip(kept.tolist(), ends.tolist(), counts.tolist(), strict=True)
+        for index, end, count in zip(kept.tolist(), ends.tolist(), counts[kept].tolist(), strict=True)
     )
-    changes = {**changes, **columns, "thread": renumbered.reshape(-1).astype(np.int32)}
+    number = np.zeros(len(counts), np.int32)
+    number[kept] = np.arange(len(kept))
+    changes = {**changes, **columns, "thread": number[thread]}
     return replace(profile, threads=threads, **changes)
 
 

@@ -1,0 +1,296 @@
+"""What a profile shows: times, threads, states, stacks with some frame, frames hidden or taken together.
+
+Each is a function of a profile to a profile, and may follow any other. A pattern is a regular expression, searched
+without regard to case in the full name of a frame (``module!Namespace.Type.Method(parameters)``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+import numpy as np
+
+from dotnetdiag.analysis.frames import Frames, pseudo
+from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, StackProfile, State
+from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
+from dotnetdiag.trace.symbols import Frame, FrameKind
+
+UNKNOWN = "?"
+"""The group of frames of which nothing is known."""
+GLOBAL_NAMESPACE = "(global namespace)"
+NATIVE = "(native)"
+
+FRAMEWORK = re.compile(
+    r"System(\..*)?|Microsoft\..*|mscorlib|netstandard|WindowsBase|Presentation(Core|Framework)"
+    r"|lib(coreclr|clrjit|hostfxr|hostpolicy|System\..*)\.(so|dylib)|(coreclr|clrjit|hostfxr|hostpolicy)"
+    r"|dotnet|libc(-[\d.]+)?\.so.*|libstdc\+\+\.so.*|libpthread.*|ld-.*|vmlinux|\[.*\]",
+    re.IGNORECASE,
+)
+"""Modules that come with .NET and the system, by their whole name."""
+
+
+class Group(StrEnum):
+    """What frames are taken together by."""
+
+    METHOD = "method"
+    MODULE = "module"
+    NAMESPACE = "namespace"
+    THREAD = "thread"
+
+
+# some of the samples --------------------------------------------------------------------------------------------------
+
+
+def between(profile: StackProfile, from_s: float | None = None, to_s: float | None = None) -> StackProfile:
+    """Seconds since the start of the trace, half-open, None: open.
+
+    Samples over an edge are cut there, and their time with them; counted ones (and bytes) belong to where they begin.
+    """
+    first = profile.from_ns if from_s is None else round(from_s * 1e9)
+    last = profile.to_ns + 1 if to_s is None else round(to_s * 1e9)
+    if first > last:
+        raise UsageError(f"a time from {from_s:g} s to {to_s:g} s")
+    bounds = {"from_ns": max(first, profile.from_ns), "to_ns": min(last, profile.to_ns)}
+    start = np.maximum(profile.start_ns, first)
+    end = np.minimum(profile.start_ns + profile.length_ns, last)
+    begins = (profile.start_ns >= first) & (profile.start_ns < last)
+    length = np.maximum(end - start, 0)
+    if profile.unit != MILLISECONDS:
+        keep = begins
+        return profile.take(keep, length_ns=length[keep], **bounds)
+    keep = (length > 0) | (begins & (profile.length_ns == 0))
+    share = np.ones(len(profile))
+    np.divide(length, profile.length_ns, out=share, where=profile.length_ns > 0)
+    return profile.take(
+        keep, start_ns=start[keep], length_ns=length[keep], weight=(profile.weight * share)[keep], **bounds
+    )
+
+
+def of_threads(profile: StackProfile, wanted: Iterable[int | str]) -> StackProfile:
+    """Threads by id, or by a part of their name. UsageError when one is not there."""
+    chosen: set[int] = set()
+    for one in wanted:
+        text = str(one).strip()
+        found = [
+            index
+            for index, thread in enumerate(profile.threads)
+            if text == str(thread.thread_id)
+            or (text and not text.isdigit() and text.lower() in f"{thread.name} {thread.label}".lower())
+        ]
+        if not found:
+            known = ", ".join(str(thread.thread_id) for thread in profile.threads[:8])
+            more = ", ..." if len(profile.threads) > 8 else ""
+            raise UsageError(f"no samples of a thread {text!r}; there are {known or 'none'}{more}")
+        chosen.update(found)
+    mask = np.zeros(len(profile.threads), np.bool_)
+    mask[list(chosen)] = True
+    return profile.take(mask[profile.thread])
+
+
+def in_states(profile: StackProfile, *states: State) -> StackProfile:
+    """Samples in some states only."""
+    return profile.take(np.isin(profile.state, np.array(states, np.uint8)))
+
+
+def focus(profile: StackProfile, pattern: str) -> StackProfile:
+    """Samples with a frame that matches anywhere in the stack."""
+    return profile.take(_below(profile.tree, _matching(profile, pattern))[profile.node])
+
+
+def ignore(profile: StackProfile, pattern: str) -> StackProfile:
+    """Samples without such a frame."""
+    return profile.take(~_below(profile.tree, _matching(profile, pattern))[profile.node])
+
+
+def _matching(profile: StackProfile, pattern: str) -> Array:
+    """A mask of the frames whose full name matches; only those that occur are looked at."""
+    expression = _compiled(pattern)
+    return _frame_mask(profile, lambda frame: expression.search(frame.name()) is not None)
+
+
+def _frame_mask(profile: StackProfile, test: Callable[[Frame], bool]) -> Array:
+    mask = np.zeros(len(profile.frames), np.bool_)
+    for number in profile.used_frames().tolist():
+        mask[number] = test(profile.frames[number])
+    return mask
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except (re.error, RecursionError, OverflowError) as error:
+        position = getattr(error, "pos", None)
+        raise GrammarError("pattern", pattern, position or 0, getattr(error, "msg", str(error))) from error
+
+
+def _below(tree: StackTree, frames: Array) -> Array:
+    """A mask of the nodes that have such a frame, or are below one: parents are asked twice as far away each time."""
+    marks = np.zeros(len(tree), np.bool_)
+    marks[1:] = frames[tree.frame[1:]]
+    ancestor = np.maximum(tree.parent, 0)
+    while ancestor.any():
+        marks |= marks[ancestor]
+        ancestor = ancestor[ancestor]
+    return marks
+
+
+# other frames ---------------------------------------------------------------------------------------------------------
+
+
+def fold_recursion(profile: StackProfile) -> StackProfile:
+    """A method that calls itself at once is one frame."""
+    return _mapped(profile, np.arange(len(profile.frames), dtype=np.int32), merge=True)
+
+
+def hide(profile: StackProfile, pattern: str) -> StackProfile:
+    """Frames that match are left out; their time goes to what called them."""
+    return _without(profile, _matching(profile, pattern))
+
+
+def hide_framework(profile: StackProfile) -> StackProfile:
+    """Frames of .NET and the system are left out: their time goes to the program's methods that called them."""
+    return _without(profile, _frame_mask(profile, is_framework))
+
+
+def is_framework(frame: Frame) -> bool:
+    """Whether a frame's module comes with .NET or the system."""
+    return frame.kind is not FrameKind.PSEUDO and FRAMEWORK.fullmatch(frame.module) is not None
+
+
+def _without(profile: StackProfile, mask: Array) -> StackProfile:
+    return _mapped(profile, np.where(mask, NO_FRAME, np.arange(len(mask))), merge=False)
+
+
+def _mapped(profile: StackProfile, new_frame: Array, *, merge: bool, frames: Frames | None = None) -> StackProfile:
+    tree, new_node = profile.tree.map_frames(new_frame, merge=merge)
+    return replace(profile, tree=tree, node=new_node[profile.node], frames=frames or profile.frames)
+
+
+def group_by(profile: StackProfile, group: str) -> StackProfile:
+    """Frames by what they belong to: a call within the group is no frame of its own. ``method`` changes nothing.
+
+    By ``thread`` each sample has one frame, its thread.
+    """
+    try:
+        kind = Group(group)
+    except ValueError as error:
+        raise UsageError(f"groups by {group!r}: one of {', '.join(Group)}") from error
+    if kind is Group.METHOD:
+        return profile
+    if kind is Group.THREAD:
+        frames = profile.frames.extended([pseudo(thread.label) for thread in profile.threads])
+        first = len(profile.frames)
+        count = len(profile.threads)
+        parent = np.zeros(count + 1, np.int32)
+        frame = np.arange(first - 1, first + count, dtype=np.int32)
+        parent[0] = frame[0] = NO_FRAME
+        return replace(profile, tree=StackTree(parent, frame), node=profile.thread + np.int32(1), frames=frames)
+    return _grouped(profile, module_of if kind is Group.MODULE else namespace_of, merge=True)
+
+
+def module_of(frame: Frame) -> str:
+    """The group of a frame by module."""
+    return frame.text if frame.kind is FrameKind.PSEUDO else frame.module or UNKNOWN
+
+
+def namespace_of(frame: Frame) -> str:
+    """The group of a frame by namespace; native code by its module."""
+    if frame.kind is FrameKind.PSEUDO:
+        return frame.text
+    if frame.type_name:
+        return frame.namespace or GLOBAL_NAMESPACE
+    if frame.kind is FrameKind.METHOD:
+        return GLOBAL_NAMESPACE
+    return f"{frame.module} {NATIVE}" if frame.module else UNKNOWN
+
+
+def _grouped(profile: StackProfile, key: Callable[[Frame], str], *, merge: bool) -> StackProfile:
+    texts: dict[str, int] = {}
+    new_frame = np.full(len(profile.frames), NO_FRAME, np.int32)
+    first = len(profile.frames)
+    for number in profile.used_frames().tolist():
+        new_frame[number] = first + texts.setdefault(key(profile.frames[number]), len(texts))
+    frames = profile.frames.extended([pseudo(text) for text in texts])
+    return _mapped(profile, new_frame, merge=merge, frames=frames)
+
+
+def named(profile: StackProfile, style: Style) -> StackProfile:
+    """Methods that print alike in a style are one, such as overloads in ``SHORT``, and lambdas in ``SOURCE``."""
+    if style is Style.FULL:
+        return profile
+    firsts: dict[str, int] = {}
+    new_frame = np.full(len(profile.frames), NO_FRAME, np.int32)
+    for number in profile.used_frames().tolist():
+        frame: Frame = profile.frames[number]
+        new_frame[number] = (
+            number if frame.kind is FrameKind.UNRESOLVED else firsts.setdefault(frame.name(style), number)
+        )
+    return _mapped(profile, new_frame, merge=False)
+
+
+def invert(profile: StackProfile) -> StackProfile:
+    """Stacks from their leaves to their roots: what calls a method stands below it."""
+    leaves, which = _distinct(profile.node, len(profile.tree))
+    tree, nodes = profile.tree.inverted(leaves)
+    return replace(profile, tree=tree, node=nodes[which].astype(np.int32, copy=False))
+
+
+def _distinct(numbers: Array, limit: int) -> tuple[Array, Array]:
+    """Distinct small numbers, ascending, and the place of each."""
+    if limit > 1 << 24:
+        values, which = np.unique(numbers, return_inverse=True)
+        return values, which.reshape(-1)
+    there = np.zeros(limit, np.bool_)
+    there[numbers] = True
+    values = np.flatnonzero(there)
+    place = np.zeros(limit, np.int32)
+    place[values] = np.arange(len(values))
+    return values, place[numbers]
+
+
+# frames that no code has ----------------------------------------------------------------------------------------------
+
+
+def with_states(profile: StackProfile) -> StackProfile:
+    """The state as the leaf of each stack (``STATE_FRAMES``), as in the files of the reference tool."""
+    states = list(STATE_FRAMES)
+    code = np.full(len(State), -1, np.int64)
+    code[states] = np.arange(len(states))
+    keys = profile.node.astype(np.int64) * len(states) + code[profile.state]
+    says = code[profile.state] >= 0
+    made, which = _distinct(keys[says], len(profile.tree) * len(states))
+    node, state = np.divmod(made, len(states))
+    first = len(profile.frames)
+    tree = _with_nodes(profile.tree, node, first + state)
+    nodes = profile.node.copy()
+    nodes[says] = len(profile.tree) + which
+    frames = profile.frames.extended([pseudo(STATE_FRAMES[state]) for state in states])
+    return replace(profile, tree=tree, node=nodes, frames=frames)
+
+
+def _with_nodes(tree: StackTree, parent: Array, frame: Array) -> StackTree:
+    return StackTree(np.append(tree.parent, parent).astype(np.int32), np.append(tree.frame, frame).astype(np.int32))
+
+
+def with_threads(profile: StackProfile) -> StackProfile:
+    """The thread as the root of each stack."""
+    return with_roots(profile, [thread.label for thread in profile.threads])
+
+
+def with_roots(profile: StackProfile, labels: Sequence[str]) -> StackProfile:
+    """A root frame for each stack: ``labels[i]`` for those of thread ``i``; equal ones are one frame."""
+    texts: dict[str, int] = {}
+    first = len(profile.frames)
+    numbers = np.array([first + texts.setdefault(label, len(texts)) for label in labels], np.int64)
+    size = len(profile.tree)
+    keys = profile.thread.astype(np.int64) * size + profile.node
+    made, which = _distinct(keys, len(labels) * size)
+    thread, node = np.divmod(made, size)
+    tree, nodes = profile.tree.rooted(node, numbers[thread])
+    frames = profile.frames.extended([pseudo(text) for text in texts])
+    return replace(profile, tree=tree, node=nodes[which].astype(np.int32, copy=False), frames=frames)
