@@ -14,6 +14,8 @@ _PUBLIC: dict[str, str] = {
     "AsyncClient": "dotnetdiag.client.aio",
     "Client": "dotnetdiag.client.client",
     "Trace": "dotnetdiag.trace.trace",
+    "cpu": "dotnetdiag.analysis.cpu",
+    "stacks": "dotnetdiag.analysis.stacks",
     "open": "dotnetdiag.recipes.trace_files",
     "Process": "dotnetdiag.recipes.processes",
     "processes": "dotnetdiag.recipes.processes",
@@ -39,6 +41,8 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.cpu import cpu as cpu
+    from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
     from dotnetdiag.recipes import trace_files as _trace_files

@@ -31,6 +31,11 @@ _MANAGED = 2
 _ALLOCATIONS = frozenset({10, 20, 32})
 """Ids of allocation ticks and of sampled object allocations, high and low."""
 _DEFAULT_PERIOD_NS = 1_000_000
+_NO_EVENT_SOURCES = frozenset(
+    {SAMPLER, KERNEL, "Universal.System", "System.Threading.Tasks.TplEventSource"}
+    | {f"Microsoft-Windows-DotNETRuntime{kind}" for kind in ("", "Rundown", "Private", "Stress")}
+    | {"System.Diagnostics.Eventing.FrameworkEventSource"}
+)
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -42,10 +47,12 @@ class Weight(StrEnum):
     SAMPLES = "samples"
 
 
-def cpu(trace: Trace, *, weight: str = Weight.TIME) -> StackProfile:
+def cpu(trace: Trace, *, weight: str = Weight.TIME, event_marks: bool = False) -> StackProfile:
     """Sampled time of all threads, in ms, or with ``weight="samples"`` the number of samples.
 
     Takes the kernel's samples where the trace has some. A trace without samples gives an empty profile, with a note.
+    With ``event_marks`` events of EventSources count as external samples of their threads, as they do in
+    ``dotnet-trace report`` (not in ``convert``): the last sample of a thread then lasts until an event, however long.
     """
     try:
         counted = Weight(weight) is Weight.SAMPLES
@@ -59,7 +66,8 @@ def cpu(trace: Trace, *, weight: str = Weight.TIME) -> StackProfile:
         # allocations alone would look like CPU time
         note = "the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time"
         return _sampled(trace, {}, {}, counted, (note,))
-    return _sampled(trace, sampler, types_where(trace, _is_allocation), counted, ())
+    others = types_where(trace, lambda schema: _is_allocation(schema) or (event_marks and _is_event_source(schema)))
+    return _sampled(trace, sampler, others, counted, ())
 
 
 def _is_sampler(schema: EventSchema) -> bool:
@@ -68,6 +76,10 @@ def _is_sampler(schema: EventSchema) -> bool:
 
 def _is_allocation(schema: EventSchema) -> bool:
     return schema.provider == RUNTIME and schema.event_id in _ALLOCATIONS
+
+
+def _is_event_source(schema: EventSchema) -> bool:
+    return schema.provider not in _NO_EVENT_SOURCES
 
 
 def _is_kernel(schema: EventSchema) -> bool:
@@ -81,11 +93,11 @@ def _named(counted: bool) -> str:
 def _sampled(
     trace: Trace,
     sampler: dict[int, EventSchema],
-    allocations: dict[int, EventSchema],
+    others: dict[int, EventSchema],
     counted: bool,
     notes: tuple[str, ...],
 ) -> StackProfile:
-    samples = sample_rows(trace, [*sampler, *allocations])
+    samples = sample_rows(trace, [*sampler, *others])
     state = _states(trace, samples, sampler)[samples.rows]
     time = trace.meaning.elapsed_ns(samples.table.headers)[samples.rows]
     length = np.zeros(len(time), np.int64)
@@ -109,6 +121,8 @@ def _sampled(
 def _states(trace: Trace, samples: SampleRows, sampler: dict[int, EventSchema]) -> Array:
     headers = samples.table.headers
     state = np.full(len(headers), State.CPU, np.uint8)
+    marks = [number for number, schema in samples.table.schemas.items() if _is_event_source(schema)]
+    state[np.isin(headers.metadata_id, np.array(marks, np.uint32))] = State.UNMANAGED
     rows = np.flatnonzero(np.isin(headers.metadata_id, np.array(list(sampler), np.uint32)))
     if len(rows):
         table = EventTable(trace, {number: samples.table.schemas[number] for number in sampler}, headers[rows])

@@ -1,0 +1,251 @@
+"""Commands that say where the time of a trace went: ``trace report``, ``trace diff``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dotnetdiag.cli.options import json_option
+from dotnetdiag.cli.render import is_terminal, json_text, table
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.diffing import Compared, DiffRow
+    from dotnetdiag.recipes.report import Report, ViewOptions
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+F = TypeVar("F", bound=Callable[..., Any])
+
+WORSE = 1
+"""The exit code of ``trace diff --fail-above`` when something grew by more, as that of diff(1) when files differ."""
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
+"""Names in a trace come from elsewhere: they do not drive the terminal."""
+
+
+def view_options(function: F) -> F:
+    """Options that choose the part of the time to look at; as keywords, for :func:`view_of`."""
+    for option in reversed(
+        (
+            click.option("--thread", "threads", multiple=True, help="Only threads with this id or name."),
+            click.option(
+                "--time", "time", metavar="FROM-TO", help="Only this time since the start: 1.5-2, 500ms-, -1m."
+            ),
+            click.option("--focus", multiple=True, metavar="P", help="Only stacks with a frame that matches."),
+            click.option("--ignore", multiple=True, metavar="P", help="No stacks with a frame that matches."),
+            click.option(
+                "--by",
+                type=click.Choice(["method", "module", "namespace", "thread"]),
+                default="method",
+                show_default=True,
+                help="What to take together.",
+            ),
+            click.option(
+                "--weight",
+                type=click.Choice(["time", "samples"]),
+                default="time",
+                show_default=True,
+                help="Time between samples, or how many there are.",
+            ),
+            click.option(
+                "--event-marks",
+                is_flag=True,
+                help="Count events of EventSources as samples, as `dotnet-trace report` does (`convert` does not).",
+            ),
+            click.option("--hide-framework", is_flag=True, help="Give the time of .NET's own frames to their callers."),
+            click.option("--fold-recursion", is_flag=True, help="A method that calls itself is one frame."),
+            click.option("--short", is_flag=True, help="Names as in C#, without module and parameters."),
+            click.option("--source", is_flag=True, help="As --short, and lambdas and async methods as in the source."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def state_option(default: str) -> Callable[[F], F]:
+    """``--state``."""
+    return click.option(
+        "--state",
+        type=click.Choice(["all", "cpu", "waiting"]),
+        default=default,
+        show_default=True,
+        help="Time running managed code, or in native code and waiting.",
+    )
+
+
+def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> ViewOptions:
+    """The options that the keywords of :func:`view_options` and ``--state`` mean."""
+    from dotnetdiag.recipes.report import ViewOptions, parse_time_range
+    from dotnetdiag.trace.method_names import Style
+
+    start, end = (None, None) if time is None else parse_time_range(time)
+    style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
+    return ViewOptions(start_s=start, end_s=end, style=style, **more)
+
+
+@click.command()
+@click.argument("file", type=_FILE)
+@click.argument("kind", type=click.Choice(["topN"]), default="topN", expose_value=False)
+@click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
+@click.option("--inclusive", is_flag=True, help="Sort by the time of a method and all that it called.")
+@view_options
+@state_option("all")
+@click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
+@json_option
+def report(file: Path, number: int, inclusive: bool, verbose: bool, as_json: bool, **view: Any) -> None:
+    """Show the methods of a trace FILE that took the most time.
+
+    \b
+    dotnetdiag trace report app.nettrace topN -n 20 --state cpu
+    dotnetdiag trace report app.nettrace --by namespace --inclusive --time 10s-20s
+
+    A sample lasts until the next one of its thread, as dotnet-trace counts. Patterns are regular expressions, searched
+    in module!Namespace.Type.Method(parameters) without regard to case.
+    """
+    from dotnetdiag.recipes.report import ReportOptions
+    from dotnetdiag.recipes.report import report as make
+
+    made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
+    if as_json:
+        json_text(made.to_json())
+        return
+    _show(made, verbose)
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.2f}" if value != int(value) else f"{value:,.0f}"
+
+
+def _clean(text: str) -> str:
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
+def _rows(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], verbose: bool) -> None:
+    """A table with a name last; on a terminal names are cut unless ``verbose``."""
+    if verbose and is_terminal():
+        widths = [max(len(row[at]) for row in (columns, *rows)) for at in range(len(columns) - 1)]
+        for row in (columns, *rows):
+            click.echo("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
+        return
+    table(columns, rows, right=columns[:-1])
+
+
+def _show(made: Report, verbose: bool) -> None:
+    order = "Inclusive" if made.inclusive else "Exclusive"
+    what = {"method": "Functions", "module": "Modules", "namespace": "Namespaces", "thread": "Threads"}[made.by]
+    click.echo(f"Top {len(made.rows)} {what} ({order}) of {_amount(made.total)} {made.unit} in {_clean(made.trace)}")
+    if made.states:
+        parts = ", ".join(f"{_amount(weight)} {made.unit} {state}" for state, weight in made.states.items())
+        click.echo(f"{made.samples:,} samples of {made.threads:,} threads: {parts}")
+    click.echo()
+    if made.rows:
+        cells = [
+            (
+                f"{row.inclusive_percent:.2f}%",
+                f"{row.exclusive_percent:.2f}%",
+                _amount(row.inclusive),
+                _amount(row.exclusive),
+                _clean(row.name),
+            )
+            for row in made.rows
+        ]
+        unit = made.unit
+        _rows(("inclusive", "exclusive", f"inclusive {unit}", f"exclusive {unit}", made.by), cells, verbose)
+    else:
+        click.echo("No method calls found.")
+    click.echo()
+    click.echo(made.shortcomings)
+    if not made.complete:
+        click.echo(f"broken: {made.broke}; what was whole was read")
+    for note in made.notes:
+        click.echo(f"note: {note}")
+
+
+def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+    if text is None:
+        return None
+    from dotnetdiag.recipes.diffing import parse_limit
+
+    return parse_limit(text)
+
+
+@click.command()
+@click.argument("before", type=_FILE)
+@click.argument("after", type=_FILE)
+@click.option("-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
+@click.option("--inclusive", is_flag=True, help="Show the time of methods with all that they called.")
+@click.option("--shares", is_flag=True, help="Scale AFTER to the total of BEFORE: for recordings of unequal length.")
+@click.option(
+    "--fail-above",
+    "limit",
+    metavar="LIMIT",
+    callback=_limit,
+    help="Exit with 1 when the total or what a method took itself grew by more: 5% (of the total of BEFORE), or 20ms.",
+)
+@view_options
+@state_option("cpu")
+@click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
+@json_option
+def diff(
+    before: Path,
+    after: Path,
+    number: int,
+    inclusive: bool,
+    shares: bool,
+    limit: Any,
+    verbose: bool,
+    as_json: bool,
+    **view: Any,
+) -> None:
+    """Compare the time of trace AFTER with that of BEFORE, per method.
+
+    Time on the processor only, unless --state says otherwise: waiting depends on how long was recorded.
+
+    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read; 3 wrong arguments.
+    """
+    from dotnetdiag.recipes.diffing import DiffOptions, compare
+
+    options = DiffOptions(number=number, inclusive=inclusive, shares=shares, limit=limit, view=view_of(**view))
+    made = compare(before, after, options)
+    if as_json:
+        json_text(made.to_json())
+    else:
+        _show_diff(made, verbose)
+    if made.above:
+        if not as_json:
+            sys.stdout.flush()
+            click.echo(f"{len(made.above)} above the limit of {_amount(made.limit or 0.0)} {made.unit}", err=True)
+        raise click.exceptions.Exit(WORSE)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+,.2f}" if value != int(value) else f"{value:+,.0f}"
+
+
+def _diff_cells(row: DiffRow, above: frozenset[str]) -> tuple[str, ...]:
+    relative = "new" if row.relative is None and row.after else "" if row.relative is None else f"{row.relative:+.1f}%"
+    mark = "  <- above the limit" if row.name in above else ""
+    return _amount(row.before), _amount(row.after), _signed(row.absolute), relative, _clean(row.name) + mark
+
+
+def _show_diff(made: Compared, verbose: bool) -> None:
+    kind = "inclusive" if made.inclusive else "exclusive"
+    click.echo(f"{_clean(made.after)} against {_clean(made.before)}: {kind} {made.unit} by {made.by}")
+    if made.scale != 1.0:
+        click.echo(f"the second scaled by {made.scale:.4f} to the total of the first")
+    click.echo()
+    above = frozenset(row.name for row in made.above)
+    shown = list(made.rows)
+    shown += [row for row in made.above if row.name != made.total.name and row.name not in {one.name for one in shown}]
+    cells = [_diff_cells(row, above) for row in (made.total, *shown)]
+    _rows((f"before {made.unit}", f"after {made.unit}", "change", "relative", made.by), cells, verbose)
+    click.echo()
+    for line in made.shortcomings:
+        click.echo(line)
+    for note in made.notes:
+        click.echo(f"note: {note}")
+
+
+COMMANDS = (report, diff)

@@ -1,0 +1,132 @@
+"""Two traces against each other: what takes more time than before, and whether that is too much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dotnetdiag.analysis.diff import Change, ProfileDiff, diff
+from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.recipes.report import ViewOptions, shortcomings, view
+from dotnetdiag.recipes.trace_files import open_trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How much more is allowed: in the unit of the profiles, or in percent of the first one's total."""
+
+    amount: float
+    percent: bool
+
+    def of(self, total: float) -> float:
+        """The amount in the unit."""
+        return total * self.amount / 100 if self.percent else self.amount
+
+
+def parse_limit(text: str) -> Limit:
+    """``5%`` (of the first trace's total), ``20ms``, ``1.5s``; with counted samples a bare number of them."""
+    stripped = text.strip()
+    number, percent = stripped.removesuffix("%").strip(), stripped.endswith("%")
+    if number.replace(".", "", 1).isdecimal() and number.isascii():
+        return Limit(amount=float(number), percent=percent)
+    if percent:
+        raise GrammarError("limit", text, 0, "write 5%, or an amount such as 20ms")
+    from dotnetdiag.recipes.durations import parse_duration
+
+    return Limit(amount=parse_duration(stripped) * 1000, percent=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffOptions:
+    """``view`` applies to both. ``shares``: the second is scaled to the total of the first."""
+
+    number: int = 10
+    inclusive: bool = False
+    shares: bool = False
+    limit: Limit | None = None
+    view: ViewOptions = field(default_factory=lambda: ViewOptions(state="cpu"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRow:
+    """One method (or group). ``absolute`` is in the unit, ``relative`` in percent of before: None where it was 0."""
+
+    name: str
+    before: float
+    after: float
+    absolute: float
+    relative: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The rows that changed most, and those that grew by more than the limit: ``above``, among them ``(total)``."""
+
+    before: str
+    after: str
+    unit: str
+    by: str
+    inclusive: bool
+    scale: float
+    total: DiffRow
+    rows: tuple[DiffRow, ...]
+    limit: float | None
+    above: tuple[DiffRow, ...]
+    shortcomings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name."""
+        from dataclasses import asdict
+
+        return asdict(self)
+
+
+def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
+    """The second file against the first. Raises UsageError when the first has no samples to compare with."""
+    if options.number < 0:
+        raise UsageError(f"the top {options.number}")
+    profiles = [view(open_trace(path), replace(options.view, by="method")) for path in (before, after)]
+    said = []
+    for path, profile in zip((before, after), profiles, strict=True):
+        lacking = shortcomings(profile.origin.lost, len(profile.used_frames()), profile.unresolved)
+        broken = "" if profile.origin.complete else f"; broken: {profile.origin.broke}"
+        said.append(f"{path.name}: {lacking}{broken}")
+    if options.view.by != "method":
+        from dotnetdiag.analysis.filters import group_by
+
+        profiles = [group_by(profile, options.view.by) for profile in profiles]
+    if options.limit is not None and not len(profiles[0]):
+        raise UsageError(f"{before.name} has no samples to compare with")
+    made = diff(profiles[0], profiles[1], style=options.view.style, shares=options.shares)
+    changed = _rows(made, options.inclusive)
+    total = _row("(total)", made.total)
+    limit = None if options.limit is None else options.limit.of(profiles[0].total)
+    exclusive = _rows(made, inclusive=False) if options.inclusive else changed
+    above = [] if limit is None else [row for row in (total, *exclusive) if row.absolute > limit]
+    return Compared(
+        before=str(before),
+        after=str(after),
+        unit=made.unit,
+        by=options.view.by,
+        inclusive=options.inclusive,
+        scale=made.scale,
+        total=total,
+        rows=tuple(changed[: options.number]),
+        limit=limit,
+        above=tuple(sorted(above, key=lambda row: -row.absolute)),
+        shortcomings=tuple(said),
+        notes=tuple(dict.fromkeys(note for profile in profiles for note in profile.notes)),
+    )
+
+
+def _rows(made: ProfileDiff, inclusive: bool) -> list[DiffRow]:
+    rows = [_row(method.name, method.inclusive if inclusive else method.exclusive) for method in made.methods]
+    return sorted(rows, key=lambda row: -abs(row.absolute)) if inclusive else rows
+
+
+def _row(name: str, change: Change) -> DiffRow:
+    return DiffRow(
+        name=name, before=change.before, after=change.after, absolute=change.absolute, relative=change.relative
+    )

@@ -1,0 +1,198 @@
+"""The methods, modules, namespaces or threads that took the time of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dotnetdiag.analysis import filters
+from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.profile import StackProfile, State
+from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.recipes.trace_files import open_trace
+from dotnetdiag.trace.method_names import Style
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.trace import Trace
+
+STATES: dict[str, tuple[State, ...]] = {
+    "all": (),
+    "cpu": (State.CPU,),
+    "waiting": (State.UNMANAGED, State.BLOCKED),
+}
+"""What ``--state`` takes. In native code a thread waits, mostly: the runtime's sampler cannot tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    """Which part of a trace's time is looked at, and as what. Applied in the order of the fields."""
+
+    weight: str = "time"
+    event_marks: bool = False
+    threads: tuple[str, ...] = ()
+    start_s: float | None = None
+    end_s: float | None = None
+    state: str = "all"
+    focus: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    style: Style = Style.FULL
+    hide_framework: bool = False
+    fold_recursion: bool = False
+    by: str = "method"
+
+
+def view(trace: Trace, options: ViewOptions) -> StackProfile:
+    """The profile that the options ask for. Raises UsageError for what makes no sense."""
+    return filters.group_by(_ungrouped(trace, options), options.by)
+
+
+def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
+    if options.state not in STATES:
+        raise UsageError(f"state {options.state!r}: one of {', '.join(STATES)}")
+    made = cpu(trace, weight=options.weight, event_marks=options.event_marks)
+    if options.threads:
+        made = filters.of_threads(made, options.threads)
+    if options.start_s is not None or options.end_s is not None:
+        made = filters.between(made, options.start_s, options.end_s)
+    if STATES[options.state]:
+        made = filters.in_states(made, *STATES[options.state])
+    for pattern in options.focus:
+        made = filters.focus(made, pattern)
+    for pattern in options.ignore:
+        made = filters.ignore(made, pattern)
+    made = filters.named(made, options.style)
+    if options.hide_framework:
+        made = filters.hide_framework(made)
+    if options.fold_recursion:
+        made = filters.fold_recursion(made)
+    return made
+
+
+def parse_time_range(text: str) -> tuple[float | None, float | None]:
+    """Seconds of ``1.5-2``, ``500ms-2s``, ``10s-`` or ``-1m``; numbers without a unit are seconds."""
+    first, dash, last = text.partition("-")
+    if not dash or not (first.strip() or last.strip()):
+        raise GrammarError("time", text, 0, "write FROM-TO, as in 1.5-2, 500ms-2s, 10s- or -1m")
+    start, end = _seconds(first), _seconds(last)
+    if start is not None and end is not None and start > end:
+        raise GrammarError("time", text, len(first) + 1, "ends before it begins")
+    return start, end
+
+
+def _seconds(text: str) -> float | None:
+    from dotnetdiag.recipes.durations import parse_duration
+
+    text = text.strip()
+    if not text:
+        return None
+    if text.replace(".", "", 1).isdecimal() and text.isascii():
+        return float(text)
+    return parse_duration(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """``number`` rows, by exclusive or by ``inclusive`` weight."""
+
+    number: int = 5
+    inclusive: bool = False
+    view: ViewOptions = field(default_factory=ViewOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRow:
+    """One row; weights in the report's unit."""
+
+    name: str
+    exclusive: float
+    inclusive: float
+    exclusive_percent: float
+    inclusive_percent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The top rows, and what is missing in the trace. ``lost`` is None where the format does not tell.
+
+    ``unresolved`` of ``frames`` different frames are addresses without a name; ``states`` are weights by state.
+    """
+
+    trace: str
+    process_id: int | None
+    command_line: str
+    by: str
+    inclusive: bool
+    unit: str
+    total: float
+    samples: int
+    threads: int
+    states: dict[str, float]
+    events: int
+    lost: int | None
+    complete: bool
+    broke: str | None
+    frames: int
+    unresolved: int
+    notes: tuple[str, ...]
+    rows: tuple[ReportRow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name."""
+        from dataclasses import asdict
+
+        return asdict(self)
+
+    @property
+    def shortcomings(self) -> str:
+        """One line: events lost, frames without a name."""
+        return shortcomings(self.lost, self.frames, self.unresolved)
+
+
+def shortcomings(lost: int | None, frames: int, unresolved: int) -> str:
+    """What a result could not take into account, in one line."""
+    said = "events lost: not known, the format does not tell" if lost is None else f"{lost:,} events lost"
+    return f"{said}; {unresolved:,} of {frames:,} frames unresolved"
+
+
+def report(path: Path, options: ReportOptions) -> Report:
+    """The top of a trace file."""
+    return report_of(open_trace(path), options)
+
+
+def report_of(trace: Trace, options: ReportOptions) -> Report:
+    """The top of a trace. Raises UsageError for options that make no sense."""
+    whole = _ungrouped(trace, options.view)  # groups hide what is unresolved in them
+    made = filters.group_by(whole, options.view.by)
+    style = options.view.style
+    rows = made.top(options.number, inclusive=options.inclusive)
+    origin = made.origin
+    return Report(
+        trace=origin.name,
+        process_id=origin.process_id,
+        command_line=origin.command_line,
+        by=options.view.by,
+        inclusive=options.inclusive,
+        unit=made.unit,
+        total=made.total,
+        samples=len(made),
+        threads=len(made.threads),
+        states={state.name.lower(): weight for state, weight in made.state_weights().items() if state},
+        events=origin.events,
+        lost=origin.lost,
+        complete=origin.complete,
+        broke=origin.broke,
+        frames=len(whole.used_frames()),
+        unresolved=whole.unresolved,
+        notes=made.notes,
+        rows=tuple(
+            ReportRow(
+                name=row.name(style),
+                exclusive=row.exclusive,
+                inclusive=row.inclusive,
+                exclusive_percent=row.exclusive_percent,
+                inclusive_percent=row.inclusive_percent,
+            )
+            for row in rows
+        ),
+    )
