@@ -12,14 +12,14 @@ begins when the thread left the processor, and its value is the clock's ticks un
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, Array, StackProfile, State
-from dotnetdiag.analysis.rows import SampleRows, profile_of, sample_rows, types_where
+from dotnetdiag.analysis.rows import profile_of, sample_rows, types_where
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, Scalar
+from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.symbols import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -31,13 +31,12 @@ _MANAGED = 2
 _ALLOCATIONS = frozenset({10, 20, 32})
 """Ids of allocation ticks and of sampled object allocations, high and low."""
 _DEFAULT_PERIOD_NS = 1_000_000
+_FOREVER_NS = 1 << 62
 _NO_EVENT_SOURCES = frozenset(
     {SAMPLER, KERNEL, "Universal.System", "System.Threading.Tasks.TplEventSource"}
     | {f"Microsoft-Windows-DotNETRuntime{kind}" for kind in ("", "Rundown", "Private", "Stress")}
     | {"System.Diagnostics.Eventing.FrameworkEventSource"}
 )
-
-Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Weight(StrEnum):
@@ -97,67 +96,63 @@ def _sampled(
     counted: bool,
     notes: tuple[str, ...],
 ) -> StackProfile:
-    samples = sample_rows(trace, [*sampler, *others])
-    state = _states(trace, samples, sampler)[samples.rows]
-    time = trace.meaning.elapsed_ns(samples.table.headers)[samples.rows]
+    schemas = {number: trace.schema(number) for number in sampler}
+    wanted = wanted_of(sampler)
+    marks = wanted_of(number for number, schema in others.items() if _is_event_source(schema))
+
+    def read(table: EventTable) -> tuple[Array, float]:
+        headers = table.headers
+        state = np.full(len(headers), State.CPU, np.uint8)
+        if len(marks):
+            state[lookup(marks, headers.metadata_id)] = State.UNMANAGED
+        rows = np.flatnonzero(lookup(wanted, headers.metadata_id))
+        if len(rows):
+            kind = EventTable(trace, schemas, headers[rows]).get("Type")
+            if isinstance(kind, Scalar):
+                state[rows[kind.values != _MANAGED]] = State.UNMANAGED
+        return state, 1.0
+
+    samples = sample_rows(trace, {**sampler, **others}, read)
+    time = trace.meaning.info.elapsed_ns(samples.time)
     length = np.zeros(len(time), np.int64)
-    last = np.ones(len(time), np.bool_)
     np.subtract(time[1:], time[:-1], out=length[:-1])
-    last[:-1] = samples.thread[1:] != samples.thread[:-1]
+    last = samples.is_last
     length[last] = 0
+    if not counted:
+        samples, length = samples.take(~last), length[~last]
     return profile_of(
         trace,
         samples,
         name=_named(counted),
         unit=SAMPLES if counted else MILLISECONDS,
         length_ns=length,
-        weight=np.ones(len(time)) if counted else length / 1e6,
-        state=state,
-        keep=None if counted else ~last,
+        weight=samples.value if counted else length / 1e6,
         notes=notes,
     )
 
 
-def _states(trace: Trace, samples: SampleRows, sampler: dict[int, EventSchema]) -> Array:
-    headers = samples.table.headers
-    state = np.full(len(headers), State.CPU, np.uint8)
-    marks = [number for number, schema in samples.table.schemas.items() if _is_event_source(schema)]
-    state[np.isin(headers.metadata_id, np.array(marks, np.uint32))] = State.UNMANAGED
-    rows = np.flatnonzero(np.isin(headers.metadata_id, np.array(list(sampler), np.uint32)))
-    if len(rows):
-        table = EventTable(trace, {number: samples.table.schemas[number] for number in sampler}, headers[rows])
-        kind = table.get("Type")
-        managed = kind.values == _MANAGED if isinstance(kind, Scalar) else np.ones(len(rows), np.bool_)
-        state[rows[~managed]] = State.UNMANAGED
-    return state
-
-
 def _kernel(trace: Trace, kernel: dict[int, EventSchema], counted: bool) -> StackProfile:
-    samples = sample_rows(trace, kernel)
-    headers = samples.table.headers
-    value = samples.table.get("Value")
-    values = value.values.astype(np.int64) if isinstance(value, Scalar) else np.ones(len(headers), np.int64)
-    values = values[samples.rows]
-    switches = [number for number, schema in kernel.items() if schema.name == "cswitch"]
-    blocked = np.isin(headers.metadata_id, np.array(switches, np.uint32))[samples.rows]
+    switches = wanted_of(number for number, schema in kernel.items() if schema.name == "cswitch")
+
+    def read(table: EventTable) -> tuple[Array, Array]:
+        value = table.get("Value")
+        blocked = lookup(switches, table.headers.metadata_id)
+        known = value.values.astype(np.float64) if isinstance(value, Scalar) else np.ones(len(table))
+        return np.where(blocked, np.uint8(State.BLOCKED), np.uint8(State.CPU)), known
+
+    samples = sample_rows(trace, kernel, read)
     info = trace.meaning.info
-    period = info.sampling_ns or _DEFAULT_PERIOD_NS
-    own = np.where(blocked, values * (1e9 / info.frequency), values * float(period))
-    state = np.where(blocked, np.uint8(State.BLOCKED), np.uint8(State.CPU))
-    if counted:
-        weight = np.where(blocked, 1.0, values)
-    else:
-        weight = own / 1e6
-    start = trace.meaning.elapsed_ns(headers)[samples.rows]
-    room = np.full(len(start), np.iinfo(np.int64).max)
-    same = samples.thread[1:] == samples.thread[:-1]
-    room[:-1][same] = np.maximum(np.diff(start)[same], 0)
+    blocked = samples.state == State.BLOCKED
+    own = samples.value * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
+    start = info.elapsed_ns(samples.time)
+    room = np.full(len(start), float(_FOREVER_NS))
+    room[:-1] = np.maximum(np.diff(start), 0)
+    room[samples.is_last] = _FOREVER_NS
     return profile_of(
         trace,
         samples,
         name=_named(counted),
         unit=SAMPLES if counted else MILLISECONDS,
-        length_ns=np.minimum(own.astype(np.int64), room),
-        weight=weight.astype(np.float64),
-        state=state.astype(np.uint8),
+        length_ns=np.minimum(own, room).astype(np.int64),
+        weight=np.where(blocked, 1.0, samples.value) if counted else own / 1e6,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import Origin, ProfileThread, StackProfile
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.source import wanted_of
+from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.stack_tree import build_stack_tree
 from dotnetdiag.trace.symbols import RUNTIME
-from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.table import EventTable, join_fields
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -28,12 +28,38 @@ _DENSE_LIMIT = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SampleRows:
-    """Events by thread and then by time. ``rows`` are theirs in ``table``; threads in the order of their first event."""
+    """Events by thread and then by time, with nothing that a profile does not need.
 
-    table: EventTable
-    rows: Array
+    ``time`` in ticks (i64), ``stack`` ids (u32), ``thread`` indices into ``threads``, whose order is that of their
+    first events; ``state`` (u8) and ``value`` (f64) are what was read of the events.
+    """
+
+    time: Array
+    stack: Array
     thread: Array
+    state: Array
+    value: Array
     threads: tuple[ProfileThread, ...]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def is_last(self) -> Array:
+        """A mask of the last sample of each thread."""
+        last = np.ones(len(self), np.bool_)
+        last[:-1] = self.thread[1:] != self.thread[:-1]
+        return last
+
+    def take(self, rows: Array) -> SampleRows:
+        """Some of the samples (a mask); the threads stay, with fewer or no rows."""
+        thread = self.thread[rows]
+        columns = {name: getattr(self, name)[rows] for name in ("time", "stack", "state", "value")}
+        return replace(self, thread=thread, threads=_bounded(self.threads, thread), **columns)
+
+
+Reader: TypeAlias = Callable[[EventTable], tuple[Any, Any]]
+"""State and value of each event of a table: columns, or one for all."""
 
 
 def types_where(trace: Trace, matches: Callable[[EventSchema], bool]) -> dict[int, EventSchema]:
@@ -46,34 +72,57 @@ def types_where(trace: Trace, matches: Callable[[EventSchema], bool]) -> dict[in
     return found
 
 
-def sample_rows(trace: Trace, numbers: Iterable[int]) -> SampleRows:
-    """All events of some types."""
-    wanted = list(numbers)
-    starts = types_where(trace, lambda schema: schema.provider == RUNTIME and schema.event_id in _WORKER_EVENTS)
-    headers = trace.source.collect(wanted_of([*wanted, *starts]))
-    pool: frozenset[int] = frozenset()
-    if starts:
-        is_start = np.isin(headers.metadata_id, np.array(list(starts), np.uint32))
-        if is_start.any():
-            pool = frozenset(trace.meaning.tid(headers[is_start]).tolist())
-            if not set(wanted) & set(starts):
-                headers = headers[~is_start]
-    table = EventTable(trace, {number: trace.schema(number) for number in wanted}, headers)
-    columns, thread = _dense(headers.thread)
+def sample_rows(trace: Trace, types: Mapping[int, EventSchema], read: Reader) -> SampleRows:
+    """All events of some types, read window by window: of a million events only these columns are in memory."""
+    workers = types_where(trace, lambda schema: schema.provider == RUNTIME and schema.event_id in _WORKER_EVENTS)
+    schemas = {number: trace.schema(number) for number in types}
+    fields = join_fields(schemas)
+    only_workers = wanted_of(number for number in workers if number not in types)
+    of_workers = wanted_of(workers)
+    pool: set[int] = set()
+    parts: list[tuple[Array, ...]] = []
+    for headers in trace.source.windows(wanted_of([*types, *workers])):
+        if workers:
+            pool.update(headers.thread[lookup(of_workers, headers.metadata_id)].tolist())
+            if len(only_workers):
+                headers = headers[~lookup(only_workers, headers.metadata_id)]
+        state, value = read(EventTable(trace, schemas, headers, fields=fields))
+        count = len(headers)
+        states = np.broadcast_to(np.asarray(state, np.uint8), count)
+        values = np.broadcast_to(np.asarray(value, np.float64), count)
+        parts.append((headers.time, headers.stack, headers.thread, states, values))
+    kinds = (np.int64, np.uint32, np.uint64, np.uint8, np.float64)
+    columns = [np.concatenate([np.zeros(0, kind), *(part[at] for part in parts)]) for at, kind in enumerate(kinds)]
+    del parts
+    distinct, thread = _dense(columns.pop(2))
     # of equal threads the order stays that of time; 16 bits are sorted by radix
-    rows = np.argsort(thread.astype(np.uint16) if len(columns) <= 1 << 16 else thread, kind="stable")
-    thread = thread[rows]
-    heads = np.flatnonzero(np.diff(thread, prepend=-1))
-    bounds = [*heads.tolist(), len(thread)]
-    some = headers[rows[heads]]
-    tids, pids = trace.meaning.tid(some).tolist(), trace.meaning.pid(some).tolist()
-    names = _names(trace, columns)
-    threads = []
-    for index, (tid, pid) in enumerate(zip(tids, pids, strict=True)):
-        name = names.get(columns[index], "") or (THREAD_POOL if tid in pool else "")
-        rows_of = range(bounds[index], bounds[index + 1])
-        threads.append(ProfileThread(thread_id=tid, process_id=None if pid < 0 else pid, name=name, rows=rows_of))
-    return SampleRows(table=table, rows=rows, thread=thread, threads=tuple(threads))
+    order = np.argsort(thread.astype(np.uint16) if len(distinct) <= 1 << 16 else thread, kind="stable")
+    thread = thread[order]
+    threads = _bounded([_thread(trace, number, number in pool) for number in distinct], thread)
+    time, stack, states, values = (column[order] for column in columns)
+    return SampleRows(time=time, stack=stack, thread=thread, state=states, value=values, threads=threads)
+
+
+def _bounded(threads: list[ProfileThread] | tuple[ProfileThread, ...], thread: Array) -> tuple[ProfileThread, ...]:
+    counts = np.bincount(thread, minlength=len(threads))
+    ends = np.cumsum(counts)
+    return tuple(
+        replace(one, rows=range(end - count, end))
+        for one, end, count in zip(threads, ends.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def _thread(trace: Trace, number: int, in_pool: bool) -> ProfileThread:
+    """What the trace says of a value of the ``thread`` column."""
+    process = None if trace.info is None else trace.info.process_id
+    tid, name = number, ""
+    if trace.format.startswith("nettrace 6"):
+        row = trace.source.scan.threads.get(number)
+        tid = 0 if row is None else row.os_thread_id or 0
+        process = process if row is None or row.process_id is None else row.process_id
+        name = "" if row is None else row.name or ""
+    name = name or (THREAD_POOL if in_pool else "")
+    return ProfileThread(thread_id=tid, process_id=process, name=name, rows=range(0))
 
 
 def _dense(column: Array) -> tuple[list[int], Array]:
@@ -99,14 +148,6 @@ def _dense(column: Array) -> tuple[list[int], Array]:
     return order.tolist(), table[numbers]
 
 
-def _names(trace: Trace, columns: list[int]) -> Mapping[int, str]:
-    """Names that version 6 gives to threads."""
-    if not trace.format.startswith("nettrace 6"):
-        return {}
-    rows = trace.source.scan.threads
-    return {index: rows[index].name or "" for index in columns if index in rows}
-
-
 def profile_of(
     trace: Trace,
     samples: SampleRows,
@@ -115,39 +156,35 @@ def profile_of(
     unit: str,
     length_ns: Array,
     weight: Array,
-    state: Array,
-    keep: Array | None = None,
     notes: tuple[str, ...] = (),
 ) -> StackProfile:
-    """The profile of events with what is known of each; columns in the order of ``samples``, less what ``keep`` leaves
-    out.
-    """
-    headers = samples.table.headers
+    """The profile of samples whose lengths and weights are known. Threads without samples are left out."""
     symbols = trace.symbols
     processes = None
     if len(symbols.processes) > 1:
-        processes = trace.meaning.pid(headers)
-    tree = build_stack_tree(trace.stacks, symbols, headers.stack, headers.time, processes)
-    node = tree.leaves(headers.stack, headers.time, processes)[samples.rows].astype(np.int32, copy=False)
-    start_ns = trace.meaning.elapsed_ns(headers)[samples.rows]
-    made = StackProfile(
+        processes = np.array([thread.process_id or 0 for thread in samples.threads], np.int64)[samples.thread]
+    tree = build_stack_tree(trace.stacks, symbols, samples.stack, samples.time, processes)
+    node = tree.leaves(samples.stack, samples.time, processes).astype(np.int32, copy=False)
+    start_ns = trace.meaning.info.elapsed_ns(samples.time)
+    seen = np.array([len(thread.rows) > 0 for thread in samples.threads], np.bool_)
+    number = (np.cumsum(seen) - 1).astype(np.int32)
+    return StackProfile(
         name=name,
         unit=unit,
         tree=tree,
         frames=Frames(symbols),
-        threads=samples.threads,
-        thread=samples.thread,
+        threads=tuple(thread for thread in samples.threads if thread.rows),
+        thread=samples.thread if seen.all() else number[samples.thread],
         start_ns=start_ns,
         length_ns=length_ns,
         weight=weight,
         node=node,
-        state=state,
+        state=samples.state,
         origin=origin_of(trace),
         from_ns=0,
         to_ns=int((start_ns + length_ns).max(initial=0)),
         notes=notes,
     )
-    return made if keep is None else made.take(keep)
 
 
 def origin_of(trace: Trace) -> Origin:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import StackProfile, State
+from dotnetdiag.analysis.profile import Array, StackProfile, State
 from dotnetdiag.analysis.rows import profile_of, sample_rows
 from dotnetdiag.errors import UnknownName, UsageError
-from dotnetdiag.events import Scalar
+from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.trace.event_types import near
+from dotnetdiag.trace.table import EventTable, join_fields
 from dotnetdiag.trace.trace import Trace
 
 EVENTS = "events"
@@ -30,26 +31,32 @@ def stacks(
     else:
         names = [events] if isinstance(events, str) else list(events)
         numbers = list(dict.fromkeys(number for name in names for number in trace.types.find(name)))
-    samples = sample_rows(trace, numbers)
-    count = len(samples.rows)
-    if weight is None:
-        weights = np.ones(count)
-    else:
-        column = samples.table.get(weight)
-        if column is None:
-            raise UnknownName("field", weight, near(weight, samples.table.fields), where="in these events")
-        if not isinstance(column, Scalar) or column.values.dtype.kind not in "iuf" or column.values.ndim != 1:
-            raise UsageError(f"{weight} is no number that could be added up")
+    schemas = {number: trace.schema(number) for number in numbers}
+    if weight is not None:
+        _check(weight, schemas)
+
+    def read(table: EventTable) -> tuple[State, float | Array]:
+        column = None if weight is None else table.get(weight)
+        if not isinstance(column, Scalar):
+            return State.NONE, 1.0
         values = column.values.astype(np.float64)
-        if column.valid is not None:
-            values = np.where(column.valid, values, 0.0)
-        weights = values[samples.rows]
+        return State.NONE, values if column.valid is None else np.where(column.valid, values, 0.0)
+
+    samples = sample_rows(trace, schemas, read)
     return profile_of(
         trace,
         samples,
         name="All events" if events is None else ", ".join(names),
         unit=unit or (EVENTS if weight is None else weight),
-        length_ns=np.zeros(count, np.int64),
-        weight=weights,
-        state=np.full(count, State.NONE, np.uint8),
+        length_ns=np.zeros(len(samples), np.int64),
+        weight=samples.value,
     )
+
+
+def _check(weight: str, schemas: Mapping[int, EventSchema]) -> None:
+    fields = {field.name: field.like for field in join_fields(schemas)}
+    if weight not in fields:
+        raise UnknownName("field", weight, near(weight, tuple(fields)), where="in these events")
+    like = fields[weight]
+    if not isinstance(like, Scalar) or like.values.dtype.kind not in "iuf" or like.values.ndim != 1:
+        raise UsageError(f"{weight} is no number that could be added up")
