@@ -22,11 +22,11 @@ from dotnetdiag import events
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.events.layout import Count
 from dotnetdiag.ipc.advertise import Advertise
+from dotnetdiag.ipc.environment import EnvironmentBlock
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import ErrorReply
 from dotnetdiag.ipc.operations.steps import read_reply
 from dotnetdiag.ipc.ports import format_runtime_ports, parse_runtime_ports, parse_tool_port
-from dotnetdiag.ipc.process import EnvironmentBlock
 from dotnetdiag.ipc.providers import parse_event_filter, parse_providers
 from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
 from dotnetdiag.nettrace import HeaderColumns, Metadata, Reader, Writer, read, rewrite, scan

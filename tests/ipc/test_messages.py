@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused
-from dotnetdiag.ipc import dump, eventpipe, process, process_info, profiler
+from dotnetdiag.ipc import dump, environment, eventpipe, process, process_info, profiler
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider, Tracepoints
 from dotnetdiag.ipc.frames import MAGIC, Frame, FrameReader
@@ -32,10 +32,10 @@ GOLDEN: list[tuple[Request, str]] = [
     (process.EnablePerfMap(perf_map_type=1), "1800 04 05 0000 01000000"),
     (process.DisablePerfMap(), "1400 04 06 0000"),
     (
-        process.SetEnvironmentVariable(name="A", value="b"),
+        environment.SetEnvironmentVariable(name="A", value="b"),
         "2400 04 03 0000 02000000 41000000 02000000 62000000",
     ),
-    (process.SetEnvironmentVariable(name="A", value=None), "2000 04 03 0000 02000000 41000000 00000000"),
+    (environment.SetEnvironmentVariable(name="A", value=None), "2000 04 03 0000 02000000 41000000 00000000"),
     (
         dump.GenerateCoreDump(path="/tmp/d", dump_type=4, flags=0),
         "2e00 01 01 0000 07000000 2f0074006d0070002f0064000000 04000000 00000000",
@@ -77,8 +77,8 @@ def test_replies_have_the_bytes_of_the_document() -> None:
     assert ResultReply().pack() == MAGIC + bytes.fromhex("1800 ff 00 0000 00000000")
     assert ErrorReply(hresult=0x80131384).pack() == MAGIC + bytes.fromhex("1800 ff ff 0000 84131380")
     block = bytes.fromhex("02000000 04000000 41003d0031000000 0a000000 50004100540048003d002f00620069006e000000")
-    assert process.EnvironmentBlock.parse(block).variables() == {"A": "1", "PATH": "/bin"}
-    assert process.EnvironmentReply(size_bytes=40).pack() == MAGIC + bytes.fromhex("1a00 ff 00 0000 28000000 0000")
+    assert environment.EnvironmentBlock.parse(block).variables() == {"A": "1", "PATH": "/bin"}
+    assert environment.EnvironmentReply(size_bytes=40).pack() == MAGIC + bytes.fromhex("1a00 ff 00 0000 28000000 0000")
 
 
 def test_advertise_has_the_bytes_of_the_document() -> None:
@@ -96,7 +96,7 @@ MANY = tuple(Provider(name=f"P{n}") for n in range(1001))
     "request_",
     [
         process_info.ProcessInfo(trailing=b"x"),
-        process.ProcessEnvironment(trailing=b"x"),
+        environment.ProcessEnvironment(trailing=b"x"),
         eventpipe.CollectTracing2(providers=(P,), buffer_mb=0),
         eventpipe.CollectTracing2(providers=(P,), format=2),
         eventpipe.CollectTracing2(providers=MANY),
@@ -126,8 +126,8 @@ def test_request_that_kills_a_target_never_becomes_bytes(request_: Request) -> N
         eventpipe.CollectTracing2(providers=(Provider(name=""),)),
         eventpipe.CollectTracing2(providers=(Provider(name="A", level=6),)),
         eventpipe.CollectTracing2(providers=(FILTERED,)),
-        process.SetEnvironmentVariable(name="", value="x"),
-        process.SetEnvironmentVariable(name="A=B", value="x"),
+        environment.SetEnvironmentVariable(name="", value="x"),
+        environment.SetEnvironmentVariable(name="A=B", value="x"),
         process.EnablePerfMap(perf_map_type=0),
         dump.GenerateCoreDump(path="/tmp/x", flags=4),
         dump.GenerateCoreDump3(path="/tmp/x", dump_type=5),

@@ -17,7 +17,7 @@ from tests.live.runtimes import Target, names, unpack, workload
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused, UnsupportedCommand, UsageError
-from dotnetdiag.ipc import dump, eventpipe, process, process_info, profiler
+from dotnetdiag.ipc import dump, environment, eventpipe, process, process_info, profiler
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints, TracepointSet
 from dotnetdiag.ipc.requests import ALL_REQUESTS
 
@@ -148,7 +148,7 @@ def test_messages_that_kill_cannot_be_packed() -> None:
         process_info.ProcessInfo,
         process_info.ProcessInfo2,
         process_info.ProcessInfo3,
-        process.ProcessEnvironment,
+        environment.ProcessEnvironment,
         process.ResumeRuntime,
         process.DisablePerfMap,
     ):
@@ -158,7 +158,7 @@ def test_messages_that_kill_cannot_be_packed() -> None:
         dump.GenerateCoreDump(path=None),
         dump.GenerateCoreDump2(path=None),
         dump.GenerateCoreDump3(path=None),
-        process.SetEnvironmentVariable(name=None, value="x"),
+        environment.SetEnvironmentVariable(name=None, value="x"),
         process.ApplyStartupHook(path=None),
         process.EnablePerfMap(perf_map_type=0),
         profiler.AttachProfiler(timeout_ms=1, clsid=UUID(int=1), path=None),

@@ -237,17 +237,19 @@ class Display:
 
 @contextmanager
 def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, SIGQUIT (and Enter on a terminal) stop the recording; a second one raises KeyboardInterrupt."""
+    """Ctrl-C, SIGTERM, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once."""
 
     first = 0.0
 
     def on_signal(*_: Any) -> None:
         nonlocal first
+        if not watch.has_session:
+            raise KeyboardInterrupt  # nothing is recorded yet: somebody waits for a runtime
         if not watch.is_stopping:
             first = time.monotonic()
             watch.stop()
         elif time.monotonic() - first > ONE_PRESS_S:
-            raise KeyboardInterrupt
+            watch.abort()
 
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGQUIT") if hasattr(signal, name)]
     before = {number: signal.signal(number, on_signal) for number in numbers}

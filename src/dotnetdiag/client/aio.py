@@ -54,6 +54,7 @@ class AsyncTraceSession:
         self.received_bytes = 0
         self._stream, self._send_stop = stream, stop
         self._stopper: asyncio.Task[None] | None = None
+        self._aborted = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,6 +66,10 @@ class AsyncTraceSession:
         """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends."""
         if self._stopper is None:
             self._stopper = asyncio.ensure_future(self._stop())
+
+    def abort(self) -> None:
+        """As ``TraceSession.abort``."""
+        self._aborted = True
 
     async def _stop(self) -> None:
         try:
@@ -109,7 +114,7 @@ class AsyncTraceSession:
                 stop=stop,
                 is_stopping=lambda: self._stopper is not None,
                 progress=report,
-                is_cancelled=cancelled.is_set,
+                is_cancelled=lambda: self._aborted or cancelled.is_set(),
                 tee=tee,
             )
         )
@@ -124,10 +129,11 @@ class AsyncTraceSession:
 
     async def aclose(self) -> None:
         """Stop, read to the end without keeping it, and close. Never raises for a target that is gone."""
-        self.stop()
         try:
-            while await self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
-                pass
+            if not self._aborted:
+                self.stop()
+                while await self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
+                    pass
         except DiagnosticsError:
             pass  # the target stopped answering: closing the connection ends the session there
         finally:

@@ -38,6 +38,7 @@ class TraceSession:
         self._stopper: threading.Thread | None = None
         self._stop_error: DiagnosticsError | None = None
         self._lock = threading.Lock()
+        self._aborted = False
 
     def __enter__(self) -> Self:
         return self
@@ -51,6 +52,10 @@ class TraceSession:
             if self._stopper is None:
                 self._stopper = threading.Thread(target=self._stop, name="dotnetdiag stop", daemon=True)
                 self._stopper.start()
+
+    def abort(self) -> None:
+        """Have ``save`` return at once with what is in the file, and ``close`` not wait for the rest. May be called from a signal handler."""
+        self._aborted = True
 
     def _stop(self) -> None:
         try:
@@ -99,6 +104,7 @@ class TraceSession:
             duration_s=seconds,
             stop=self.stop,
             is_stopping=lambda: self._stopper is not None,
+            is_cancelled=lambda: self._aborted,
             progress=count,
             tee=tee,
         )
@@ -107,12 +113,13 @@ class TraceSession:
 
     def close(self) -> None:
         """Stop, read to the end without keeping it, and close. Never raises for a target that is gone."""
-        self.stop()
-        try:
-            while self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
-                pass
-        except DiagnosticsError:
-            pass  # the target stopped answering: closing the connection ends the session there
+        if not self._aborted:
+            self.stop()
+            try:
+                while self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
+                    pass
+            except DiagnosticsError:
+                pass  # the target stopped answering: closing the connection ends the session there
         self._stream.close()
         if self._stopper is not None:
             self._stopper.join(CLOSE_TIMEOUT_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dotnetdiag.errors import ProtocolError
-from dotnetdiag.ipc import choices, dump, eventpipe, process, process_info, profiler
+from dotnetdiag.ipc import choices, dump, environment, eventpipe, process, process_info, profiler
 from dotnetdiag.ipc.commands import Command, command_name
 from dotnetdiag.ipc.frames import Frame
 from dotnetdiag.ipc.messages import OkReply, Request
@@ -27,8 +27,8 @@ STREAMING: dict[Command, type[Request]] = {
         profiler.StartupProfiler,
         process_info.ProcessInfo,
         process.ResumeRuntime,
-        process.ProcessEnvironment,
-        process.SetEnvironmentVariable,
+        environment.ProcessEnvironment,
+        environment.SetEnvironmentVariable,
         process_info.ProcessInfo2,
         process.EnablePerfMap,
         process.DisablePerfMap,

@@ -88,6 +88,7 @@ class Watch:
     stopping: Callable[[], None] = lambda: None
     _session: TraceSession | None = field(default=None)
     _asked: bool = field(default=False)
+    _aborted: bool = field(default=False)
 
     @property
     def is_stopping(self) -> bool:
@@ -101,6 +102,22 @@ class Watch:
             self.stopping()
         if self._session is not None:
             self._session.stop()
+
+    def abort(self) -> None:
+        """End it at once; ``collect`` raises KeyboardInterrupt, and the file has what arrived."""
+        self._aborted = True
+        if self._session is not None:
+            self._session.abort()
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a session runs, or has run."""
+        return self._session is not None
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether ``abort`` has been called."""
+        return self._aborted
 
     def attach(self, session: TraceSession) -> None:
         """For the recipe: the session that ``stop`` means."""
@@ -155,8 +172,8 @@ def _record(
         if options.resume:
             _resume(client)
         began = time.monotonic()
-        watch.started(chosen, path, pid)
         watch.attach(session)
+        watch.started(chosen, path, pid)
         watcher = _watcher(options, watch)
         size = session.save(
             path,
@@ -164,6 +181,8 @@ def _record(
             tee=None if watcher is None else watcher.feed,
         )
         seconds = time.monotonic() - began
+    if watch.is_aborted:
+        raise KeyboardInterrupt
     if watcher is not None:
         notes += watcher.notes()
     return Collected(

@@ -15,8 +15,8 @@ _PUBLIC = {
     "environment": "variables",
     "set_environment_variable": "variables",
     "resume": "startup",
-    "is_suspended": "startup",
-    "enable_perf_map": "startup",
+    "is_suspended": "suspension",
+    "enable_perf_map": "suspension",
     "disable_perf_map": "startup",
     "apply_startup_hook": "startup",
     "write_dump": "dumps",
@@ -58,14 +58,9 @@ if TYPE_CHECKING:
         collect_user_events,
         stop,
     )
-    from dotnetdiag.ipc.operations.startup import (
-        apply_startup_hook,
-        disable_perf_map,
-        enable_perf_map,
-        is_suspended,
-        resume,
-    )
+    from dotnetdiag.ipc.operations.startup import apply_startup_hook, disable_perf_map, resume
     from dotnetdiag.ipc.operations.steps import Answer, Ask, Drain, Operation, continuation_bytes, read_reply
+    from dotnetdiag.ipc.operations.suspension import enable_perf_map, is_suspended
     from dotnetdiag.ipc.operations.variables import environment, set_environment_variable
 
 __all__ = [

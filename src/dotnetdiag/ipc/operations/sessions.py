@@ -11,7 +11,6 @@ from dotnetdiag.ipc.choices import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, B
 from dotnetdiag.ipc.commands import SINCE
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.messages import Request
-from dotnetdiag.ipc.operations.identity import process_info
 from dotnetdiag.ipc.operations.steps import Answer, Ask, Operation
 from dotnetdiag.ipc.providers import merge_providers
 from dotnetdiag.ipc.replies import SessionReply
@@ -120,6 +119,8 @@ def collect_user_events(
 
 
 def _too_old(request: Request, feature: str) -> Operation[RuntimeTooOld]:
+    from dotnetdiag.ipc.operations.identity import process_info
+
     try:
         version = (yield from process_info()).runtime_version or None
     except ServerError:

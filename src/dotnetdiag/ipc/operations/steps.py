@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Ask:
     """One request on a new connection. ``keep``: the connection stays open and comes with the answer.
 
-    ``continuation``: the reply is an :class:`~dotnetdiag.ipc.process.EnvironmentReply`; read so many bytes more.
+    ``continuation``: the reply is an :class:`~dotnetdiag.ipc.environment.EnvironmentReply`; read so many bytes more.
     ``slow``: the answer may take minutes (dumps, profilers, the flush of a session). ``descriptor``: a file descriptor that
     travels after the request with one byte of its own, before the answer is waited for (ipc-protocol.md §15).
     """

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dotnetdiag.errors import DangerousRequest, NotSupported, ServerError
+from dotnetdiag.ipc import environment as messages
 from dotnetdiag.ipc import process
 from dotnetdiag.ipc.operations.steps import Ask, Operation, send
 
 
 def environment() -> Operation[dict[str, str]]:
     """The runtime's environment, by name."""
-    answer = yield Ask(request=process.ProcessEnvironment(), continuation=True)
-    return process.EnvironmentBlock.parse(answer.continuation).variables()
+    answer = yield Ask(request=messages.ProcessEnvironment(), continuation=True)
+    return messages.EnvironmentBlock.parse(answer.continuation).variables()
 
 
 def set_environment_variable(name: str, value: str | None) -> Operation[None]:
@@ -19,7 +20,7 @@ def set_environment_variable(name: str, value: str | None) -> Operation[None]:
     NativeAOT is told by its answer to an ApplyStartupHook without a path: it has no such feature, while CoreCLR 8 and newer
     refuse the argument (§21.2) and older ones do not know the command. None of them acts on it.
     """
-    request = process.SetEnvironmentVariable(name=name, value=value)
+    request = messages.SetEnvironmentVariable(name=name, value=value)
     request.check()
     if value is None:
         try:
