@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import IO, Any
 
 from dotnetdiag.errors import UnknownName
-from dotnetdiag.events import Column, Text
+from dotnetdiag.events import Column, Struct
 from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.header import ALL, KEYS, key_of
-from dotnetdiag.trace.json_lines import JsonLines, value_texts
-from dotnetdiag.trace.table import PAYLOAD, EventTable
+from dotnetdiag.trace.json_lines import JsonLines, cell_texts
+from dotnetdiag.trace.table import PAYLOAD, EventTable, FieldSource
 from dotnetdiag.trace.to_arrow import write_parquet as write_tables
 from dotnetdiag.trace.trace import Trace
 
@@ -98,46 +98,58 @@ def column_names(events: Events, usual: Sequence[str]) -> list[str]:
 
 def text_rows(events: Events, names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
     """Windows of rows as texts, a text per name."""
-    by_lower = {source.name.lower(): source.name for source in events.joined}
+    cells = [_Cell(events, name) for name in names]
     for window in events.windows():
-        columns = [_column_texts(window, by_lower, name) for name in names]
-        yield list(zip(*columns, strict=True)) if columns else [()] * len(window)
+        headers = {cell.key: _header_texts(window, cell.key) for cell in cells if cell.key is not None}
+        rows: list[tuple[str, ...]] = [()] * len(window)
+        for number in window.schemas:
+            at = window.rows_of(number).tolist()
+            own = window.own_columns(number)
+            parts: list[Iterable[str]] = []
+            for cell in cells:
+                if cell.key is not None:
+                    source = headers[cell.key]
+                    parts.append([source[row] for row in at])
+                else:
+                    column = cell.column(number, own)
+                    parts.append(repeat("") if column is None else cell_texts(column))
+            for row, *texts in zip(at, *parts, strict=False):
+                rows[row] = tuple(texts)
+        yield rows
 
 
-def _column_texts(window: EventTable, by_lower: dict[str, str], name: str) -> list[str]:
-    return [shown(text) for text in value_texts(column_of(window, by_lower, name))]
+class _Cell:
+    """What a name means: a key of the header first, then a payload field, then a member of one."""
+
+    def __init__(self, events: Events, name: str) -> None:
+        self.key = key_of(name)
+        self._source: FieldSource | None = None
+        self._members: list[str] = []
+        if self.key is not None:
+            return
+        known = {source.name.lower(): source for source in events.joined}
+        bare = name[len(PAYLOAD) :] if name.lower().startswith(PAYLOAD) else name
+        whole, _, member = bare.partition(".")
+        self._source = known.get(bare.lower())
+        if self._source is None:
+            self._source, self._members = known.get(whole.lower()), member.split(".")
+        if self._source is None:
+            raise UnknownName("field", name, near(bare, known), where="in these events")
+
+    def column(self, number: int, own: Mapping[str, Column]) -> Column | None:
+        """The column of one type, None where it has none."""
+        assert self._source is not None
+        column = own.get(self._source.by_type.get(number, ""))
+        for member in self._members:
+            column = column.fields.get(member) if isinstance(column, Struct) else None
+        return column
 
 
-def column_of(window: EventTable, by_lower: dict[str, str], name: str) -> Column:
-    """A column by the name a user gave: the header's key first, whatever its case."""
-    key = key_of(name)
-    if key is not None:
-        if key == "keywords":
-            numbers: list[Any] = window.header_column(key).to_pylist()
-            return Text.from_pylist([f"0x{number:x}" for number in numbers])
-        return window.header_column("utc" if key == "time" else key)
-    bare = name[len(PAYLOAD) :] if name.lower().startswith(PAYLOAD) else name
-    whole, _, member = bare.partition(".")
-    found = window.get(PAYLOAD + by_lower.get(bare.lower(), bare))
-    if found is None and member:
-        found = window.get(f"{PAYLOAD}{by_lower.get(whole.lower(), whole)}.{member}")
-    if found is None:
-        raise UnknownName("field", name, near(bare, by_lower.values()), where="in these events")
-    return found
-
-
-def shown(value: object) -> str:
-    """A JSON text as a cell: without quotes, null as nothing."""
-    if not isinstance(value, str):
-        return str(value)
-    if value == "null":
-        return ""
-    if value.startswith('"'):
-        from json import loads
-
-        decoded: object = loads(value)
-        return str(decoded)
-    return value
+def _header_texts(window: EventTable, key: str) -> list[str]:
+    if key == "keywords":
+        numbers: list[Any] = window.header_column(key).to_pylist()
+        return [f"0x{number:x}" for number in numbers]
+    return cell_texts(window.header_column("utc" if key == "time" else key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +164,13 @@ class ShownEvent:
 
 
 def iter_shown(events: Events) -> Iterator[ShownEvent]:
-    """Events with their payload as texts, bytes cut short."""
+    """Events with their payload as texts."""
     for window in events.windows():
         texts: dict[int, tuple[list[str], list[list[str]]]] = {}
         place_of: dict[int, int] = {}
         for number in window.schemas:
             columns = window.own_columns(number)
-            texts[number] = (list(columns), [[shown(text) for text in value_texts(one)] for one in columns.values()])
+            texts[number] = (list(columns), [cell_texts(one) for one in columns.values()])
             place_of[number] = 0
         ms: list[Any] = window.header_column("ms").to_pylist()
         tid: list[Any] = window.header_column("tid").to_pylist()

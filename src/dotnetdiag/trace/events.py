@@ -97,8 +97,8 @@ class Events:
         """Evaluated type by type: a name means the type's own field."""
         made = np.zeros(len(window), np.bool_)
         for number, schema in window.schemas.items():
-            rows = window._rows(number)
-            own = EventTable(window._trace, {number: schema}, window.headers[rows])
+            rows = window.rows_of(number)
+            own = EventTable(window.trace, {number: schema}, window.headers[rows])
             names = {name.lower(): name for name in own.fields}
 
             def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:

@@ -84,6 +84,17 @@ def value_texts(column: Column) -> list[Any]:
     return [text if valid else "null" for text, valid in zip(texts, column.valid.tolist(), strict=True)]
 
 
+def cell_texts(column: Column) -> list[str]:
+    """Values as cells of a table: as in JSON, but texts without quotes, and nothing where there is no value."""
+    if isinstance(column, Text):
+        return [text or "" for text in column.to_pylist()]
+    if isinstance(column, Scalar) and column.values.dtype.kind not in "fb":
+        return ["" if value is None else str(value) for value in column.to_pylist()]
+    if isinstance(column, Bytes):
+        return ["" if raw is None else f"hex:{raw.hex()}" for raw in column.to_pylist()]
+    return ["" if text == "null" else text.strip('"') for text in map(str, value_texts(column))]
+
+
 def _escaped(text: str) -> str:
     return encode_basestring(text).replace("%", "%%")
 
@@ -114,9 +125,9 @@ class JsonLines:
         frames: Sequence[str] | None = self._frame_texts(window) if self._frames else None
         for number, schema, rows in self._groups(window):
             table = window.part(number)
-            names, columns = self._payload(table, headers.payload_length[window._rows(number)])
+            names, columns = self._payload(table, headers.payload_length[window.rows_of(number)])
             if len(rows) != len(table):
-                places = np.searchsorted(window._rows(number), rows)
+                places = np.searchsorted(window.rows_of(number), rows)
                 columns = [[column[place] for place in places.tolist()] for column in columns]
             template = self._template(schema[0], schema[1], names)
             at = rows.tolist()
@@ -133,7 +144,7 @@ class JsonLines:
         """Rows that share everything that a template fixes."""
         changed = self._trace.overrides
         for number, schema in window.schemas.items():
-            rows = window._rows(number)
+            rows = window.rows_of(number)
             if not len(rows):
                 continue
             if not changed:

@@ -222,7 +222,7 @@ def _in_time_order(
                 rows = rows[early]
         count = sum(map(len, held))
         if len(rows):
-            yield rows[_order(rows, ranks)]
+            yield from _pieces(rows[_order(rows, ranks)])
 
     for batch in batches:
         headers = batch.headers
@@ -244,7 +244,7 @@ def _in_time_order(
                 continue
             headers = headers[rows]
         if in_file_order:
-            yield headers
+            yield from _pieces(headers)
             continue
         held.append(headers)
         count += len(headers)

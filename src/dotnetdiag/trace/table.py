@@ -145,7 +145,7 @@ class EventTable:
         limited: bool = False,
     ) -> None:
         self._limited = limited
-        self._trace = trace
+        self.trace = trace
         self.schemas = schemas
         self.headers = headers
         self._fields = {field.name: field for field in (join_fields(schemas) if fields is None else fields)}
@@ -230,7 +230,7 @@ class EventTable:
             column = column.fields.get(part) if isinstance(column, Struct) else None
         return column
 
-    def _rows(self, number: int) -> Array:
+    def rows_of(self, number: int) -> Array:
         """Places of one type's events in the table."""
         if number not in self._places:
             self._places[number] = np.flatnonzero(self.headers.metadata_id == number)
@@ -244,10 +244,10 @@ class EventTable:
         schema = self.schemas[number]
         if schema.self_describing:
             fields = None
-        rows = self.headers if len(self.schemas) == 1 else self.headers[self._rows(number)]
+        rows = self.headers if len(self.schemas) == 1 else self.headers[self.rows_of(number)]
         made = decode(
             schema,
-            self._trace.buffer,
+            self.trace.buffer,
             rows.payload_offset,
             rows.payload_length,
             fields=fields,
@@ -277,7 +277,7 @@ class EventTable:
         parts: list[Column] = []
         places: list[Array] = []
         for number in self.schemas:
-            rows = self._rows(number)
+            rows = self.rows_of(number)
             parts.append(self._part_column(source, number))
             places.append(rows)
         if not parts:
@@ -293,11 +293,11 @@ class EventTable:
         found = None if field is None else self.part(number, [field]).flat.get(field)
         if found is not None:
             return _as(found, source.like)
-        return nulls(source.like, len(self) if len(self.schemas) == 1 else len(self._rows(number)))
+        return nulls(source.like, len(self) if len(self.schemas) == 1 else len(self.rows_of(number)))
 
     def header_column(self, key: str) -> Column:
         """A column of the header by its key."""
-        meaning, headers = self._trace.meaning, self.headers
+        meaning, headers = self.trace.meaning, self.headers
         if key == "time":
             return Scalar(meaning.utc_ns(headers), None, Kind.I8)
         if key == "utc":
@@ -315,7 +315,7 @@ class EventTable:
             return Scalar(headers.stack, None, Kind.U4)
         if key in ("activity", "related"):
             ids = headers.activity if key == "activity" else headers.related
-            raw = self._trace.guids.bytes().view("V16")[ids]
+            raw = self.trace.guids.bytes().view("V16")[ids]
             return Scalar(raw, None if ids.all() else ids != 0, Kind.GUID)
         return self._type_column(key)
 
@@ -327,7 +327,7 @@ class EventTable:
             return made.take(which) if len(distinct) != 1 else _repeat(made, len(self))
         kind = Kind.U8 if key == "keywords" else Kind.I8
         column = np.array(values, np.uint64 if key == "keywords" else np.int64)[which]
-        changed = self._trace.overrides
+        changed = self.trace.overrides
         if changed and key in ("version", "level", "opcode", "keywords"):
             for index, labels in changed.items():
                 value = getattr(labels, key)
@@ -350,7 +350,7 @@ class EventTable:
     def slice(self, first: int, last: int) -> EventTable:
         """Some rows as a table of their own."""
         return EventTable(
-            self._trace,
+            self.trace,
             self.schemas,
             self.headers[first:last],
             fields=tuple(self._fields.values()),
@@ -362,7 +362,7 @@ class EventTable:
         made: list[Event | None] = [None] * len(self)
         header_values = {key: self.header_column(key).to_pylist() for key in Event.COLUMNS}
         for number, schema in self.schemas.items():
-            rows = self._rows(number)
+            rows = self.rows_of(number)
             if not len(rows):
                 continue
             columns = self.own_columns(number)
