@@ -236,6 +236,15 @@ def test_packed_files_are_read_and_bombs_are_not(suffix: str, tmp_path: Path, mo
         dotnetdiag.open(path)
 
 
+def test_names_in_a_file_do_not_drive_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "evil.nettrace"
+    path.write_bytes(SMALL["nettrace 6"].replace(b"Maker", b"\x1b[2J\x07"))
+    for arguments in (["info"], ["events"], ["dump", "--events"]):
+        text = output(arguments[0], path, *arguments[1:])
+        assert "\x1b" not in text
+        assert "\\x1b[2J\\x07" in text
+
+
 # dump -------------------------------------------------------------------------------------------------------------------
 
 

@@ -234,6 +234,16 @@ def test_header_columns_are_those_of_the_listing() -> None:
     assert made["thread"].to_pylist() == made["tid"].to_pylist()
 
 
+def test_a_stack_is_named_by_its_id() -> None:
+    trace = opened("web-10")
+    row = next(iter(trace.events(names="Request/Start", providers="System.Net.Http")))
+    frames = trace.frames(row.stack, row.time_ns)
+    assert frames == trace.frames_of(trace["System.Net.Http/Request/Start"].headers[:1])[0] == trace.frames(row.stack)
+    assert frames[0].startswith("System.Private.CoreLib!System.Diagnostics.Tracing.")
+    assert any(".Main(" in frame or "<Main>" in frame for frame in frames)
+    assert trace.frames(0) == ()
+
+
 # selections -------------------------------------------------------------------------------------------------------------
 
 

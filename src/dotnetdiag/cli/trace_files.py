@@ -84,13 +84,13 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
         rows.append(("Process", "  ".join(str(text) for text in (process.pid, *said) if text is not None)))
     rows += [("Warning", warning) for warning in contents.warnings]
     for label, text in rows:
-        click.echo(f"{label:<10}{text}")
+        click.echo(f"{label:<10}{_clean(text)}")
     for thread, count in contents.lost_by_thread.items():
         click.echo(f"{'':<10}{count:,} of capture thread {thread}")
     cells = [
         (
-            row.provider,
-            row.event,
+            _clean(row.provider),
+            _clean(row.event),
             f"{row.count:,}",
             f"{row.bytes:,}",
             "-" if row.rate is None else f"{row.rate:,.1f}",
@@ -104,7 +104,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
     table(("provider", "event", *numbers), cells, right=numbers, last_fills=False)
     click.echo()
     shown = contents.threads[:threads]
-    names = [(str(one.tid), str(one.pid or "-"), f"{one.events:,}", one.name or "") for one in shown]
+    names = [(str(one.tid), str(one.pid or "-"), f"{one.events:,}", _clean(one.name or "")) for one in shown]
     table(("thread", "process", "events", "name"), names, right=("thread", "process", "events"))
     if len(shown) < len(contents.threads):
         click.echo(f"and {len(contents.threads) - len(shown)} more threads (--all)")
@@ -198,7 +198,7 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 
     def line(text: str) -> None:
         cut = text if width is None or len(text) <= width else text[: width - 1] + "…"
-        file.write((cut.translate(_CONTROLS) + "\n").encode("utf-8", "backslashreplace"))
+        file.write((_clean(cut) + "\n").encode("utf-8", "backslashreplace"))
 
     if options.fields:
         line("  ".join(options.fields))
@@ -216,7 +216,11 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
-"""Texts in a trace come from elsewhere: they do not drive the terminal."""
+
+
+def _clean(text: str) -> str:
+    """Texts in a trace come from elsewhere: they do not drive the terminal."""
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 @click.command()
@@ -244,14 +248,18 @@ def dump(file: Path, with_events: bool, as_json: bool) -> None:
     for block in iter_blocks(trace):
         said = " ".join(f"{name}={value}" for name, value in block.fields.items())
         cut = "" if block.whole else f"  CUT: {block.present} bytes are there"
-        click.echo(f"0x{block.offset:08x}  {block.name:<14} content 0x{block.start:08x} +{block.size:<9} {said}{cut}")
+        click.echo(
+            f"0x{block.offset:08x}  {_clean(block.name):<14} content 0x{block.start:08x} +{block.size:<9} {said}{cut}"
+        )
         for event in iter_events(trace, block) if with_events and block.has_events else ():
             ids = "".join(f" {key}={value}" for key in ("activity", "related") if (value := getattr(event, key)))
             click.echo(
-                f"  0x{event.offset:08x} +{event.length:<6} {event.provider}/{event.event} id={event.metadata_id} "
-                f"seq={event.sequence} thread={event.thread} capture={event.capture_thread} "
-                f"cpu={event.processor if event.processor != _NO_PROCESSOR else '-'} stack={event.stack} "
-                f"time={event.time}{' sorted' if event.is_sorted else ''}{ids}"
+                _clean(
+                    f"  0x{event.offset:08x} +{event.length:<6} {event.provider}/{event.event} id={event.metadata_id} "
+                    f"seq={event.sequence} thread={event.thread} capture={event.capture_thread} "
+                    f"cpu={event.processor if event.processor != _NO_PROCESSOR else '-'} stack={event.stack} "
+                    f"time={event.time}{' sorted' if event.is_sorted else ''}{ids}"
+                )
             )
     click.echo("complete" if trace.complete else f"broken: {trace.broke}")
 
@@ -265,7 +273,7 @@ def _written(done: Rewritten) -> None:
     events = "" if done.events is None else f"{done.events:,} events, "
     click.echo(f"{done.path}: {events}{done.size_bytes:,} bytes")
     for name, count in done.replaced.items():
-        click.echo(f"  {name}: {count:,} redacted")
+        click.echo(f"  {_clean(name)}: {count:,} redacted")
 
 
 @click.command()
