@@ -77,7 +77,7 @@ def diff(before: StackProfile, after: StackProfile, *, style: Style = Style.FULL
     """
     if before.unit != after.unit:
         raise UsageError(f"{before.unit} against {after.unit}: nothing can be said")
-    scale = before.total / after.total if shares and after.total else 1.0
+    scale = before.total / after.total if shares and before.total and after.total else 1.0
     frames, kept = _Names(style), []
     for profile, factor in ((before, 1.0), (after, scale)):
         numbers = frames.numbers(profile)

@@ -1,0 +1,149 @@
+"""Sampled time: the rule, on made traces."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analysis.traces import (
+    allocation,
+    event_source,
+    external,
+    managed,
+    off_cpu,
+    on_cpu,
+    traced,
+    weights,
+    worker_start,
+)
+
+import dotnetdiag
+from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.errors import UsageError
+
+
+def test_a_stack_lasts_until_the_next_sample_of_its_thread() -> None:
+    trace = traced(
+        managed(1, 1, "P.Leaf", "P.Main"),
+        managed(2, 2, "P.Other"),
+        external(4, 1, "P.Wait", "P.Main"),
+        managed(5, 2, "P.Other"),
+        managed(10, 1, "P.Leaf", "P.Main"),
+    )
+    profile = cpu(trace)
+    assert profile.unit == "ms"
+    assert weights(profile.top()) == {
+        "P.Wait": (6.0, 6.0),
+        "P.Leaf": (3.0, 3.0),
+        "P.Other": (3.0, 3.0),
+        "P.Main": (0.0, 9.0),
+    }
+    assert profile.state_weights() == {State.CPU: 6.0, State.UNMANAGED: 6.0}
+    assert [(thread.thread_id, len(thread.rows)) for thread in profile.threads] == [(1, 2), (2, 1)]
+    assert profile.thread_weights().tolist() == [9.0, 3.0]
+    assert profile.start_ns.tolist() == [1_000_000, 4_000_000, 2_000_000]
+    assert profile.length_ns.tolist() == [3_000_000, 6_000_000, 3_000_000]
+
+
+def test_the_last_sample_of_a_thread_counts_nothing_and_a_thread_of_one_is_not_there() -> None:
+    profile = cpu(traced(managed(1, 1, "P.A"), managed(2, 1, "P.B"), managed(3, 2, "P.C")))
+    assert weights(profile.top()) == {"P.A": (1.0, 1.0)}
+    assert [thread.thread_id for thread in profile.threads] == [1]
+    assert profile.thread.tolist() == [0]
+
+
+def test_counted_samples_are_all_there() -> None:
+    profile = cpu(traced(managed(1, 1, "P.A"), managed(2, 1, "P.B"), managed(3, 2, "P.C")), weight="samples")
+    assert profile.unit == "samples"
+    assert weights(profile.top()) == {"P.A": (1.0, 1.0), "P.B": (1.0, 1.0), "P.C": (1.0, 1.0)}
+    assert profile.length_ns.tolist() == [1_000_000, 0, 0]
+
+
+def test_allocations_are_samples_of_a_running_thread() -> None:
+    profile = cpu(traced(external(1, 1, "P.Wait"), allocation(3, 1, "P.New"), external(4, 1, "P.Wait")))
+    assert weights(profile.top()) == {"P.Wait": (2.0, 2.0), "P.New": (1.0, 1.0)}
+    assert profile.state_weights() == {State.CPU: 1.0, State.UNMANAGED: 2.0}
+
+
+def test_allocations_alone_are_no_time() -> None:
+    profile = cpu(traced(allocation(1, 1, "P.New"), allocation(3, 1, "P.New")))
+    assert len(profile) == 0
+    assert profile.top() == ()
+    assert profile.notes == ("the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time",)
+
+
+def test_events_of_event_sources_count_only_where_asked_for() -> None:
+    trace = traced(managed(1, 1, "P.A"), event_source(50, 1, "P.Say"))
+    assert cpu(trace).total == 0
+    marked = cpu(trace, event_marks=True)
+    assert weights(marked.top()) == {"P.A": (49.0, 49.0)}
+
+
+def test_a_sample_without_a_stack_counts_for_its_thread() -> None:
+    profile = cpu(traced(managed(1, 1), managed(3, 1, "P.A"), managed(4, 1, "P.A")))
+    assert profile.total == 3.0
+    assert weights(profile.top()) == {"P.A": (1.0, 1.0)}
+    assert profile.node.tolist()[0] == 0
+
+
+def test_threads_are_in_the_order_of_their_first_sample() -> None:
+    profile = cpu(traced(*(managed(ms, thread, "P.A") for ms, thread in enumerate((9, 3, 5, 3, 9, 5)))))
+    assert [thread.thread_id for thread in profile.threads] == [9, 3, 5]
+
+
+def test_thread_ids_may_be_of_any_size() -> None:
+    large = (1 << 63) + 5
+    profile = cpu(
+        traced(managed(0, large, "P.A"), managed(1, 3, "P.A"), managed(2, large, "P.A"), managed(4, 3, "P.A"))
+    )
+    assert [thread.thread_id for thread in profile.threads] == [large, 3]
+    assert profile.thread_weights().tolist() == [2.0, 3.0]
+
+
+def test_workers_of_the_pool_say_so() -> None:
+    profile = cpu(traced(worker_start(0, 5), managed(1, 5, "P.A"), managed(2, 5, "P.A"), managed(2, 6, "P.A")))
+    assert [thread.label for thread in profile.threads] == ["Thread (5) (.NET ThreadPool)"]
+
+
+def test_kernel_samples_count_the_sampling_period_and_switches_their_ticks() -> None:
+    trace = traced(
+        on_cpu(1, 1, "P.A"),
+        on_cpu(2, 1, "P.B", value=3),
+        off_cpu(10, 1, "P.Wait", length_ms=7.5),
+        on_cpu(18, 1, "P.A"),
+        version=6,
+    )
+    profile = cpu(trace)
+    assert weights(profile.top()) == {"P.Wait": (7.5, 7.5), "P.B": (3.0, 3.0), "P.A": (2.0, 2.0)}
+    assert profile.state_weights() == {State.CPU: 5.0, State.BLOCKED: 7.5}
+    assert profile.length_ns.tolist() == [1_000_000, 3_000_000, 7_500_000, 1_000_000]
+    assert [thread.label for thread in profile.threads] == ["Thread (4001) (worker 1)"]
+    assert cpu(trace, weight="samples").total == 6.0
+
+
+def test_kernel_samples_that_come_early_are_cut_for_drawing_only() -> None:
+    profile = cpu(traced(on_cpu(1, 1, "P.A"), on_cpu(1.25, 1, "P.A"), version=6))
+    assert profile.length_ns.tolist() == [250_000, 1_000_000]
+    assert profile.total == 2.0
+
+
+def test_a_profile_says_what_it_is_of_and_what_it_lacks() -> None:
+    trace = traced(managed(1, 1, "P.A", 0x99), managed(2, 1, "P.A", 0x99), lost=4)
+    profile = dotnetdiag.cpu(trace)
+    assert profile.origin.lost == 4
+    assert profile.origin.complete
+    assert profile.origin.process_id == 77
+    assert profile.origin.events == len(trace)
+    assert profile.unresolved == 1
+    assert len(profile.used_frames()) == 2
+    assert profile.period_ns == 1_000_000
+    assert repr(profile) == "<StackProfile Thread time: 1 samples of 1 threads, 1.0 ms>"
+
+
+def test_an_empty_trace_gives_an_empty_profile() -> None:
+    profile = cpu(traced())
+    assert (len(profile), profile.total, profile.threads, profile.to_ns, profile.period_ns) == (0, 0.0, (), 0, None)
+
+
+def test_an_unknown_weight_is_refused() -> None:
+    with pytest.raises(UsageError, match="time or samples"):
+        cpu(traced(), weight="bytes")

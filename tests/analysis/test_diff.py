@@ -1,0 +1,80 @@
+"""Two profiles against each other."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analysis.traces import managed, traced
+
+from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.diff import Change, diff
+from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.method_names import Style
+
+BEFORE = traced(managed(0, 1, "P.A", "P.Main"), managed(10, 1, "P.B", "P.Main"), managed(20, 1))
+AFTER = traced(
+    managed(0, 7, "P.New", "P.Main"), managed(4, 7, "P.B", "P.Main"), managed(10, 7, "P.A", "P.Main"), managed(25, 7)
+)
+
+
+def test_methods_are_found_again_by_name_and_sorted_by_change() -> None:
+    made = diff(cpu(BEFORE), cpu(AFTER), style=Style.SHORT)
+    assert made.total == Change(before=20.0, after=25.0)
+    assert [(m.name, m.exclusive.absolute, m.exclusive.relative) for m in made.methods] == [
+        ("P.A", 5.0, 50.0),
+        ("P.B", -4.0, -40.0),
+        ("P.New", 4.0, None),
+        ("P.Main", 0.0, None),
+    ]
+    main = made.methods[-1]
+    assert (main.inclusive.before, main.inclusive.after, main.inclusive.relative) == (20.0, 25.0, 25.0)
+    assert [method.name for method in made.grown(3)] == ["P.A", "P.New"]
+    assert made.grown(5) == ()
+
+
+def test_shares_scale_the_second_to_the_total_of_the_first() -> None:
+    made = diff(cpu(BEFORE), cpu(AFTER), style=Style.SHORT, shares=True)
+    assert made.scale == 0.8
+    assert made.total.absolute == 0
+    assert {m.name: m.exclusive.after for m in made.methods}["P.A"] == pytest.approx(12.0)
+
+
+def test_the_tree_has_the_paths_of_both() -> None:
+    made = diff(cpu(BEFORE), cpu(AFTER), style=Style.SHORT)
+    paths = {
+        tuple(made.frames.name(frame, Style.SHORT) for frame in made.tree.path(node)): (
+            made.before[node],
+            made.after[node],
+        )
+        for node in range(1, len(made.tree))
+    }
+    assert paths == {
+        ("P.Main",): (0.0, 0.0),
+        ("P.A", "P.Main"): (10.0, 15.0),
+        ("P.B", "P.Main"): (10.0, 6.0),
+        ("P.New", "P.Main"): (0.0, 4.0),
+    }
+
+
+def test_a_profile_does_not_differ_from_itself() -> None:
+    made = diff(cpu(BEFORE), cpu(BEFORE))
+    assert made.total.absolute == 0
+    assert all(method.exclusive.absolute == method.inclusive.absolute == 0 for method in made.methods)
+
+
+def test_addresses_without_a_name_are_one() -> None:
+    one = cpu(traced(managed(0, 1, 0x99), managed(1, 1, 0xAA), managed(2, 1)))
+    two = cpu(traced(managed(0, 1, 0xBB), managed(2, 1)))
+    assert [(m.name, m.exclusive.before, m.exclusive.after) for m in diff(one, two).methods] == [("?!?", 2.0, 2.0)]
+
+
+def test_against_nothing() -> None:
+    made = diff(cpu(traced()), cpu(BEFORE), shares=True)
+    assert made.total == Change(before=0.0, after=20.0)
+    assert made.total.relative is None
+    assert diff(cpu(traced()), cpu(traced())).methods == ()
+    assert diff(cpu(BEFORE), cpu(traced())).total.relative == -100
+
+
+def test_time_against_counts_is_refused() -> None:
+    with pytest.raises(UsageError, match="ms against samples"):
+        diff(cpu(BEFORE), cpu(AFTER, weight="samples"))

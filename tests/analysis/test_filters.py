@@ -1,0 +1,252 @@
+"""Filters: profile to profile, one at a time and after each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.analysis.traces import external, managed, traced, weights
+
+from dotnetdiag.analysis import filters
+from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.profile import COLUMNS, StackProfile, State
+from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.trace.method_names import Style
+
+MODULES = {"System.Io": "/x/System.IO.dll", "Lib.Deep": "/x/Lib.dll"}
+
+
+def some() -> StackProfile:
+    return cpu(
+        traced(
+            managed(0, 1, "App.P.Work", "App.P.Main"),
+            managed(10, 1, "System.Io.Read", "Lib.Deep.Load", "App.P.Main"),
+            external(14, 1, "System.Io.Wait", "App.P.Main"),
+            managed(20, 1),
+            managed(5, 2, "Lib.Deep.Load", "App.P.Run"),
+            managed(8, 2, "Lib.Deep.Load", "App.P.Run"),
+            modules=MODULES,
+        )
+    )
+
+
+def check(profile: StackProfile) -> None:
+    """What must hold of every profile."""
+    assert {len(getattr(profile, name)) for name in COLUMNS} == {len(profile)}
+    rows = [row for thread in profile.threads for row in thread.rows]
+    assert rows == list(range(len(profile)))
+    for index, thread in enumerate(profile.threads):
+        assert len(thread.rows) > 0
+        assert (profile.thread[thread.rows.start : thread.rows.stop] == index).all()
+        start = profile.start_ns[thread.rows.start : thread.rows.stop]
+        assert (np.diff(start) >= profile.length_ns[thread.rows.start : thread.rows.stop][:-1]).all()
+    assert (profile.node >= 0).all()
+    assert (profile.node < len(profile.tree)).all()
+    assert (profile.tree.frame[1:] < len(profile.frames)).all()
+    own, _ = profile.tree.by_frame(profile.node_weights())
+    assert own.sum() == pytest.approx(profile.weight[profile.node > 0].sum())
+
+
+def test_time_is_cut_at_the_edges() -> None:
+    profile = filters.between(some(), 0.004, 0.012)
+    check(profile)
+    assert weights(profile.top()) == {
+        "App.P.Work": (6.0, 6.0),
+        "App.P.Main": (0.0, 8.0),
+        "Lib.Deep.Load": (3.0, 5.0),
+        "App.P.Run": (0.0, 3.0),
+        "System.Io.Read": (2.0, 2.0),
+    }
+    assert profile.start_ns.tolist() == [4_000_000, 10_000_000, 5_000_000]
+    assert (profile.from_ns, profile.to_ns) == (4_000_000, 12_000_000)
+
+
+def test_counted_samples_belong_to_where_they_begin() -> None:
+    trace = traced(managed(1, 1, "P.A"), managed(3, 1, "P.B"), managed(5, 1, "P.C"))
+    counted = cpu(trace, weight="samples")
+    assert weights(filters.between(counted, 0.002, 0.005).top()) == {"P.B": (1.0, 1.0)}
+
+
+def test_the_whole_time_is_no_filter() -> None:
+    profile = some()
+    assert weights(filters.between(profile).top()) == weights(profile.top())
+
+
+def test_a_time_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(UsageError, match="from 2 s to 1 s"):
+        filters.between(some(), 2, 1)
+
+
+def test_threads_by_id_and_by_name() -> None:
+    profile = some()
+    assert [thread.thread_id for thread in filters.of_threads(profile, ["2"]).threads] == [2]
+    assert [thread.thread_id for thread in filters.of_threads(profile, [1, 2]).threads] == [1, 2]
+    assert len(filters.of_threads(profile, ["thread"]).threads) == 2
+    check(filters.of_threads(profile, [2]))
+    with pytest.raises(UsageError, match="no samples of a thread '9'; there are 1, 2"):
+        filters.of_threads(profile, [9])
+    with pytest.raises(UsageError, match="no samples of a thread ''"):
+        filters.of_threads(profile, [""])
+
+
+def test_states() -> None:
+    profile = filters.in_states(some(), State.UNMANAGED)
+    check(profile)
+    assert weights(profile.top()) == {"System.Io.Wait": (6.0, 6.0), "App.P.Main": (0.0, 6.0)}
+    assert len(filters.in_states(profile, State.CPU)) == 0
+
+
+def test_focus_keeps_whole_stacks_and_ignore_is_its_opposite() -> None:
+    profile = some()
+    kept = filters.focus(profile, r"lib!lib\.deep")
+    check(kept)
+    assert weights(kept.top()) == {
+        "System.Io.Read": (4.0, 4.0),
+        "Lib.Deep.Load": (3.0, 7.0),
+        "App.P.Main": (0.0, 4.0),
+        "App.P.Run": (0.0, 3.0),
+    }
+    rest = filters.ignore(profile, r"lib!lib\.deep")
+    check(rest)
+    assert kept.total + rest.total == profile.total
+
+
+def test_a_pattern_that_is_none_is_an_error_with_its_place() -> None:
+    with pytest.raises(GrammarError, match="pattern") as caught:
+        filters.focus(some(), "a(")
+    assert caught.value.position == 1
+
+
+def test_deep_stacks_are_matched_at_their_root() -> None:
+    stack = [f"P.M{number}" for number in range(300)]
+    profile = cpu(traced(managed(0, 1, *stack), managed(1, 1, *stack[:10]), managed(2, 1)))
+    assert filters.focus(profile, "M299").total == 1.0
+    assert filters.ignore(profile, "M299").total == 1.0
+
+
+def test_direct_recursion_folds() -> None:
+    profile = cpu(traced(managed(0, 1, "P.F", "P.F", "P.F", "P.Main"), managed(2, 1)))
+    folded = filters.fold_recursion(profile)
+    check(folded)
+    assert len(folded.tree) == 3
+    assert weights(folded.top()) == weights(profile.top()) == {"P.F": (2.0, 2.0), "P.Main": (0.0, 2.0)}
+
+
+def test_hidden_frames_give_their_time_to_their_callers() -> None:
+    hidden = filters.hide(some(), "Load")
+    check(hidden)
+    assert weights(hidden.top())["App.P.Run"] == (3.0, 3.0)
+    program = filters.hide_framework(some())
+    check(program)
+    assert weights(program.top())["App.P.Main"] == (6.0, 20.0)
+    assert "System.Io.Wait" not in weights(program.top())
+
+
+def test_hiding_everything_leaves_the_time_of_threads() -> None:
+    profile = filters.hide(some(), ".")
+    check(profile)
+    assert profile.top() == ()
+    assert profile.total == some().total
+
+
+def test_groups() -> None:
+    assert weights(filters.group_by(some(), "module").top()) == {
+        "System.IO": (10.0, 10.0),
+        "app": (10.0, 23.0),
+        "Lib": (3.0, 7.0),
+    }
+    assert weights(filters.group_by(some(), "namespace").top()) == {
+        "System": (10.0, 10.0),
+        "App": (10.0, 23.0),
+        "Lib": (3.0, 7.0),
+    }
+    assert weights(filters.group_by(some(), "thread").top()) == {"Thread (1)": (20.0, 20.0), "Thread (2)": (3.0, 3.0)}
+    for group in filters.Group:
+        check(filters.group_by(some(), group))
+    with pytest.raises(UsageError, match="colour"):
+        filters.group_by(some(), "colour")
+
+
+def test_unknown_frames_and_types_without_a_namespace_have_groups() -> None:
+    profile = cpu(traced(managed(0, 1, 0x99, "Top.Main"), managed(1, 1)))
+    assert weights(filters.group_by(profile, "module").top()) == {"?": (1.0, 1.0), "app": (0.0, 1.0)}
+    assert weights(filters.group_by(profile, "namespace").top()) == {
+        "?": (1.0, 1.0),
+        "(global namespace)": (0.0, 1.0),
+    }
+
+
+def test_methods_that_print_alike_are_one() -> None:
+    profile = cpu(traced(managed(0, 1, "P.<Main>b__0_1", "P.Main"), managed(3, 1)))
+    named = filters.named(profile, Style.SOURCE)
+    check(named)
+    assert [row.name(Style.SOURCE) for row in named.top()] == ["P.Main"]
+    assert [(row.exclusive, row.inclusive) for row in named.top()] == [(3.0, 3.0)]
+    assert filters.named(profile, Style.FULL) is profile
+
+
+def test_inverted_stacks_begin_at_their_leaves() -> None:
+    profile = filters.invert(some())
+    check(profile)
+    assert weights(profile.top())["App.P.Main"] == (20.0, 20.0)
+    assert weights(profile.top())["Lib.Deep.Load"] == (0.0, 7.0)
+    twice = filters.invert(profile)
+    assert weights(twice.top()) == weights(some().top())
+
+
+def test_states_as_leaves_and_threads_as_roots() -> None:
+    profile = filters.with_states(filters.with_threads(some()))
+    check(profile)
+    found = weights(profile.top(20))
+    assert found["CPU_TIME"] == (17.0, 17.0)
+    assert found["UNMANAGED_CODE_TIME"] == (6.0, 6.0)
+    assert found["Thread (1)"] == (0.0, 20.0)
+    assert found["App.P.Main"] == (0.0, 20.0)
+    for row in range(len(profile)):
+        names = [profile.frames.name(frame) for frame in profile.tree.path(int(profile.node[row]))]
+        assert names[-1] == profile.threads[int(profile.thread[row])].label
+        assert names[0] in ("CPU_TIME", "UNMANAGED_CODE_TIME")
+
+
+def test_equal_root_labels_are_one_frame() -> None:
+    profile = filters.with_roots(some(), ["all", "all"])
+    assert weights(profile.top(20))["all"] == (0.0, 23.0)
+
+
+FILTERS = [
+    lambda one: filters.between(one, 0.002, 0.015),
+    lambda one: filters.in_states(one, State.CPU),
+    lambda one: filters.focus(one, "Main|Run"),
+    lambda one: filters.ignore(one, "Wait"),
+    filters.fold_recursion,
+    filters.hide_framework,
+    lambda one: filters.group_by(one, "module"),
+    lambda one: filters.group_by(one, "namespace"),
+    lambda one: filters.group_by(one, "thread"),
+    lambda one: filters.named(one, Style.SHORT),
+    filters.invert,
+    filters.with_states,
+    filters.with_threads,
+]
+
+
+@given(st.lists(st.integers(0, len(FILTERS) - 1), max_size=5))
+def test_filters_follow_each_other_in_any_order(order: list[int]) -> None:
+    profile = PROFILE
+    for number in order:
+        before = [getattr(profile, name).copy() for name in COLUMNS]
+        made = FILTERS[number](profile)
+        for name, column in zip(COLUMNS, before, strict=True):
+            assert (getattr(profile, name) == column).all()  # the one before stays as it was
+        profile = made
+        check(profile)
+
+
+PROFILE = some()
+
+
+def test_an_empty_profile_goes_through_every_filter() -> None:
+    profile = cpu(traced())
+    for apply in FILTERS:
+        assert len(apply(profile)) == 0

@@ -1,0 +1,54 @@
+"""Stacks of any events."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analysis.traces import allocation, managed, traced, weights
+
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.stacks import stacks
+from dotnetdiag.errors import UnknownName, UsageError
+
+TRACE = traced(
+    allocation(1, 1, "P.New", "P.Main", size=100),
+    managed(2, 1, "P.Main"),
+    allocation(3, 2, "P.New", "P.Main", size=250),
+    allocation(4, 1, "P.Grow", "P.Main", size=1000),
+)
+
+
+def test_events_count_one_each() -> None:
+    profile = stacks(TRACE, "GC/AllocationTick")
+    assert (profile.unit, profile.name) == ("events", "GC/AllocationTick")
+    assert weights(profile.top()) == {"P.New": (2.0, 2.0), "P.Grow": (1.0, 1.0), "P.Main": (0.0, 3.0)}
+    assert profile.state_weights() == {State.NONE: 3.0}
+    assert len(profile.threads) == 2
+
+
+def test_a_field_can_be_added_up() -> None:
+    profile = stacks(TRACE, "GC/AllocationTick", weight="AllocationAmount64", unit="bytes")
+    assert profile.unit == "bytes"
+    assert weights(profile.top()) == {"P.Grow": (1000.0, 1000.0), "P.New": (350.0, 350.0), "P.Main": (0.0, 1350.0)}
+    assert stacks(TRACE, "GC/AllocationTick", weight="AllocationAmount64").unit == "AllocationAmount64"
+
+
+def test_events_of_several_names_and_of_all() -> None:
+    assert stacks(TRACE, ["GC/AllocationTick", "Thread/Sample"]).total == 4
+    assert stacks(TRACE).total == len(TRACE)
+
+
+def test_events_without_the_field_count_nothing() -> None:
+    names = ["GC/AllocationTick", "Thread/Sample"]
+    assert stacks(TRACE, names, weight="AllocationAmount64").total == 1350
+
+
+def test_names_that_are_not_there_are_told_with_near_ones() -> None:
+    with pytest.raises(UnknownName, match="GC/AllocationTick"):
+        stacks(TRACE, "GC/AllocationTock")
+    with pytest.raises(UnknownName, match="AllocationAmount64"):
+        stacks(TRACE, "GC/AllocationTick", weight="AllocationAmount46")
+
+
+def test_a_field_that_is_no_number_is_refused() -> None:
+    with pytest.raises(UsageError, match="TypeName"):
+        stacks(TRACE, "GC/AllocationTick", weight="TypeName")

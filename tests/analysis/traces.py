@@ -1,0 +1,124 @@
+"""Traces of samples made by hand: ``traced(managed(0, 1, "Leaf", "Main"), external(2, 1, "Wait", "Main"))``."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.trace.made import RUNTIME, MadeTrace, varuint
+
+from dotnetdiag.analysis.cpu import KERNEL, SAMPLER
+from dotnetdiag.nettrace import Metadata, ThreadInfo, Writer
+from dotnetdiag.trace.trace import Trace
+
+MS = 1_000_000
+PROCESS = 77
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """An event with a stack, leaf first: names of methods, or addresses that nothing is known of."""
+
+    ms: float
+    thread: int
+    stack: tuple[str | int, ...]
+    provider: str
+    number: int
+    payload: bytes
+    name: str = ""
+    version: int = 0
+
+
+def managed(ms: float, thread: int, *stack: str | int) -> Seen:
+    return Seen(ms=ms, thread=thread, stack=stack, provider=SAMPLER, number=0, payload=struct.pack("<I", 2))
+
+
+def external(ms: float, thread: int, *stack: str | int) -> Seen:
+    return Seen(ms=ms, thread=thread, stack=stack, provider=SAMPLER, number=0, payload=struct.pack("<I", 1))
+
+
+def allocation(ms: float, thread: int, *stack: str | int, size: int = 100) -> Seen:
+    payload = struct.pack("<IIHQQ", size, 0, 1, size, 0) + b"A\0\0\0" + struct.pack("<I", 0)
+    return Seen(ms=ms, thread=thread, stack=stack, provider=RUNTIME, number=10, payload=payload, version=2)
+
+
+def on_cpu(ms: float, thread: int, *stack: str | int, value: int = 1) -> Seen:
+    payload = varuint(value)
+    return Seen(ms=ms, thread=thread, stack=stack, provider=KERNEL, number=1, payload=payload, name="cpu")
+
+
+def off_cpu(ms: float, thread: int, *stack: str | int, length_ms: float) -> Seen:
+    payload = varuint(int(length_ms * MS))
+    return Seen(ms=ms, thread=thread, stack=stack, provider=KERNEL, number=2, payload=payload, name="cswitch")
+
+
+def event_source(ms: float, thread: int, *stack: str | int) -> Seen:
+    return Seen(ms=ms, thread=thread, stack=stack, provider="My-EventSource", number=5, payload=b"", name="Said")
+
+
+def worker_start(ms: float, thread: int) -> Seen:
+    payload = struct.pack("<IIH", 1, 0, 0)
+    return Seen(ms=ms, thread=thread, stack=(), provider=RUNTIME, number=50, payload=payload)
+
+
+def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 5, lost: int = 0, **more: Any) -> Trace:
+    """The trace of these events in this order. Methods are ``Type.Method`` of ``app.dll``, or of the module that
+    ``modules`` has for the type; each has 256 bytes.
+    """
+    made = MadeTrace()
+    paths = {"": "/x/app.dll", **(modules or {})}
+    numbers = {path: number for number, path in enumerate(sorted(set(paths.values())), 1)}
+    for path, number in numbers.items():
+        made.module(number, path)
+    where: dict[str, int] = {}
+    for event in events:
+        for frame in event.stack:
+            if isinstance(frame, str) and frame not in where:
+                where[frame] = 0x10000 + 0x100 * len(where)
+                type_name, _, method = frame.rpartition(".")
+                module = numbers[paths.get(type_name, paths[""])]
+                made.method(where[frame], 0x100, method, type_name=type_name, module=module, method_id=where[frame])
+    out = io.BytesIO()
+    with Writer(out, version=version, process_id=PROCESS, start_ns=1_700_000_000_000_000_000, **more) as writer:
+        kinds = {}
+        for (provider, number, name, kind_version), kind in made.kinds.items():
+            writer.add_metadata(_metadata(kind, provider, number, name, kind_version))
+            kinds[provider, number, name, kind_version] = kind
+        for event in events:
+            key = (event.provider, event.number, event.name, event.version)
+            if key not in kinds:
+                kinds[key] = len(kinds) + 1
+                writer.add_metadata(_metadata(kinds[key], *key))
+        if version == 6:
+            for thread in sorted({event.thread for event in events}):
+                row = ThreadInfo(index=thread, name=f"worker {thread}", process_id=PROCESS, os_thread_id=thread + 4000)
+                writer.add_thread(row)
+        for event in events:
+            stack = writer.add_stack([_address(where, frame) for frame in event.stack]) if event.stack else 0
+            key = (event.provider, event.number, event.name, event.version)
+            writer.write_event(
+                kinds[key], round(event.ms * MS), event.payload, thread=event.thread, stack=stack, is_sorted=True
+            )
+        if lost:
+            writer.add_dropped(events[0].thread, lost)
+        for kind, time, _, payload in made.events:
+            writer.write_event(kind, time + 10**12, payload, thread=99)
+    return Trace(out.getvalue(), name="made")
+
+
+def _metadata(kind: int, provider: str, number: int, name: str, version: int) -> Metadata:
+    return Metadata(metadata_id=kind, provider=provider, event_id=number, name=name, version=version)
+
+
+def _address(where: dict[str, int], frame: str | int) -> int:
+    return where[frame] + 0x10 if isinstance(frame, str) else frame
+
+
+def weights(rows: Sequence[Any]) -> dict[str, tuple[float, float]]:
+    """(exclusive, inclusive) by the short name of each row of ``top``."""
+    from dotnetdiag.trace.method_names import Style
+
+    return {row.name(Style.SHORT): (round(row.exclusive, 6), round(row.inclusive, 6)) for row in rows}
