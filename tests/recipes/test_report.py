@@ -1,0 +1,252 @@
+"""Reports and comparisons as whole jobs, and what is shown of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from tests.analysis.traces import allocation, external, managed, traced
+from tests.nettrace.recordings import FOLDER
+
+from dotnetdiag.cli.trace_report import COMMANDS, WORSE
+from dotnetdiag.errors import DiagnosticsError, GrammarError, UsageError
+from dotnetdiag.recipes.diffing import DiffOptions, Limit, compare, parse_limit
+from dotnetdiag.recipes.report import ReportOptions, ViewOptions, parse_time_range, report
+from dotnetdiag.trace.method_names import Style
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """In the second ``P.Slow`` takes 30 ms instead of 10; both wait for 50 ms."""
+    made = []
+    for name, slow in (("before", 10), ("after", 30)):
+        trace = traced(
+            managed(0, 1, "App.P.Slow", "App.P.Main"),
+            managed(slow, 1, "App.P.Fast", "App.P.Main"),
+            external(slow + 10, 1, "System.Io.Wait", "App.P.Main"),
+            managed(slow + 60, 1, 0x99),
+            managed(0, 2, 0x99),
+            managed(1, 2, 0x99),
+            modules={"System.Io": "/x/System.IO.dll"},
+            lost=3,
+        )
+        path = tmp_path / f"{name}.nettrace"
+        path.write_bytes(bytes(trace.buffer))
+        made.append(path)
+    return made[0], made[1]
+
+
+def run(*arguments: str | Path) -> Result:
+    group = click.Group(commands={one.name or "": one for one in COMMANDS})
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
+
+
+# the recipes ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_has_rows_and_what_is_missing(files: tuple[Path, Path]) -> None:
+    made = report(files[0], ReportOptions(number=2, view=ViewOptions(style=Style.SHORT)))
+    assert [(row.name, row.exclusive, row.inclusive) for row in made.rows] == [
+        ("System.Io.Wait", 50.0, 50.0),
+        ("App.P.Slow", 10.0, 10.0),
+    ]
+    assert (made.total, made.samples, made.threads, made.unit) == (71.0, 4, 2, "ms")
+    assert (made.lost, made.frames, made.unresolved) == (3, 5, 1)
+    assert made.shortcomings == "3 events lost; 1 of 5 frames unresolved"
+    assert made.states == {"cpu": 21.0, "unmanaged": 50.0}
+    assert json.loads(json.dumps(made.to_json()))["rows"][0]["name"] == "System.Io.Wait"
+
+
+def test_groups_do_not_hide_what_is_unresolved(files: tuple[Path, Path]) -> None:
+    made = report(files[0], ReportOptions(view=ViewOptions(by="module")))
+    assert {row.name for row in made.rows} == {"System.IO", "app", "?"}
+    assert (made.frames, made.unresolved) == (5, 1)
+
+
+def test_every_option_of_the_view_counts(files: tuple[Path, Path]) -> None:
+    def names(**options: Any) -> dict[str, float]:
+        view = ViewOptions(style=Style.SHORT, **options)
+        return {row.name: row.exclusive for row in report(files[0], ReportOptions(number=9, view=view)).rows}
+
+    assert names(state="waiting") == {"System.Io.Wait": 50.0, "App.P.Main": 0.0}
+    assert names(threads=("2",)) == {"?!0x99": 1.0}
+    assert names(start_s=0.005, end_s=0.012) == {"App.P.Slow": 5.0, "App.P.Fast": 2.0, "App.P.Main": 0.0}
+    assert names(focus=("fast",)) == {"App.P.Fast": 10.0, "App.P.Main": 0.0}
+    assert names(focus=("main",), ignore=("fast", "wait")) == {"App.P.Slow": 10.0, "App.P.Main": 0.0}
+    assert names(hide_framework=True, threads=("1",))["App.P.Main"] == 50.0
+    assert names(weight="samples")["App.P.Slow"] == 1.0
+    assert names(fold_recursion=True) == names()
+    assert names(by="thread") == {"Thread (1)": 70.0, "Thread (2)": 1.0}
+    with pytest.raises(UsageError, match="state 'sleeping'"):
+        names(state="sleeping")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1.5-2", (1.5, 2.0)), ("500ms-2s", (0.5, 2.0)), ("10s-", (10.0, None)), ("-1m", (None, 60.0)), ("0-0", (0, 0))],
+)
+def test_times_are_read(text: str, expected: tuple[float | None, float | None]) -> None:
+    assert parse_time_range(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "-", "5", "2-1", "a-b", "1-2-3", "١-٢"])
+def test_times_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(GrammarError):
+        parse_time_range(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5%", (5.0, True)),
+        (" 2.5 % ", (2.5, True)),
+        ("20ms", (20.0, False)),
+        ("1.5s", (1500.0, False)),
+        ("7", (7.0, False)),
+    ],
+)
+def test_limits_are_read(text: str, expected: tuple[float, bool]) -> None:
+    limit = parse_limit(text)
+    assert (limit.amount, limit.percent) == expected
+
+
+@pytest.mark.parametrize("text", ["", "%", "x%", "-5%", "5 apples", "²%"])
+def test_limits_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(GrammarError):
+        parse_limit(text)
+
+
+def test_a_comparison_is_of_time_on_the_processor(files: tuple[Path, Path]) -> None:
+    made = compare(*files, DiffOptions(limit=Limit(amount=10, percent=True)))
+    assert (made.total.before, made.total.after) == (21.0, 41.0)
+    assert made.limit == 2.1
+    assert [(row.name, row.absolute) for row in made.above] == [("(total)", 20.0), ("app!App.P.Slow()", 20.0)]
+    assert made.rows[0].relative == 200.0
+    assert made.shortcomings[0] == "before.nettrace: 3 events lost; 1 of 4 frames unresolved"
+
+
+def test_methods_are_held_to_what_they_took_themselves(files: tuple[Path, Path]) -> None:
+    options = DiffOptions(inclusive=True, limit=Limit(amount=10, percent=False))
+    made = compare(*files, options)
+    assert {row.name for row in made.rows[:2]} == {"app!App.P.Main()", "app!App.P.Slow()"}
+    assert [row.name for row in made.above] == ["(total)", "app!App.P.Slow()"]
+
+
+def test_shares_forgive_a_longer_recording(files: tuple[Path, Path]) -> None:
+    made = compare(*files, DiffOptions(shares=True, limit=Limit(amount=50, percent=True)))
+    assert made.total.absolute == 0
+    assert made.above == ()
+
+
+def test_groups_are_compared_too(files: tuple[Path, Path]) -> None:
+    made = compare(*files, DiffOptions(view=ViewOptions(by="namespace", state="all")))
+    assert {row.name: row.absolute for row in made.rows} == {"App": 20.0, "System": 0.0, "?": 0.0}
+
+
+def test_a_first_trace_without_samples_cannot_be_a_limit(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    empty = tmp_path / "empty.nettrace"
+    empty.write_bytes(bytes(traced(allocation(1, 1, "P.A")).buffer))
+    with pytest.raises(UsageError, match=r"empty\.nettrace has no samples"):
+        compare(empty, files[0], DiffOptions(limit=Limit(amount=1, percent=True)))
+    assert compare(empty, files[0], DiffOptions()).notes
+
+
+# the commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_report_prints_a_table_and_the_shortcomings(files: tuple[Path, Path]) -> None:
+    done = run("report", files[0], "topN", "-n", "1", "--short")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [
+        "Top 1 Functions (Exclusive) of 71 ms in before.nettrace",
+        "4 samples of 2 threads: 21 ms cpu, 50 ms unmanaged",
+        "",
+        "inclusive  exclusive  inclusive ms  exclusive ms  method",
+        "   70.42%     70.42%            50            50  System.Io.Wait",
+        "",
+        "3 events lost; 1 of 5 frames unresolved",
+    ]
+
+
+def test_report_takes_its_options_in_any_order(files: tuple[Path, Path]) -> None:
+    first = run("report", files[0], "topN", "--inclusive", "--by", "namespace", "--time", "0-20ms")
+    second = run("report", "--by", "namespace", "--time", "0-20ms", "--inclusive", files[0])
+    assert first.exit_code == 0
+    assert first.stdout == second.stdout
+    assert "Top 2 Namespaces (Inclusive)" in first.stdout
+
+
+def test_report_in_json_has_all_of_it(files: tuple[Path, Path]) -> None:
+    done = json.loads(run("report", files[0], "topN", "--json", "--state", "cpu").stdout)
+    assert done["total"] == 21.0
+    assert {row["name"] for row in done["rows"]} >= {"app!App.P.Slow()", "app!App.P.Fast()", "!0x99"}
+    assert (done["lost"], done["unresolved"], done["complete"]) == (3, 1, True)
+
+
+def test_a_trace_without_samples_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "ticks.nettrace"
+    path.write_bytes(bytes(traced(allocation(1, 1, "P.A")).buffer))
+    done = run("report", path)
+    assert done.exit_code == 0
+    assert "No method calls found." in done.stdout
+    assert "note: the trace has no CPU samples" in done.stdout
+
+
+def test_names_do_not_drive_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "evil.nettrace"
+    path.write_bytes(bytes(traced(managed(0, 1, "P.\x1b[31m\x9bred\r"), managed(1, 1)).buffer))
+    out = run("report", path).stdout
+    assert "\\x1b[31m\\x9bred\\x0d" in out
+    assert not set(out) & {"\x1b", "\x9b", "\r"}
+
+
+def test_a_broken_trace_gives_what_is_whole(files: tuple[Path, Path], tmp_path: Path) -> None:
+    path = tmp_path / "cut.nettrace"
+    path.write_bytes(files[0].read_bytes()[:-3])
+    done = run("report", path)
+    assert done.exit_code == 0
+    assert "broken: " in done.stdout
+
+
+def test_diff_says_what_grew_and_exits_with_its_code(files: tuple[Path, Path]) -> None:
+    done = run("diff", *files, "--fail-above", "5%", "--short")
+    assert done.exit_code == WORSE == 1
+    assert done.stdout.splitlines()[2:6] == [
+        "before ms  after ms  change  relative  method",
+        "       21        41     +20    +95.2%  (total)  <- above the limit",
+        "       10        30     +20   +200.0%  App.P.Slow  <- above the limit",
+        "        0         0      +0            App.P.Main",
+    ]
+    assert "2 above the limit of 1.05 ms" in done.stderr
+    assert run("diff", *files, "--fail-above", "20ms").exit_code == 0
+    assert run("diff", *reversed(files), "--fail-above", "5%").exit_code == 0
+    assert run("diff", *files).exit_code == 0
+
+
+def test_diff_shows_what_is_above_the_limit_even_beyond_the_rows(files: tuple[Path, Path]) -> None:
+    done = run("diff", *files, "-n", "0", "--fail-above", "5%", "--json")
+    assert done.exit_code == WORSE
+    assert [row["name"] for row in json.loads(done.stdout)["above"]] == ["(total)", "app!App.P.Slow()"]
+    assert "App.P.Slow" in run("diff", *files, "-n", "0", "--fail-above", "5%").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--time", "5-1"], ["--focus", "("], ["--thread", "77"], ["--ignore", "["], ["--time", "x"]]
+)
+def test_wrong_options_are_errors_of_ours(files: tuple[Path, Path], arguments: list[str]) -> None:
+    done = run("report", files[0], *arguments)
+    assert isinstance(done.exception, DiagnosticsError)
+    assert isinstance(done.exception, UsageError)
+
+
+def test_recordings_compare_with_themselves() -> None:
+    path = FOLDER / "cpu-only-10.nettrace"
+    if not path.exists():
+        pytest.skip("the recordings are not here")
+    done = run("diff", path, path, "--fail-above", "0%")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0].count("cpu-only-10.nettrace") == 2
