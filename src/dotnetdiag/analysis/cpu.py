@@ -100,7 +100,7 @@ def _sampled(
     wanted = wanted_of(sampler)
     marks = wanted_of(number for number, schema in others.items() if _is_event_source(schema))
 
-    def read(table: EventTable) -> tuple[Array, float]:
+    def read(table: EventTable) -> tuple[Array, None]:
         headers = table.headers
         state = np.full(len(headers), State.CPU, np.uint8)
         if len(marks):
@@ -110,12 +110,14 @@ def _sampled(
             kind = EventTable(trace, schemas, headers[rows]).get("Type")
             if isinstance(kind, Scalar):
                 state[rows[kind.values != _MANAGED]] = State.UNMANAGED
-        return state, 1.0
+        return state, None
 
     samples = sample_rows(trace, {**sampler, **others}, read)
     time = trace.meaning.info.elapsed_ns(samples.time)
     length = np.zeros(len(time), np.int64)
     np.subtract(time[1:], time[:-1], out=length[:-1])
+    np.maximum(length, 0, out=length)  # differences that do not fit 64 bits wrap, in damaged files
+    del time
     last = samples.is_last
     length[last] = 0
     if not counted:
@@ -126,7 +128,7 @@ def _sampled(
         name=_named(counted),
         unit=SAMPLES if counted else MILLISECONDS,
         length_ns=length,
-        weight=samples.value if counted else length / 1e6,
+        weight=samples.values if counted else length / 1e6,
         notes=notes,
     )
 
@@ -143,7 +145,7 @@ def _kernel(trace: Trace, kernel: dict[int, EventSchema], counted: bool) -> Stac
     samples = sample_rows(trace, kernel, read)
     info = trace.meaning.info
     blocked = samples.state == State.BLOCKED
-    own = samples.value * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
+    own = samples.values * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
     start = info.elapsed_ns(samples.time)
     room = np.full(len(start), float(_FOREVER_NS))
     room[:-1] = np.maximum(np.diff(start), 0)
@@ -154,5 +156,5 @@ def _kernel(trace: Trace, kernel: dict[int, EventSchema], counted: bool) -> Stac
         name=_named(counted),
         unit=SAMPLES if counted else MILLISECONDS,
         length_ns=np.minimum(own, room).astype(np.int64),
-        weight=np.where(blocked, 1.0, samples.value) if counted else own / 1e6,
+        weight=np.where(blocked, 1.0, samples.values) if counted else own / 1e6,
     )

@@ -31,14 +31,14 @@ class SampleRows:
     """Events by thread and then by time, with nothing that a profile does not need.
 
     ``time`` in ticks (i64), ``stack`` ids (u32), ``thread`` indices into ``threads``, whose order is that of their
-    first events; ``state`` (u8) and ``value`` (f64) are what was read of the events.
+    first events; ``state`` (u8) and ``value`` (f64, or None for one each) are what was read of the events.
     """
 
     time: Array
     stack: Array
     thread: Array
     state: Array
-    value: Array
+    value: Array | None
     threads: tuple[ProfileThread, ...]
 
     def __len__(self) -> int:
@@ -54,12 +54,18 @@ class SampleRows:
     def take(self, rows: Array) -> SampleRows:
         """Some of the samples (a mask); the threads stay, with fewer or no rows."""
         thread = self.thread[rows]
-        columns = {name: getattr(self, name)[rows] for name in ("time", "stack", "state", "value")}
-        return replace(self, thread=thread, threads=_bounded(self.threads, thread), **columns)
+        columns = {name: getattr(self, name)[rows] for name in ("time", "stack", "state")}
+        value = None if self.value is None else self.value[rows]
+        return replace(self, thread=thread, threads=_bounded(self.threads, thread), value=value, **columns)
+
+    @property
+    def values(self) -> Array:
+        """The values (f64)."""
+        return np.ones(len(self)) if self.value is None else self.value
 
 
 Reader: TypeAlias = Callable[[EventTable], tuple[Any, Any]]
-"""State and value of each event of a table: columns, or one for all."""
+"""State and value of each event of a table: columns; or one state for all, and None for values of 1."""
 
 
 def types_where(trace: Trace, matches: Callable[[EventSchema], bool]) -> dict[int, EventSchema]:
@@ -81,34 +87,52 @@ def sample_rows(trace: Trace, types: Mapping[int, EventSchema], read: Reader) ->
     of_workers = wanted_of(workers)
     pool: set[int] = set()
     parts: list[tuple[Array, ...]] = []
+    values: list[Array | None] = []
     for headers in trace.source.windows(wanted_of([*types, *workers])):
         if workers:
             pool.update(headers.thread[lookup(of_workers, headers.metadata_id)].tolist())
             if len(only_workers):
                 headers = headers[~lookup(only_workers, headers.metadata_id)]
         state, value = read(EventTable(trace, schemas, headers, fields=fields))
-        count = len(headers)
-        states = np.broadcast_to(np.asarray(state, np.uint8), count)
-        values = np.broadcast_to(np.asarray(value, np.float64), count)
-        parts.append((headers.time, headers.stack, headers.thread, states, values))
-    kinds = (np.int64, np.uint32, np.uint64, np.uint8, np.float64)
-    columns = [np.concatenate([np.zeros(0, kind), *(part[at] for part in parts)]) for at, kind in enumerate(kinds)]
-    del parts
-    distinct, thread = _dense(columns.pop(2))
+        states = np.broadcast_to(np.asarray(state, np.uint8), len(headers))
+        # OS thread ids and indices of rows are small: half the memory
+        thread = headers.thread if len(headers) and headers.thread.max() >> 32 else headers.thread.astype(np.uint32)
+        parts.append((headers.time, headers.stack, states, thread))
+        values.append(value)
+    kinds = (np.int64, np.uint32, np.uint8, np.uint32)
+    time, stack, states, column = (_joined([part[at] for part in parts], kind) for at, kind in enumerate(kinds))
+    counted = all(value is None for value in values)
+    value = (
+        None
+        if counted
+        else _joined(
+            [np.ones(len(part[0])) if one is None else one for part, one in zip(parts, values, strict=True)], np.float64
+        )
+    )
+    del parts, values
+    distinct, thread = _dense(column)
+    del column
     # of equal threads the order stays that of time; 16 bits are sorted by radix
     order = np.argsort(thread.astype(np.uint16) if len(distinct) <= 1 << 16 else thread, kind="stable")
-    thread = thread[order]
+    thread, time = thread[order], time[order]
+    if ((time[1:] < time[:-1]) & (thread[1:] == thread[:-1])).any():  # a clock that went back, in a damaged file
+        again = np.lexsort((time, thread))
+        order, time = order[again], time[again]
     threads = _bounded([_thread(trace, number, number in pool) for number in distinct], thread)
-    time, stack, states, values = (column[order] for column in columns)
-    return SampleRows(time=time, stack=stack, thread=thread, state=states, value=values, threads=threads)
+    stack, states = stack[order], states[order]
+    value = None if value is None else value[order]
+    return SampleRows(time=time, stack=stack, thread=thread, state=states, value=value, threads=threads)
+
+
+def _joined(parts: list[Array], kind: Any) -> Array:
+    return np.concatenate([np.zeros(0, kind), *parts])
 
 
 def _bounded(threads: list[ProfileThread] | tuple[ProfileThread, ...], thread: Array) -> tuple[ProfileThread, ...]:
-    counts = np.bincount(thread, minlength=len(threads))
-    ends = np.cumsum(counts)
+    """The threads with the rows they have in a sorted column of their indices."""
+    edges = np.searchsorted(thread, np.arange(len(threads) + 1, dtype=np.int32)).tolist()
     return tuple(
-        replace(one, rows=range(end - count, end))
-        for one, end, count in zip(threads, ends.tolist(), counts.tolist(), strict=True)
+        replace(one, rows=range(first, last)) for one, first, last in zip(threads, edges[:-1], edges[1:], strict=True)
     )
 
 
@@ -140,7 +164,8 @@ def _dense(column: Array) -> tuple[list[int], Array]:
         return values[order].tolist(), place[which.reshape(-1)]
     numbers = column.astype(np.int32)
     first = np.full(top + 1, -1, np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    heads = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)[::-1]
+    first[numbers[heads]] = heads
     there = np.flatnonzero(first >= 0)
     order = there[np.argsort(first[there])]
     table = np.zeros(top + 1, np.int32)

@@ -35,10 +35,10 @@ def stacks(
     if weight is not None:
         _check(weight, schemas)
 
-    def read(table: EventTable) -> tuple[State, float | Array]:
+    def read(table: EventTable) -> tuple[State, Array | None]:
         column = None if weight is None else table.get(weight)
         if not isinstance(column, Scalar):
-            return State.NONE, 1.0
+            return State.NONE, None
         values = column.values.astype(np.float64)
         return State.NONE, values if column.valid is None else np.where(column.valid, values, 0.0)
 
@@ -49,7 +49,7 @@ def stacks(
         name="All events" if events is None else ", ".join(names),
         unit=unit or (EVENTS if weight is None else weight),
         length_ns=np.zeros(len(samples), np.int64),
-        weight=samples.value,
+        weight=samples.values,
     )
 
 

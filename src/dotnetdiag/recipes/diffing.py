@@ -123,6 +123,7 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
 
 def _rows(made: ProfileDiff, inclusive: bool) -> list[DiffRow]:
     rows = [_row(method.name, method.inclusive if inclusive else method.exclusive) for method in made.methods]
+    rows = [row for row in rows if row.before or row.after]
     return sorted(rows, key=lambda row: -abs(row.absolute)) if inclusive else rows
 
 
