@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
@@ -12,8 +13,10 @@ from uuid import UUID
 
 import pytest
 
-from dotnetdiag.client import Client
-from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError
+from dotnetdiag.client import Client, user_events
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.errors import DiagnosticsError, ProtocolError, RequestRefused, TimedOut, TransportError
+from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
 from dotnetdiag.ipc.frames import MAGIC
 from dotnetdiag.ipc.process_info import ProcessInfo3Reply
 from dotnetdiag.ipc.replies import SessionReply
@@ -115,15 +118,21 @@ def test_answer_that_is_wrong_is_an_error_of_ours(
     tmp_path: Path, behave: Behaviour, error: type[DiagnosticsError]
 ) -> None:
     before = descriptors()
-    with server(tmp_path / "s", behave) as client, pytest.raises(error):
-        client.process_info()
+    with server(tmp_path / "s", behave) as client:
+        with pytest.raises(error):
+            client.process_info()
+        with pytest.raises(error):
+            asyncio.run(AsyncClient.connect(str(tmp_path / "s"), timeout_s=TIMEOUT_S).process_info())
     assert descriptors() == before
 
 
 @pytest.mark.parametrize("offset", range(len(GOOD)))
 def test_close_at_any_offset_is_an_error_of_ours(tmp_path: Path, offset: int) -> None:
-    with server(tmp_path / "s", says(GOOD[:offset])) as client, pytest.raises(TransportError):
-        client.process_info()
+    with server(tmp_path / "s", says(GOOD[:offset])) as client:
+        with pytest.raises(TransportError):
+            client.process_info()
+        with pytest.raises(TransportError):
+            asyncio.run(AsyncClient.connect(str(tmp_path / "s"), timeout_s=TIMEOUT_S).process_info())
 
 
 def test_whole_answer_is_taken(tmp_path: Path) -> None:
@@ -137,3 +146,61 @@ def test_session_whose_stream_breaks_keeps_what_arrived(tmp_path: Path) -> None:
         with client.trace("A") as session:
             assert session.save(tmp_path / "out") == 1000
         assert (tmp_path / "out").read_bytes() == b"x" * 1000
+
+
+def test_a_session_in_silence_can_be_left(tmp_path: Path) -> None:
+    """The stream stays silent after the stop: closing gives up after its time, and leaves nothing open."""
+    head = SessionReply(session_id=5).pack()
+    before = descriptors()
+    with server(tmp_path / "s", says_and_waits(head)) as client:
+        session = client.trace("A")
+        with pytest.raises(TimedOut):
+            session.read(timeout_s=0.05)
+        session.abort()
+        session.close()
+    assert descriptors() == before
+
+
+def test_descriptor_travels_behind_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """user_events: request, then one byte with the descriptor, then the answer (ipc-protocol.md §15)."""
+    got: list[int] = []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen()
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as connection:
+            header = connection.recv(20)  # no more than the request: the descriptor is on the byte behind it
+            assert header[16:18] == b"\x02\x06"
+            connection.recv(int.from_bytes(header[14:16], "little") - 20)
+            got.extend(socket.recv_fds(connection, 1, 1)[1])
+            connection.sendall(SessionReply(session_id=9).pack())
+            with listener.accept()[0] as stopping:
+                assert stopping.recv(100)[16:18] == b"\x02\x01"
+                stopping.sendall(SessionReply(session_id=9).pack())
+            assert connection.recv(1) == b""
+
+    monkeypatch.setattr(user_events, "PLACES", (str(tmp_path / "user_events_data"),))
+    (tmp_path / "user_events_data").write_bytes(b"events")
+    thread = threading.Thread(target=serve)
+    thread.start()
+    provider = Provider(name="X", tracepoints=Tracepoints(default="x"))
+    with Client.connect(str(tmp_path / "s"), timeout_s=5).trace_user_events(None, [provider]) as session:
+        assert session.session_id == 9
+        assert session.is_alive
+    thread.join(5)
+    assert os.read(got[0], 10) == b"events"
+    os.close(got[0])
+
+
+def test_a_kernel_without_user_events_is_told_before_anything_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_events, "PLACES", (str(tmp_path / "missing"),))
+    with pytest.raises(RequestRefused, match="this kernel offers no user_events"):
+        Client.connect(str(tmp_path / "nobody")).trace_user_events(None, [Provider(name="X")])
+    monkeypatch.setattr(user_events, "PLACES", (str(tmp_path),))
+    with open("/dev/null", "rb") as null, pytest.raises(RequestRefused, match="is /dev/null, not"):
+        Client.connect(str(tmp_path / "nobody")).trace_user_events(null.fileno(), [Provider(name="X")])
+    with pytest.raises(RequestRefused, match="not an open file descriptor"):
+        Client.connect(str(tmp_path / "nobody")).trace_user_events(9999, [Provider(name="X")])

@@ -130,7 +130,9 @@ def test_a_killed_target_leaves_what_arrived(tmp_path: Path) -> None:
     path = tmp_path / "x.nettrace"
     with (
         workload("10", "flood", "threads=1", "each=20000000", "size=64", "wait=stdin") as target,
-        collecting("-p", str(target.pid), "--providers", "Workload-Manifest", "-o", str(path)) as collector,
+        collecting(
+            "-p", str(target.pid), "--providers", "Workload-Manifest:0xffffffffffffffff:5", "-o", str(path)
+        ) as collector,
     ):
         target.say()
         while path.stat().st_size < 1_000_000:
