@@ -49,11 +49,6 @@ def view_options(function: F) -> F:
                 show_default=True,
                 help="Time between samples, or how many there are.",
             ),
-            click.option(
-                "--event-marks",
-                is_flag=True,
-                help="Count events of EventSources as samples, as `dotnet-trace report` does (`convert` does not).",
-            ),
             click.option("--hide-framework", is_flag=True, help="Give the time of .NET's own frames to their callers."),
             click.option("--fold-recursion", is_flag=True, help="A method that calls itself is one frame."),
             click.option("--short", is_flag=True, help="Names as in C#, without module and parameters."),
@@ -75,6 +70,16 @@ def state_option(default: str) -> Callable[[F], F]:
     )
 
 
+def event_marks_option(default: bool) -> Callable[[F], F]:
+    """``--event-marks``: on in reports, so that they say what those of dotnet-trace say."""
+    return click.option(
+        "--event-marks/--no-event-marks",
+        default=default,
+        show_default=True,
+        help="Events of EventSources count as samples too, as in `dotnet-trace report` (`convert` does not).",
+    )
+
+
 def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> ViewOptions:
     """The options that the keywords of :func:`view_options` and ``--state`` mean."""
     from dotnetdiag.recipes.report import ViewOptions, parse_time_range
@@ -91,6 +96,7 @@ def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> View
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
 @click.option("--inclusive", is_flag=True, help="Sort by the time of a method and all that it called.")
 @view_options
+@event_marks_option(True)
 @state_option("all")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
 @json_option
@@ -185,6 +191,7 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     help="Exit with 1 when the total or what a method took itself grew by more: 5% (of the total of BEFORE), or 20ms.",
 )
 @view_options
+@event_marks_option(False)
 @state_option("cpu")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
 @json_option
