@@ -17,6 +17,7 @@ _PUBLIC: dict[str, str] = {
     "cpu": "dotnetdiag.analysis.cpu",
     "stacks": "dotnetdiag.analysis.stacks",
     "open": "dotnetdiag.recipes.trace_files",
+    "write": "dotnetdiag.recipes.exporting",
     "Process": "dotnetdiag.recipes.processes",
     "processes": "dotnetdiag.recipes.processes",
 }
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
     from dotnetdiag.recipes import trace_files as _trace_files
+    from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401
     from dotnetdiag.trace.trace import Trace as Trace

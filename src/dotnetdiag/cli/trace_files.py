@@ -13,6 +13,7 @@ import click
 
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import json_text, table
+from dotnetdiag.cli.trace_report import state_option, view_of, view_options
 from dotnetdiag.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -278,19 +279,42 @@ def _written(done: Rewritten) -> None:
 
 @click.command()
 @_file
-@click.option("--format", "formats", multiple=True, required=True, help="Formats to write; several give several files.")
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    required=True,
+    metavar="FORMAT",
+    help="Formats to write, given several times or with commas: "
+    "speedscope, chromium, pprof, collapsed, flamegraph, json, csv, nettrace.",
+)
 @click.option("--nettrace-version", type=click.Choice(["4", "5", "6"]), help="[default: that of FILE, at least 5]")
+@view_options
+@state_option("all")
 @_output
 def convert(
-    file: Path, formats: tuple[str, ...], nettrace_version: str | None, output: Path | None, force: bool
+    file: Path, formats: tuple[str, ...], nettrace_version: str | None, output: Path | None, force: bool, **view: Any
 ) -> None:
-    """Write a trace FILE in another format."""
-    from dotnetdiag.recipes.trace_rewrite import ConvertOptions
-    from dotnetdiag.recipes.trace_rewrite import convert as convert_file
+    """Write a trace FILE in other formats, for the programs that read them.
 
-    options = ConvertOptions(nettrace_version=None if nettrace_version is None else int(nettrace_version))
-    for done in convert_file(file, _names(formats), output, options, force=force):
-        _written(done)
+    \b
+    dotnetdiag trace convert app.nettrace --format speedscope     for https://www.speedscope.app
+    dotnetdiag trace convert app.nettrace --format flamegraph     one HTML file, for a browser without a network
+
+    Each file is named after FILE, or after -o. The options for what to show are those of `trace report`; nettrace takes
+    none of them.
+    """
+    from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
+
+    version = None if nettrace_version is None else int(nettrace_version)
+    options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force)
+    made = convert_file(file, _names(formats), output, options)
+    for warning in dict.fromkeys(one.broke for one in made if one.broke):
+        click.echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
+    for note in dict.fromkeys(note for one in made for note in one.notes):
+        click.echo(f"note: {note}", err=True)
+    for one in made:
+        click.echo(f"{one.path}: {one.size_bytes:,} bytes")
 
 
 _strict = click.option("--strict", is_flag=True, help="Drop also what names methods, types and processes.")

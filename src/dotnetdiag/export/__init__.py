@@ -1,0 +1,91 @@
+"""Results as files for other programs: one file per format, each a function of (result, binary file object).
+
+May import errors, trace, analysis, and the library of the format where it is used. Never chooses file names, never
+prints, never computes what ``analysis`` answers, keeps nothing between calls. :data:`FORMATS` is the registry; the file
+of a format is imported when something is written in it. All texts are UTF-8, whatever a trace's names hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import IO, TYPE_CHECKING, TypeAlias, Union
+
+from dotnetdiag.errors import UsageError
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.diff import ProfileDiff
+    from dotnetdiag.analysis.profile import StackProfile
+    from dotnetdiag.trace.method_names import Style
+
+
+Result: TypeAlias = Union["StackProfile", "ProfileDiff"]
+"""What can be written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format by its name for ``--format``. ``help`` is a line for people; ``suffix`` what its files end in.
+
+    ``module`` has the function ``write(result, file, *, style=None)``. ``is_text`` says whether people can read it;
+    ``differences`` whether it can show a ``ProfileDiff``.
+    """
+
+    name: str
+    suffix: str
+    module: str
+    help: str
+    is_text: bool = True
+    differences: bool = False
+
+    def write(self, result: Result, file: IO[bytes], *, style: Style | None = None) -> None:
+        """Write the result; names are printed in ``style`` (None: FULL).
+
+        Raises UsageError for a result that the format cannot show, and whatever ``file`` raises: what was written then
+        is no whole file.
+        """
+        import_module(self.module).write(result, file, style=style)
+
+
+FORMATS: dict[str, Format] = {
+    one.name: one
+    for one in (
+        Format(
+            name="speedscope",
+            suffix=".speedscope.json",
+            module="dotnetdiag.export.speedscope",
+            help="for https://www.speedscope.app: each thread over time, and all threads together",
+        ),
+        Format(
+            name="chromium",
+            suffix=".chromium.json",
+            module="dotnetdiag.export.chromium",
+            help="trace events, for https://ui.perfetto.dev and chrome://tracing",
+        ),
+        Format(
+            name="collapsed",
+            suffix=".collapsed.txt",
+            module="dotnetdiag.export.collapsed",
+            help="one line per stack and its weight, for flamegraph.pl and its relatives",
+            differences=True,
+        ),
+    )
+}
+
+
+def find_format(name: str) -> Format:
+    """The format of a name, in any case. Raises UsageError that lists what there is."""
+    found = FORMATS.get(name.lower())
+    if found is None:
+        raise UsageError(f"no format {name!r}; there are: {', '.join(FORMATS)}")
+    return found
+
+
+def format_of(path: str) -> Format:
+    """The format that a file's name ends in. Raises UsageError that lists the endings."""
+    lower = path.lower()
+    for one in FORMATS.values():
+        if lower.endswith(one.suffix):
+            return one
+    endings = ", ".join(one.suffix for one in FORMATS.values())
+    raise UsageError(f"{path}: the name ends in no suffix of a format ({endings}); name the format")
