@@ -162,15 +162,24 @@ def collect(
 
 
 def _formats(formats: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.lower() for name in formats if name.lower() != "nettrace")
+    """The formats beside nettrace, known to be possible before anything is recorded."""
+    chosen = tuple(part for text in formats for part in text.lower().split(",") if part and part != "nettrace")
+    if chosen:
+        from dotnetdiag.errors import UsageError
+        from dotnetdiag.recipes.exporting import format_names
+
+        unknown = next((name for name in chosen if name not in format_names()), None)
+        if unknown is not None:
+            raise UsageError(f"--format: no format {unknown!r}; there are: {', '.join(format_names())}")
+    return chosen
 
 
 def _convert(path: Path, formats: tuple[str, ...]) -> list[Path]:
-    if formats:
-        from dotnetdiag.errors import UsageError
+    if not formats:
+        return []
+    from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
 
-        raise UsageError(f"--format {formats[0]}: only nettrace is possible yet")
-    return [path] * 0
+    return [made.path for made in convert_file(path, formats, options=ConvertOptions(force=True))]
 
 
 class Display:

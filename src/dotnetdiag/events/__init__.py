@@ -4,10 +4,47 @@ Pure: may import ``errors``, ``wire``, ``nettrace`` and numpy; never opens files
 data), sockets, clocks or threads. The caller may decode several event types, or slices of one, in parallel threads.
 """
 
-from dotnetdiag.events.columns import Bytes, Column, ListOf, Scalar, Struct, Text
-from dotnetdiag.events.decode import Table, concat_tables, decode, infer
-from dotnetdiag.events.layout import Kind, Layout, SchemaField
-from dotnetdiag.events.schema import EventSchema, Source, resolve
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# Loaded when used: who counts events needs their names, and no columns.
+_PUBLIC = {
+    "Bytes": "columns",
+    "Column": "columns",
+    "ListOf": "columns",
+    "Scalar": "columns",
+    "Struct": "columns",
+    "Text": "columns",
+    "Table": "decoding",
+    "concat_tables": "decoding",
+    "decode": "decoding",
+    "infer": "decoding",
+    "Kind": "layout",
+    "Layout": "layout",
+    "SchemaField": "layout",
+    "EventSchema": "schema",
+    "Source": "schema",
+    "resolve": "schema",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+if TYPE_CHECKING:
+    from dotnetdiag.events.columns import Bytes, Column, ListOf, Scalar, Struct, Text
+    from dotnetdiag.events.decoding import Table, concat_tables, decode, infer
+    from dotnetdiag.events.layout import Kind, Layout, SchemaField
+    from dotnetdiag.events.schema import EventSchema, Source, resolve
 
 __all__ = [
     "Bytes",

@@ -41,7 +41,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """``map`` itself, or the ``map`` of a thread pool: kernels release the GIL."""
 SMALLEST_SHARE = 1 << 18
 """Bytes of blocks below which a second thread does not pay."""
-GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 17
+GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 16
 """Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""
@@ -97,7 +97,7 @@ class EventRun:
 
 _ARENAS: list[Arena] = []
 """Memory of this process for columns, whoever reads what: fresh pages cost more than all decoding."""
-MOST_ARENAS, MOST_ARENA_BYTES = 16, 64 << 20
+MOST_ARENAS, MOST_ARENA_BYTES = 16, 32 << 20
 
 
 class Arenas:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import mmap
 import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dotnetdiag.errors import DiagnosticsError, InputError, OutputError
 from dotnetdiag.trace.trace import Trace
@@ -28,16 +25,30 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
     path = Path(path)
     try:
         buffer = _unpacked(path) if path.suffix in (".xz", ".gz") else _mapped(path)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except OSError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(str(path), getattr(error, "strerror", None) or str(error)) from error
     count = (os.cpu_count() or 1) if threads is None else threads
-    if count > 1 and len(buffer) > 4 << 20:
-        from concurrent.futures import ThreadPoolExecutor
-
-        return Trace(buffer, name=path.name, threads=count, map=ThreadPoolExecutor(count).map)
+    if len(buffer) > 4 << 20:
+        pool = _Pool(count) if count > 1 else map
+        return Trace(buffer, name=path.name, threads=count, map=pool, release=_releaser(buffer))
     return Trace(buffer, name=path.name)
+
+
+class _Pool:
+    """``map`` over a pool of threads that is made when it is first used."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._map: Callable[..., Iterable[Any]] | None = None
+
+    def __call__(self, act: Callable[[Any], Any], things: Iterable[Any]) -> Iterable[Any]:
+        if self._map is None:
+            from concurrent.futures import ThreadPoolExecutor  # brings logging with it
+
+            self._map = ThreadPoolExecutor(self._threads).map
+        return self._map(act, things)
 
 
 def _mapped(path: Path) -> memoryview:
@@ -47,9 +58,29 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def _releaser(buffer: memoryview) -> Callable[[int, int], None] | None:
+    """Takes pages of a mapped file out of this process; the system still has them, and gives them back when asked."""
+    mapped = buffer.obj
+    if not isinstance(mapped, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+        return None
+
+    def release(start: int, end: int) -> None:
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        if end > first:
+            mapped.madvise(mmap.MADV_DONTNEED, first, end - first)
+
+    return release
+
+
 def _unpacked(path: Path) -> memoryview:
-    with (lzma.open if path.suffix == ".xz" else gzip.open)(path, "rb") as file:
-        data = file.read(UNPACKED_LIMIT + 1)
+    import gzip
+    import lzma
+
+    try:
+        with (lzma.open if path.suffix == ".xz" else gzip.open)(path, "rb") as file:
+            data = file.read(UNPACKED_LIMIT + 1)
+    except (EOFError, lzma.LZMAError) as error:
+        raise InputError(str(path), str(error)) from error
     if len(data) > UNPACKED_LIMIT:
         raise InputError(str(path), f"unpacks to more than {UNPACKED_LIMIT >> 30} GB; unpack it to a file first")
     return memoryview(data)
@@ -63,6 +94,8 @@ def replacing(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
     Raises OutputError when the path exists and ``force`` is not given, and for what the system refuses; the temporary
     file is gone after any error.
     """
+    import tempfile  # brings five compressors with it
+
     if path.exists() and not force:
         raise OutputError(str(path), "exists; --force overwrites it")
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.events import EventSchema, infer
-from dotnetdiag.events import Source as SchemaSource
 from dotnetdiag.nettrace import (
     Block,
     Contents,
@@ -30,16 +28,17 @@ from dotnetdiag.nettrace.group import Map
 from dotnetdiag.nettrace.reader import Buffer
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event_types import EventTypes
-from dotnetdiag.trace.events import Events
-from dotnetdiag.trace.process import ProcessDetails, processes
 from dotnetdiag.trace.source import Source, wanted_of
 from dotnetdiag.trace.summary import EventSummary, Totals, summarize, total
-from dotnetdiag.trace.symbols import Symbols, build_symbols, process_ids, symbol_events
-from dotnetdiag.trace.table import EventTable
-from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
+    from dotnetdiag.events import EventSchema
     from dotnetdiag.nettrace import LabelList
+    from dotnetdiag.trace.events import Events
+    from dotnetdiag.trace.process import ProcessDetails
+    from dotnetdiag.trace.symbols import Symbols
+    from dotnetdiag.trace.table import EventTable
+    from dotnetdiag.trace.where import Where
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INFER_ROWS = 1 << 16
@@ -73,13 +72,24 @@ class Trace:
     ``trace["GC/Start"]`` is a table, ``trace.events(...)`` events in time order. ``buffer`` must not change.
     """
 
-    def __init__(self, buffer: Buffer, *, name: str = "", threads: int = 1, map: Map = map) -> None:
-        """``name`` is for messages; ``threads`` and the ``map`` of a pool share work (see ``nettrace.read``)."""
+    def __init__(
+        self,
+        buffer: Buffer,
+        *,
+        name: str = "",
+        threads: int = 1,
+        map: Map = map,
+        release: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """``name`` is for messages; ``threads`` and the ``map`` of a pool share work (see ``nettrace.read``).
+
+        ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind.
+        """
         self.name = name
         self._tables: dict[str, EventTable] = {}
         self._totals: Totals | None = None
         self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
-        self.source = Source(buffer, threads=threads, map=map)
+        self.source = Source(buffer, threads=threads, map=map, release=release)
         scan = self.source.scan
         if not scan.format:
             raise FormatError(scan.broke or "not a trace: no format is recognised", where=name)
@@ -175,6 +185,8 @@ class Trace:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is odd, a line each: in the framing, blocks that were skipped, layouts that nobody declares."""
+        from dotnetdiag.events import Source as SchemaSource
+
         scan = self.source.passed()
         found = list(scan.warnings)
         found += [f"{count} blocks of unknown kind {kind!r} skipped" for kind, count in scan.skipped.items()]
@@ -230,6 +242,8 @@ class Trace:
     def _infer(self, number: int, schema: EventSchema) -> EventSchema:
         if not self._has_payload(number):
             return schema
+        from dotnetdiag.events import infer
+
         rows = self.source.first_rows(number, INFER_ROWS)
         return infer(schema, self.buffer, rows.payload_offset, rows.payload_length.astype(np.int64)) or schema
 
@@ -292,6 +306,8 @@ class Trace:
     @cached_property
     def processes(self) -> tuple[ProcessDetails, ...]:
         """Every process the trace tells of."""
+        from dotnetdiag.trace.process import processes
+
         return processes(self)
 
     @property
@@ -308,6 +324,8 @@ class Trace:
         """
         found = self._tables.get(name)
         if found is None:
+            from dotnetdiag.trace.table import EventTable
+
             numbers = self.types.find(name)
             schemas = {number: self.schema(number) for number in numbers}
             found = self._tables[name] = EventTable(self, schemas, self.source.collect(wanted_of(numbers)))
@@ -335,6 +353,9 @@ class Trace:
         ``time`` is (from, to) in seconds since the start, half-open, None: open; ``fields`` are the payload fields to
         read; ``where`` is a filter (``trace.where``). Raises UnknownName for names that the file does not have.
         """
+        from dotnetdiag.trace.events import Events
+        from dotnetdiag.trace.where import Where
+
         numbers: list[int] = list(self.type_ids)
         if providers is not None:
             asked = [providers] if isinstance(providers, str) else providers
@@ -389,6 +410,8 @@ class Trace:
     @cached_property
     def symbols(self) -> Symbols:
         """What addresses stand for, at a time and in a process."""
+        from dotnetdiag.trace.symbols import build_symbols, symbol_events
+
         said = symbol_events(self.metadata)
         headers = self.source.collect(wanted_of(said)) if said else HeaderColumns.allocate(0)
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
@@ -423,6 +446,8 @@ class Trace:
 
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """The call stacks of events, as :meth:`frames` gives them; each at the time of its event."""
+        from dotnetdiag.trace.symbols import process_ids
+
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
         pids = process_ids(rows, headers.thread)
         owners: list[int | None] = [None] * len(headers) if pids is None else pids.tolist()
