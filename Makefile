@@ -3,16 +3,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean fuzz
+BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,$(wildcard benchmarks/*.py))
 
-$(VENV)/installed-demo: pyproject.toml setup.py
+.PHONY: demo test lint bench clean fuzz soak
+
+# what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
+KERNELS := $(wildcard src/dotnetdiag/*/_kernels.py)
+
+$(VENV)/installed-demo: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	$(BIN)/python -m compileall -q src
 	touch $@
 
-$(VENV)/installed-test: pyproject.toml setup.py
+$(VENV)/installed-test: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,test]'
+	$(BIN)/python -m compileall -q src
 	touch $@
 
 demo: $(VENV)/installed-demo
@@ -28,6 +35,10 @@ fuzz: $(VENV)/installed-test
 
 test: lint
 	$(BIN)/python -m pytest -q
+
+# each prints its ratios and writes a row into benchmarks/RESULTS.md; half an hour on two cores
+bench: $(VENV)/installed-test
+	@for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info
