@@ -81,7 +81,7 @@ class Events:
         for headers in self.trace.source.windows(wanted, self._ticks, limit=limit):
             schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
             if self._where is not None:
-                kept = self._passing(EventTable(self.trace, schemas, headers, fields=()), self._where)
+                kept = passing(EventTable(self.trace, schemas, headers, fields=()), self._where)
                 headers = headers[kept]
                 schemas = {number: schemas[number] for number in np.unique(headers.metadata_id).tolist()}
             if left is not None:
@@ -91,28 +91,6 @@ class Events:
                 yield EventTable(self.trace, schemas, headers, fields=self._join, limited=self.fields is not None)
             if left is not None and left <= 0:
                 return
-
-    @staticmethod
-    def _passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Evaluated type by type: a name means the type's own field."""
-        made = np.zeros(len(window), np.bool_)
-        for number, schema in window.schemas.items():
-            rows = window.rows_of(number)
-            own = EventTable(window.trace, {number: schema}, window.headers[rows])
-            names = {name.lower(): name for name in own.fields}
-
-            def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
-                key = header.key_of(name)
-                if key is not None:
-                    return own.header_column(key)
-                bare = _bare(name)
-                if bare.lower() in names:
-                    return own.get(PAYLOAD + names[bare.lower()])
-                whole, _, member = bare.partition(".")
-                return own.get(f"{PAYLOAD}{names[whole.lower()]}.{member}") if whole.lower() in names else None
-
-            made[rows] = where.mask(column, len(rows))
-        return made
 
     def nothing(self) -> EventTable:
         """A table of all columns that windows have, without rows."""
@@ -143,6 +121,28 @@ class Events:
         if self._where is not None:
             parts.append(f"where {self._where.text}")
         return f"<Events: {', '.join(parts)}>"
+
+
+def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which rows pass a filter. Evaluated type by type: a name means the type's own field."""
+    made = np.zeros(len(window), np.bool_)
+    for number, schema in window.schemas.items():
+        rows = window.rows_of(number)
+        own = EventTable(window.trace, {number: schema}, window.headers[rows])
+        names = {name.lower(): name for name in own.fields}
+
+        def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
+            key = header.key_of(name)
+            if key is not None:
+                return own.header_column(key)
+            bare = _bare(name)
+            if bare.lower() in names:
+                return own.get(PAYLOAD + names[bare.lower()])
+            whole, _, member = bare.partition(".")
+            return own.get(f"{PAYLOAD}{names[whole.lower()]}.{member}") if whole.lower() in names else None
+
+        made[rows] = where.mask(column, len(rows))
+    return made
 
 
 def _bare(name: str) -> str:

@@ -26,7 +26,7 @@ from dotnetdiag.trace import header
 from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
-    from dotnetdiag.trace.trace import Trace
+    from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -104,7 +104,7 @@ class JsonLines:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: Context,
         *,
         fields: frozenset[str] | None = None,
         frames: bool = False,

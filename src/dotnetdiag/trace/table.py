@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from dotnetdiag.trace.trace import Trace
+    from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -137,7 +137,7 @@ class EventTable:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: Context,
         schemas: Mapping[int, EventSchema],
         headers: HeaderColumns,
         *,
