@@ -298,7 +298,7 @@ def test_convert_names_the_file_after_the_source_but_never_overwrites_it(tmp_pat
     assert source.read_bytes() == SMALL["nettrace 5"]
     with pytest.raises(OutputError, match="--force"):
         run("convert", source, "--format", "nettrace")
-    with pytest.raises(UsageError, match="there are: .*, nettrace"):
+    with pytest.raises(UsageError, match=r"there are: .*, nettrace"):
         run("convert", source, "--format", "elf")
 
 
