@@ -1,6 +1,6 @@
 """Record a running .NET process for two seconds, and say what is in the recording.
 
-    python examples/record_and_read.py PID
+python examples/record_and_read.py PID
 """
 
 import sys

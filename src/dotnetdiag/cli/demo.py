@@ -39,6 +39,11 @@ def demo(seconds: float) -> None:
     click.echo(f"Recorded  {collected.path}  {size_text(collected.size_bytes)} ({collected.size_bytes} bytes)")
     for line in summarize(collected.path):
         click.echo(line)
-    click.echo(
-        "Next      dotnetdiag ps; dotnetdiag trace collect -p PID --duration 30s; dotnetdiag trace info demo.nettrace"
-    )
+    click.echo(f"Where the time went, of {done.report.total:,.0f} {done.report.unit} of all threads:")
+    for row in done.report.rows:
+        click.echo(f"  {row.exclusive_percent:6.2f}%  {row.name}")
+    click.echo(f"  ({done.report.shortcomings})")
+    click.echo(f"Picture   {done.flame_graph}")
+    click.echo(f"Next      open {done.flame_graph} in a browser")
+    click.echo("          dotnetdiag ps; dotnetdiag trace collect -p PID --duration 30s")
+    click.echo(f"          dotnetdiag trace info {collected.path}; dotnetdiag trace report {collected.path} topN -n 20")

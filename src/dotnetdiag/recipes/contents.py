@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dotnetdiag.nettrace import iter_blocks
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.trace.process import ProcessDetails
 from dotnetdiag.trace.summary import EventSummary
@@ -98,9 +99,10 @@ def describe(trace: Trace) -> TraceContents:
 
 
 def summarize(path: Path, *, top: int = 8) -> list[str]:
-    """Lines for people: format, events, what was lost, the most frequent events."""
-    found = describe(open_trace(path))
+    """Lines for people: format, blocks, events, what was lost, the most frequent events."""
+    trace = open_trace(path)
+    found, blocks = describe(trace), len(list(iter_blocks(memoryview(trace.buffer))))
     lost = "losses not known" if found.lost is None else f"{found.lost} lost"
-    lines = [f"Format    {found.format}, {found.events} events, {lost}, {found.verdict}"]
+    lines = [f"Format    {found.format}, {blocks} blocks, {found.events} events, {lost}, {found.verdict}"]
     lines += [f"  {row.count:>10}  {row.provider} {row.event}" for row in found.summary[:top]]
     return lines

@@ -9,12 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import ProcessNotFound, UnsupportedCommand
 from dotnetdiag.recipes.collect import Collected, CollectOptions, Watch, collect
 from dotnetdiag.recipes.runtimes import DotnetHost, find_hosts
 from dotnetdiag.recipes.target import Target
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.report import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +29,15 @@ class Demonstration:
     pid: int
     info: dict[str, str]
     collected: Collected
+    report: Report
+    flame_graph: Path
 
 
 def demonstrate(
     output: Path,
     *,
     duration_s: float = 5.0,
+    top: int = 8,
     started: Callable[[DotnetHost, int, dict[str, str]], None],
     watch: Watch,
 ) -> Demonstration:
@@ -64,7 +71,21 @@ def demonstrate(
                 }
             started(host, child.pid, info)
             options = CollectOptions(target=Target(pid=child.pid), output=output, duration=duration_s)
-            return Demonstration(host=host, pid=child.pid, info=info, collected=collect(options, watch))
+            collected = collect(options, watch)
         finally:
             child.kill()
             child.communicate()
+    from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
+    from dotnetdiag.recipes.report import ReportOptions, ViewOptions, report
+    from dotnetdiag.trace.method_names import Style
+
+    view = ViewOptions(style=Style.SHORT)
+    (drawn,) = convert_file(collected.path, ["flamegraph"], options=ConvertOptions(view=view, force=True))
+    return Demonstration(
+        host=host,
+        pid=child.pid,
+        info=info,
+        collected=collected,
+        report=report(collected.path, ReportOptions(number=top, view=view)),
+        flame_graph=drawn.path,
+    )
