@@ -16,6 +16,7 @@ _PUBLIC: dict[str, str] = {
     "Trace": "dotnetdiag.trace.trace",
     "cpu": "dotnetdiag.analysis.cpu",
     "stacks": "dotnetdiag.analysis.stacks",
+    "watch": "dotnetdiag.live.watch",
     "open": "dotnetdiag.recipes.trace_files",
     "write": "dotnetdiag.recipes.exporting",
     "Process": "dotnetdiag.recipes.processes",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
+    from dotnetdiag.live.watch import watch as watch
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.processes import Process as Process

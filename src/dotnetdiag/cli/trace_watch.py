@@ -1,0 +1,226 @@
+"""``trace watch``: events as they happen, one line each."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.errors import OutputError
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.watching import Account, LiveEvents
+    from dotnetdiag.trace.table import EventTable
+
+ONE_PRESS_S = 0.3
+"""Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
+_NOTE_EVERY_S = 1.0
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
+"""Texts in events come from elsewhere: they do not drive the terminal."""
+
+
+def _names(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Options given several times, or with commas."""
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+@click.command()
+@target_options
+@click.option("--providers", help="As in trace collect.  [default: the profile dotnet-common]")
+@click.option("--profile", "profiles", help="Named sets of providers, joined by commas; see list-profiles.")
+@click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception.")
+@click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]")
+@click.option(
+    "--event-filter",
+    "event_filters",
+    multiple=True,
+    metavar="PROVIDER=ID,…",
+    help="Only (=) or all but (!=) these event ids are written at all (.NET 10).",
+)
+@click.option("--event", "names", multiple=True, help="Only these: GC/Start, GCStart_V2, or Provider/Event.")
+@click.option("--where", help='A filter, as in: Duration > 5 and Path ~ "^/api"')
+@click.option("--fields", multiple=True, help="Only these payload fields.")
+@click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
+@click.option("--duration", help="End after 30s, 5m, 1h30m.")
+@click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
+@json_option
+def watch(
+    pid: int | None,
+    name: str | None,
+    port: str | None,
+    providers: str | None,
+    profiles: str | None,
+    clrevents: str | None,
+    clreventlevel: str | None,
+    event_filters: tuple[str, ...],
+    names: tuple[str, ...],
+    where: str | None,
+    fields: tuple[str, ...],
+    limit: int | None,
+    duration: str | None,
+    buffersize: int,
+    as_json: bool,
+) -> None:
+    """Print the events of a process as they happen: a line each, or with --json the objects of `trace events --format jsonl`.
+
+    Ends with Ctrl-C, after --duration or --limit, or with the process. The last line on stderr says how many events were shown,
+    how many the filters kept back, and how many were missed: in the target, whose buffers were full, or here.
+
+    \b
+    dotnetdiag trace watch -p 1234 --providers System.Net.Http
+    dotnetdiag trace watch -n MyApp --clrevents gc --event GC/Start --fields Depth,Reason
+    dotnetdiag trace watch -p 1234 --clrevents exception --json | jq .payload.ExceptionMessage
+    """
+    from dotnetdiag.recipes.watching import WatchOptions, start_watching
+
+    options = WatchOptions(
+        providers=providers,
+        profiles=profiles,
+        clr_events=clrevents,
+        clr_event_level=clreventlevel,
+        event_filters=event_filters,
+        names=_names(names),
+        where=where,
+        limit=limit,
+        duration=duration,
+        buffer_mb=buffersize,
+    )
+    options.composed()  # mistakes are told before anything is waited for
+    chosen = _names(fields)
+    lines = json_lines(chosen) if as_json else text_lines(chosen)
+    with client_of(pid, name, port) as client, start_watching(client, options) as live, _ends_nicely(live):
+        click.echo("Watching. Press <Ctrl+C> to end.", err=True)
+        finished = _print(live, lines, sys.stdout.buffer)
+    if not finished:
+        _lead_stdout_nowhere()
+    for note in (*live.notes, *([live.ended] if live.ended else [])):
+        click.echo(f"note: {_clean(note)}", err=True)
+    click.echo(account_text(live.account), err=True)
+    if live.aborted:
+        raise KeyboardInterrupt
+
+
+def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[bytes]) -> bool:
+    """Write windows as they come, each in one piece; False when the reader of our output has gone."""
+    told, said = 0, time.monotonic()
+    try:
+        for window in live.windows():
+            texts = lines(window)
+            texts.append("")
+            file.write("\n".join(texts).encode("utf-8", "backslashreplace"))
+            file.flush()
+            account = live.account
+            missed = account.missed_here + (account.missed_in_target or 0)
+            if missed > told and time.monotonic() - said > _NOTE_EVERY_S:
+                click.echo(f"note: {missed - told:,} events more were missed", err=True)
+                told, said = missed, time.monotonic()
+    except BrokenPipeError:  # `| head`
+        return False
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError("stdout", error.strerror or str(error)) from error
+    return True
+
+
+def _lead_stdout_nowhere() -> None:
+    """What is left in the buffer of a pipe that broke must not fail at the interpreter's end."""
+    import os
+
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def account_text(account: Account) -> str:
+    """One line that says where the events went."""
+    lost = account.missed_in_target
+    parts = [
+        f"{account.shown:,} events shown",
+        f"{account.filtered:,} filtered out",
+        "losses in the target not known" if lost is None else f"{lost:,} missed in the target",
+        f"{account.missed_here:,} missed here",
+    ]
+    if account.left:
+        parts.append(f"{account.left:,} came after the end")
+    return ", ".join(parts)
+
+
+@contextmanager
+def _ends_nicely(live: LiveEvents) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGQUIT stop the session, and what it still has is printed; a second one ends it at once."""
+    first = 0.0
+
+    def on_signal(*_: Any) -> None:
+        nonlocal first
+        if not first:
+            first = time.monotonic()
+            live.stop()
+        elif time.monotonic() - first > ONE_PRESS_S:
+            live.abort()
+            raise KeyboardInterrupt  # also out of a write that nobody reads
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGQUIT") if hasattr(signal, name)]
+    before = {number: signal.signal(number, on_signal) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# lines ------------------------------------------------------------------------------------------------------------
+
+
+def json_lines(fields: tuple[str, ...]) -> Callable[[EventTable], list[str]]:
+    """Objects in the fixed form of ``trace events --format jsonl``."""
+    from dotnetdiag.trace.json_lines import JsonLines
+
+    wanted = frozenset(name.lower() for name in fields) or None
+
+    def made(window: EventTable) -> list[str]:
+        return JsonLines(window.trace, fields=wanted).lines(window)
+
+    return made
+
+
+def text_lines(fields: tuple[str, ...]) -> Callable[[EventTable], list[str]]:
+    """``12:30:01.123456  tid  provider/event  field=value …``: the time is UTC."""
+    wanted = {name.lower() for name in fields}
+
+    def made(window: EventTable) -> list[str]:
+        from dotnetdiag.trace.json_lines import cell_texts
+
+        texts = [""] * len(window)
+        times: list[Any] = window.header_column("utc").to_pylist()
+        tids: list[Any] = window.header_column("tid").to_pylist()
+        for number, schema in window.schemas.items():
+            rows = window.rows_of(number).tolist()
+            columns = window.own_columns(number)
+            names = [name for name in columns if not wanted or name.lower() in wanted]
+            head = _clean(f"{schema.provider}/{schema.name}").replace("%", "%%")
+            tail = "".join(f" {_clean(name).replace('%', '%%')}=%s" for name in names)
+            template = f"%s  %7d  {head} {tail}".rstrip()
+            parts: list[Iterable[Any]] = [[times[row][11:26] for row in rows], [tids[row] for row in rows]]
+            parts += [cell_texts(columns[name]) for name in names]
+            for row, line in zip(rows, map(template.__mod__, zip(*parts, strict=True)), strict=True):
+                texts[row] = line if line.isascii() and line.isprintable() else _clean(line)
+        return texts
+
+    return made
+
+
+def _clean(text: str) -> str:
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
+COMMANDS = (watch,)

@@ -1,0 +1,11 @@
+"""The one joint of the two towers: the bytes of a running session → events, while they arrive.
+
+A thread reads and decodes, and keeps up with the runtime; whoever looks at the events takes his time, and is told what
+he missed. May import ``errors``, ``client``, ``nettrace``, ``events`` and ``trace``; never ``analysis`` or ``export``.
+"""
+
+from dotnetdiag.live.account import Account
+from dotnetdiag.live.events import LiveEvents
+from dotnetdiag.live.watch import watch
+
+__all__ = ["Account", "LiveEvents", "watch"]

@@ -1,0 +1,304 @@
+"""Events of a running session: one thread reads, the caller looks.
+
+Rule 1: the reading thread never waits for the caller. It decodes headers, drops what is not asked for by name, and
+hands over windows; when too much waits, it drops the window and counts its events.
+Rule 2: every event is counted once: shown, filtered, missed here, or missed in the target (:class:`Account`).
+Rule 3: a window is handed over as soon as the stream is quiet, which it is for most of every tenth of a second.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, FormatError, TimedOut, TransportError, UsageError
+from dotnetdiag.events import EventSchema, Source, resolve
+from dotnetdiag.live.account import Account
+from dotnetdiag.live.hand_over import HandOver
+from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
+from dotnetdiag.nettrace import EventBatch, Metadata, Reader
+from dotnetdiag.trace.event import Event
+from dotnetdiag.trace.events import passing
+from dotnetdiag.trace.header import key_of
+from dotnetdiag.trace.table import PAYLOAD, EventTable
+from dotnetdiag.trace.where import Where
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+READ_BYTES = 1 << 18
+QUEUE_BYTES = 16 << 20
+"""What may wait for the caller: some 100,000 events."""
+QUIET_S = 0.004
+"""No byte for so long: the runtime has emptied its buffers, and what came is a window."""
+TICK_S = 0.1
+STOP_TIMEOUT_S = 10.0
+"""A target that was told to stop, and sends nothing for so long, is left."""
+BROKEN_BYTES = 64 << 20
+"""So many bytes without the end of a block, behind damage: the stream is not one any more."""
+OWN_PROVIDERS = frozenset({"microsoft-windows-dotnetruntimerundown", "microsoft-dotnetcore-eventpipe"})
+"""Runtimes write events of these to every session, asked or not."""
+
+
+class Session(Protocol):
+    """What is needed of ``client.TraceSession``."""
+
+    def read(self, size: int = ..., *, timeout_s: float | None = ...) -> bytes: ...
+    def stop(self) -> None: ...
+    def abort(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class LiveEvents:
+    """The events of a session as they happen: iterate it for :class:`Event` objects, or take :meth:`windows` of columns.
+
+    The end of the iteration is the end of the session: by ``stop``, the target's exit, the ``duration`` or the limit.
+    ``account`` says where every event went. Leaving the ``with`` block, or the ``for`` loop, closes the session.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        names: Sequence[str] = (),
+        where: str | Where | None = None,
+        limit: int | None = None,
+        duration_s: float | None = None,
+        providers: Iterable[str] = (),
+        stacks: bool = False,
+        frame_names: Names | None = None,
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> None:
+        """``names`` of events in any spelling, ``where`` a filter (``trace.where``); ``providers`` are those asked for,
+        which matters for the few that are written unasked. ``stacks`` keeps call stacks, ``frame_names`` names them.
+        """
+        if limit is not None and limit < 0:
+            raise UsageError(f"a limit of {limit} events")
+        self._session = session
+        self._names = tuple(name.strip() for name in names if name.strip())
+        self._where = Where(where) if isinstance(where, str) else where
+        self._limit = limit
+        self._unasked = OWN_PROVIDERS - {name.lower() for name in providers}
+        self._reader = Reader()
+        self._maker = WindowMaker(stacks=stacks, names=frame_names)
+        self._queue: HandOver[EventTable] = HandOver(queue_bytes)
+        self._numbers: dict[Metadata, int] = {}
+        self._schemas: dict[int, EventSchema | None] = {}
+        self._named: set[str] = set()
+        self._fields: set[str] = set()
+        self._filtered = self._missed = self._unwanted = 0  # of the reading thread
+        self._shown = self._failed = self._left = 0  # of the caller
+        self._ends = None if duration_s is None else time.monotonic() + duration_s
+        self._stopping: float | None = None
+        self._aborted = False
+        self.ended: str | None = None
+        """What ended the stream before its time, in one line; None while it runs and when it ended as it should."""
+        self._thread = threading.Thread(target=self._read, name="dotnetdiag live", daemon=True)
+        self._thread.start()
+
+    # the caller -------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        try:
+            for window in self.windows():
+                yield from window
+        finally:
+            self.close()
+
+    def windows(self) -> Iterator[EventTable]:
+        """Tables of events that came together, in time order; each is complete in itself, and may be kept."""
+        while not self._aborted and (self._limit is None or self._shown < self._limit):
+            window = self._queue.take()
+            if window is None:
+                return
+            window = self._chosen(window)
+            if len(window):
+                self._shown += len(window)
+                yield window
+        self.stop()
+        self._queue.end()
+
+    def _chosen(self, window: EventTable) -> EventTable:
+        if self._where is not None:
+            kept = passing(window, self._where)
+            count = int(np.count_nonzero(kept))
+            self._failed += len(window) - count
+            if count < len(window):
+                window = selection(window, kept)
+        if self._limit is not None and len(window) > self._limit - self._shown:
+            self._left += len(window) - (self._limit - self._shown)
+            window = selection(window, slice(self._limit - self._shown))
+        return window
+
+    def stop(self) -> None:
+        """End the session nicely: what the target still has comes, then the iteration ends. Any thread may call it."""
+        if self._stopping is None:
+            self._stopping = time.monotonic()
+            self._session.stop()
+
+    def abort(self) -> None:
+        """End it at once; ``close`` does not wait. May be called from a signal handler."""
+        self._aborted = True
+        self._session.abort()
+
+    def close(self) -> None:
+        """Stop the session and leave it, having read what it still sends. What nobody took counts as left."""
+        self.stop()
+        self._queue.end()
+        self._left += sum(len(window) for window in self._queue.clear())
+        if not self._aborted:
+            self._thread.join(STOP_TIMEOUT_S)
+        self._session.close()
+
+    @property
+    def account(self) -> Account:
+        """Where the events went, so far; final when the iteration has ended."""
+        lost = self._reader.lost
+        return Account(
+            shown=self._shown,
+            filtered=self._filtered + self._failed,
+            missed_here=self._missed,
+            missed_in_target=lost.total if lost.known else None,
+            left=self._left + self._unwanted,
+        )
+
+    @property
+    def aborted(self) -> bool:
+        """Whether :meth:`abort` was called."""
+        return self._aborted
+
+    @property
+    def broke(self) -> str | None:
+        """What was damaged in the stream, in one line."""
+        return self._reader.broke
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked for and did not come, one line each: names of events, fields of the filter."""
+        made = [f"no event named {name} came" for name in self._names if name not in self._named]
+        for name in self._where.names if self._where is not None else ():
+            bare = name.lower().removeprefix(PAYLOAD)
+            if key_of(name) is None and bare not in self._fields and bare.partition(".")[0] not in self._fields:
+                made.append(f"no event had the field {name}")
+        return tuple(made)
+
+    # the reading thread -----------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._read_all()
+        except ConnectionEnded as gone:
+            self.ended = str(gone)
+        except TransportError as gone:
+            self.ended = str(gone)
+        except BaseException as found:
+            error = found
+        finally:
+            try:
+                if error is None:
+                    for batch in self._reader.close().batches:
+                        self._take(batch)
+                    self._release()
+            except DiagnosticsError as found:
+                error = found
+            self._queue.end(error)
+
+    def _read_all(self) -> None:
+        position, stuck = 0, 0
+        while not self._aborted:
+            now = time.monotonic()
+            if self._ends is not None and now >= self._ends:
+                self.stop()
+            try:
+                data = self._session.read(READ_BYTES, timeout_s=QUIET_S if len(self._maker) else TICK_S)
+            except TimedOut:
+                self._release()
+                if self._stopping is not None and now - self._stopping > STOP_TIMEOUT_S:
+                    self.ended = "the target did not end the session"
+                    return
+                continue
+            if not data:
+                if not self._reader.complete:
+                    self.ended = "the stream ended without an end"
+                return
+            if self._stopping is not None:
+                self._stopping = now
+            for batch in self._reader.feed(data):
+                self._take(batch)
+            if self._reader.broke is not None:
+                stuck = stuck + len(data) if self._reader.position == position else 0
+                position = self._reader.position
+                if stuck > BROKEN_BYTES:
+                    raise FormatError(self._reader.broke)
+
+    def _take(self, batch: EventBatch) -> None:
+        """Rows of the types asked for, under numbers that stay the same for the whole session."""
+        distinct, which = np.unique(batch.headers.metadata_id, return_inverse=True)
+        numbers, schemas = [], {}
+        for at, metadata_id in enumerate(distinct.tolist()):
+            known = batch.metadata.get(metadata_id)
+            if known is None:  # a damaged stream: events of a record that is gone
+                known = Metadata(metadata_id=metadata_id, provider="", event_id=0, name=f"metadata {metadata_id}")
+            number = self._numbers.setdefault(known, len(self._numbers) + 1)
+            schema = self._schema(number, known)
+            if schema is not None and schema.source is Source.NONE:
+                better = with_inferred(schema, batch, batch.headers[which == at])
+                schema = self._schemas[number] = better or schema
+            numbers.append(0 if schema is None else number)
+            if schema is not None:
+                schemas[number] = schema
+        own = np.array(numbers, np.uint32)[which]
+        wanted = own != 0
+        count = int(np.count_nonzero(wanted))
+        self._filtered += len(own) - count
+        if not count:
+            return
+        rows = batch.headers if count == len(own) else batch.headers[wanted]
+        rows = _with_ids(rows, own if count == len(own) else own[wanted])
+        version_6 = self._reader.format.startswith("nettrace 6")
+        self._maker.add(batch, rows, schemas, self._reader.info, self._reader.threads if version_6 else None)
+        if self._maker.full:
+            self._release()
+
+    def _schema(self, number: int, known: Metadata) -> EventSchema | None:
+        """The type of a number; None for one that nobody asked for."""
+        if number not in self._schemas:
+            info = self._reader.info
+            schema = resolve(known, 8 if info is None else info.pointer_size)
+            hits = {name for name in self._names if schema.matches(name)}
+            self._named |= hits
+            wanted = bool(hits) if self._names else schema.provider.lower() not in self._unasked
+            self._schemas[number] = schema if wanted else None
+            if wanted:
+                self._fields |= {field.name.lower() for field in schema.fields}
+                if schema.self_describing:
+                    self._fields |= {field.name.lower() for field in schema.fields[0].layout.fields}
+        return self._schemas[number]
+
+    def _release(self) -> None:
+        if len(self._maker):
+            window, size = self._maker.make()
+            if not self._queue.put(window, size):
+                if self._queue.ended:
+                    self._unwanted += len(window)
+                else:
+                    self._missed += len(window)
+
+
+def _with_ids(rows: Any, ids: Array) -> Any:
+    from dataclasses import replace
+
+    return replace(rows, metadata_id=ids)

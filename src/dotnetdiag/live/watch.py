@@ -1,0 +1,47 @@
+"""``dd.watch``: the events of a runtime as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dotnetdiag.client.configuration import compose
+from dotnetdiag.client.duration import seconds_of
+from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents
+from dotnetdiag.trace.where import Where
+
+if TYPE_CHECKING:
+    from dotnetdiag.client import Client
+
+DEFAULT_PROFILE = "dotnet-common"
+
+
+def watch(
+    client: Client,
+    providers: str | None = None,
+    *,
+    events: str | Sequence[str] = (),
+    where: str | Where | None = None,
+    limit: int | None = None,
+    duration: float | str | None = None,
+    buffer_mb: int = 256,
+    queue_bytes: int = QUEUE_BYTES,
+) -> LiveEvents:
+    """Start a session without rundown and give its events while they arrive; ``for event in watch(client, "System.Net.Http")``.
+
+    ``providers`` as in ``trace collect --providers`` (None: the profile ``dotnet-common``), ``events`` names in any
+    spelling, ``where`` a filter as of ``trace events``. The session runs when this returns. Raises what ``client.trace``
+    raises, GrammarError.
+    """
+    chosen = compose(providers=providers, profiles=None if providers else DEFAULT_PROFILE, rundown=False)
+    wanted = Where(where) if isinstance(where, str) else where
+    seconds = seconds_of(duration)
+    return LiveEvents(
+        client.trace(chosen.providers, buffer_mb=buffer_mb, rundown_keyword=0),
+        names=(events,) if isinstance(events, str) else tuple(events),
+        where=wanted,
+        limit=limit,
+        duration_s=seconds,
+        providers=[provider.name for provider in chosen.providers],
+        queue_bytes=queue_bytes,
+    )

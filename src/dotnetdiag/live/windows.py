@@ -1,0 +1,175 @@
+"""What has arrived, made into tables that stand by themselves: in time order, holding nothing of the stream.
+
+A runtime empties its buffers about every 100 ms, and writes what it has thread by thread. What came together is one
+window, sorted by time, as long as it is not too large for that: a flood is cut where it must be, and then the events of
+one thread may stand before older ones of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events import EventSchema, Source, infer
+from dotnetdiag.events.kernels import gather
+from dotnetdiag.nettrace import (
+    EventBatch,
+    GuidTable,
+    HeaderColumns,
+    LabelList,
+    StackTable,
+    ThreadInfo,
+    TraceInfo,
+    sort_order,
+)
+from dotnetdiag.trace.header import HeaderMeaning, overrides
+from dotnetdiag.trace.table import EventTable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Names: TypeAlias = Callable[[StackTable, HeaderColumns], list[tuple[str, ...]]]
+"""Gives the frames of each event's stack."""
+
+WINDOW_ROWS = 1 << 14
+WINDOW_BYTES = 4 << 20
+"""A window is given out when it has so many events or bytes of payload, whatever follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveContext:
+    """What a window knows beside its events: see ``trace.context``. ``stacks`` is empty when none were asked for."""
+
+    buffer: Array
+    meaning: HeaderMeaning
+    guids: GuidTable
+    overrides: Mapping[int, LabelList]
+    stacks: StackTable
+    names: Names | None = None
+
+    def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
+        """Call stacks, leaf first."""
+        return [()] * len(headers) if self.names is None else self.names(self.stacks, headers)
+
+
+class WindowMaker:
+    """Collects rows of batches, and makes a window of them. ``stacks``: keep call stacks, which cost memory."""
+
+    def __init__(self, *, stacks: bool = False, names: Names | None = None) -> None:
+        self._stacks_wanted, self._names = stacks, names
+        self._meaning: HeaderMeaning | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._headers: list[HeaderColumns] = []
+        self._payloads: list[Array] = []
+        self._schemas: dict[int, EventSchema] = {}
+        self._guids = GuidTable()
+        self._labels: list[LabelList] = [LabelList()]
+        self._stacks = StackTable()
+        self._rows = self._size = 0
+
+    def __len__(self) -> int:
+        """Rows that wait."""
+        return self._rows
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to make a window."""
+        return self._rows >= WINDOW_ROWS or self._size >= WINDOW_BYTES
+
+    def add(
+        self,
+        batch: EventBatch,
+        rows: HeaderColumns,
+        schemas: Mapping[int, EventSchema],
+        info: TraceInfo | None,
+        threads: Mapping[int, ThreadInfo] | None,
+    ) -> None:
+        """Keep rows of a batch, whose metadata ids are keys of ``schemas``; nothing of the batch is held afterwards.
+
+        ``threads`` are the thread rows of version 6, None in other formats.
+        """
+        if self._meaning is None or threads is not None:
+            self._meaning = HeaderMeaning(info, dict(threads or {}), thread_rows=threads is not None)
+        offsets, data = gather(batch.buffer, rows.payload_offset, rows.payload_length.astype(np.int64))
+        own = replace(
+            rows[:],
+            payload_offset=offsets[:-1] + self._size,
+            activity=self._guid_ids(batch.guids, rows.activity),
+            related=self._guid_ids(batch.guids, rows.related),
+            label_list=self._label_ids(batch.labels, rows.label_list),
+            stack=self._stack_ids(batch.stacks, rows.stack),
+        )
+        self._headers.append(HeaderColumns(*(np.array(getattr(own, name)) for name in _COLUMNS)))
+        self._payloads.append(data)
+        self._schemas.update(schemas)
+        self._rows += len(rows)
+        self._size += len(data)
+
+    def _guid_ids(self, guids: GuidTable, ids: Array) -> Array:
+        return _mapped(ids, lambda number: self._guids.intern(guids[number].bytes_le))
+
+    def _label_ids(self, labels: Sequence[LabelList], ids: Array) -> Array:
+        first = len(self._labels)
+
+        def add(number: int) -> int:
+            self._labels.append(labels[number])
+            return len(self._labels) - 1
+
+        made = _mapped(ids, add)
+        return made if len(self._labels) > first else ids
+
+    def _stack_ids(self, stacks: StackTable, ids: Array) -> Array:
+        if not self._stacks_wanted:
+            return np.zeros(len(ids), np.uint32)
+        if not self._rows:
+            self._stacks = StackTable(stacks.pointer_size)
+        return _mapped(ids, lambda number: self._stacks.intern(stacks.raw(number)))
+
+    def make(self) -> tuple[EventTable, int]:
+        """The window, and about how many bytes it holds. Begins a new one."""
+        assert self._meaning is not None
+        headers = HeaderColumns.concatenate(self._headers)
+        headers = headers[sort_order(headers)]
+        payloads = self._payloads
+        context = LiveContext(
+            buffer=payloads[0] if len(payloads) == 1 else np.concatenate(payloads),
+            meaning=self._meaning,
+            guids=self._guids,
+            overrides=overrides(self._labels) if len(self._labels) > 1 else {},
+            stacks=self._stacks,
+            names=self._names,
+        )
+        size = self._size + self._rows * _ROW_BYTES + self._stacks.size_bytes
+        made = EventTable(context, self._schemas, headers)
+        self._clear()
+        return made, size
+
+
+def selection(window: EventTable, rows: Any) -> EventTable:
+    """Some rows of a window, with the types that occur among them."""
+    headers = window.headers[rows]
+    there = np.unique(headers.metadata_id).tolist()
+    return EventTable(window.trace, {number: window.schemas[number] for number in there}, headers)
+
+
+def with_inferred(schema: EventSchema, batch: EventBatch, rows: HeaderColumns) -> EventSchema | None:
+    """A layout for a type that nobody describes, from the payloads that have come (``events.infer``)."""
+    if schema.source is not Source.NONE or schema.fields:
+        return None
+    return infer(schema, batch.buffer, rows.payload_offset, rows.payload_length.astype(np.int64))
+
+
+def _mapped(ids: Array, new: Callable[[int], int]) -> Array:
+    """Ids of one table as those of another; 0 stays 0."""
+    if not ids.any():
+        return ids
+    distinct, which = np.unique(ids, return_inverse=True)
+    made: Array = np.array([new(number) if number else 0 for number in distinct.tolist()], np.uint32)[which]
+    return made
+
+
+_COLUMNS = tuple(HeaderColumns.__dataclass_fields__)
+_ROW_BYTES = 70

@@ -1,0 +1,81 @@
+"""Watch the events of a runtime: from the options that people know to tables that arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dotnetdiag.client.configuration import Composition, compose
+from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.live import Account, LiveEvents
+from dotnetdiag.live.watch import DEFAULT_PROFILE
+from dotnetdiag.recipes.durations import seconds_of
+from dotnetdiag.trace.where import Where
+
+if TYPE_CHECKING:
+    from dotnetdiag.client import Client
+
+__all__ = ["Account", "Composition", "LiveEvents", "WatchOptions", "start_watching"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """What to watch; the texts are those of ``trace collect`` and ``trace events``. None and empty: all.
+
+    Without providers and profiles: the profile ``dotnet-common``. ``stacks`` names the frames of every event.
+    """
+
+    providers: str | None = None
+    profiles: str | None = None
+    clr_events: str | None = None
+    clr_event_level: str | None = None
+    event_filters: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    where: str | None = None
+    limit: int | None = None
+    duration: float | str | None = None
+    buffer_mb: int = 256
+    stacks: bool = False
+    resume: bool = True
+
+    def composed(self) -> Composition:
+        """The session that the options mean. Raises GrammarError, UsageError."""
+        some = self.providers or self.profiles or self.clr_events
+        return compose(
+            providers=self.providers,
+            profiles=self.profiles if some else DEFAULT_PROFILE,
+            clr_events=self.clr_events,
+            clr_event_level=self.clr_event_level,
+            rundown=False,
+            event_filters=self.event_filters,
+        )
+
+
+def start_watching(
+    client: Client, options: WatchOptions, started: Callable[[Composition], None] | None = None
+) -> LiveEvents:
+    """The events of a session that runs when this returns; ``started`` is then told what it records."""
+    chosen, where = options.composed(), None if options.where is None else Where(options.where)
+    seconds = seconds_of(options.duration)
+    session = client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration)
+    live = LiveEvents(
+        session,
+        names=options.names,
+        where=where,
+        limit=options.limit,
+        duration_s=seconds,
+        providers=[provider.name for provider in chosen.providers],
+    )
+    try:
+        if options.resume:
+            try:
+                client.resume()
+            except UnsupportedCommand:
+                pass  # .NET Core 3.x has nothing to resume
+        if started is not None:
+            started(chosen)
+    except BaseException:
+        live.close()
+        raise
+    return live
