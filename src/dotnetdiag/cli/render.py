@@ -53,8 +53,13 @@ def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
     made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         last = index == len(columns) - 1
+        width = None if last else max(len(name), *(len(row[index]) for row in rows), 0)
         made.add_column(
-            name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis" if last else "fold"
+            name,
+            justify="right" if name in right else "left",
+            min_width=width,  # only the last column gives way
+            no_wrap=True,
+            overflow="ellipsis" if last else "fold",
         )
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))

@@ -297,7 +297,11 @@ def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
 @click.command("list-profiles")
 @json_option
 def list_profiles(as_json: bool) -> None:
-    """Show the named sets of providers that --profile takes."""
+    """Show the named sets of providers that --profile takes.
+
+    \b
+    dotnetdiag trace list-profiles
+    """
     from dotnetdiag.recipes.profiles import profiles
 
     found = profiles()

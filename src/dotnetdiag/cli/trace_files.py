@@ -58,7 +58,12 @@ def _seconds(text: str | None) -> float | None:
 @json_option
 @click.option("--all", "everything", is_flag=True, help="All threads, not the busiest twenty.")
 def info(file: Path, as_json: bool, everything: bool) -> None:
-    """Say what is in a trace FILE: events, losses, threads, and whether it is whole."""
+    """Say what is in a trace FILE: events, losses, threads, and whether it is whole.
+
+    \b
+    dotnetdiag trace info app.nettrace
+    dotnetdiag trace info app.nettrace --json | jq .providers
+    """
     from dotnetdiag.recipes.contents import describe
     from dotnetdiag.recipes.trace_files import open_trace
 
@@ -141,7 +146,12 @@ def events(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Print the events of a trace FILE in time order."""
+    """Print the events of a trace FILE in time order.
+
+    \b
+    dotnetdiag trace events app.nettrace --event GC/Start --where 'Depth > 1'
+    dotnetdiag trace events app.nettrace --provider System.Net.Http --format jsonl
+    """
     from dotnetdiag.recipes import trace_events
     from dotnetdiag.recipes.trace_files import open_trace
 
@@ -229,7 +239,11 @@ def _clean(text: str) -> str:
 @click.option("--events", "with_events", is_flag=True, help="Also the header of every event.")
 @json_option
 def dump(file: Path, with_events: bool, as_json: bool) -> None:
-    """Show the blocks of a trace FILE with their offsets and headers."""
+    """Show the blocks of a trace FILE with their offsets and headers.
+
+    \b
+    dotnetdiag trace dump app.nettrace | head
+    """
     from dataclasses import asdict
 
     from dotnetdiag.recipes.trace_dump import iter_blocks, iter_events
@@ -268,9 +282,14 @@ def dump(file: Path, with_events: bool, as_json: bool) -> None:
 _NO_PROCESSOR = 0xFFFFFFFF
 
 
-def _written(done: Rewritten) -> None:
+def _written(done: Rewritten, as_json: bool) -> None:
     for broke in done.broke:
         click.echo(f"warning: {broke}; what was whole is in the output", err=True)
+    if as_json:
+        json_text(
+            {"path": str(done.path), "events": done.events, "size_bytes": done.size_bytes, "redacted": done.replaced}
+        )
+        return
     events = "" if done.events is None else f"{done.events:,} events, "
     click.echo(f"{done.path}: {events}{done.size_bytes:,} bytes")
     for name, count in done.replaced.items():
@@ -292,8 +311,15 @@ def _written(done: Rewritten) -> None:
 @view_options
 @state_option("all")
 @_output
+@json_option
 def convert(
-    file: Path, formats: tuple[str, ...], nettrace_version: str | None, output: Path | None, force: bool, **view: Any
+    file: Path,
+    formats: tuple[str, ...],
+    nettrace_version: str | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **view: Any,
 ) -> None:
     """Write a trace FILE in other formats, for the programs that read them.
 
@@ -313,6 +339,9 @@ def convert(
         click.echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
     for note in dict.fromkeys(note for one in made for note in one.notes):
         click.echo(f"note: {note}", err=True)
+    if as_json:
+        json_text([{"path": str(one.path), "format": one.format, "size_bytes": one.size_bytes} for one in made])
+        return
     for one in made:
         click.echo(f"{one.path}: {one.size_bytes:,} bytes")
 
@@ -329,17 +358,23 @@ _force = click.option("--force", is_flag=True, help="Overwrite the output.")
 @_strict
 @_needed_output
 @_force
-def trim(file: Path, start: str | None, end: str | None, strict: bool, output: Path, force: bool) -> None:
+@json_option
+def trim(
+    file: Path, start: str | None, end: str | None, strict: bool, output: Path, force: bool, as_json: bool
+) -> None:
     """Keep a range of time of a trace FILE.
 
     Kept as well: method, module and type events and the rundown, which stacks need. Times stay relative to the start
     of FILE.
+
+    \b
+    dotnetdiag trace trim app.nettrace --from 10s --to 12.5s -o part.nettrace
     """
     from dotnetdiag.recipes.trace_rewrite import trim as trim_file
 
     if start is None and end is None:
         raise UsageError("give --from, --to, or both")
-    _written(trim_file(file, output, start_s=_seconds(start), end_s=_seconds(end), strict=strict, force=force))
+    _written(trim_file(file, output, start_s=_seconds(start), end_s=_seconds(end), strict=strict, force=force), as_json)
 
 
 @click.command("filter")
@@ -349,30 +384,47 @@ def trim(file: Path, start: str | None, end: str | None, strict: bool, output: P
 @_strict
 @_needed_output
 @_force
+@json_option
 def filter_command(
-    file: Path, providers: tuple[str, ...], names: tuple[str, ...], strict: bool, output: Path, force: bool
+    file: Path,
+    providers: tuple[str, ...],
+    names: tuple[str, ...],
+    strict: bool,
+    output: Path,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Keep some providers and events of a trace FILE.
 
     Kept as well: method, module and type events and the rundown, which stacks need.
+
+    \b
+    dotnetdiag trace filter app.nettrace --providers System.Net.Http -o http.nettrace
     """
     from dotnetdiag.recipes.trace_rewrite import filter_events
 
-    _written(filter_events(file, output, providers=_names(providers), names=_names(names), strict=strict, force=force))
+    _written(
+        filter_events(file, output, providers=_names(providers), names=_names(names), strict=strict, force=force),
+        as_json,
+    )
 
 
 @click.command()
 @click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE FILE...")
 @_needed_output
 @_force
-def merge(files: tuple[Path, ...], output: Path, force: bool) -> None:
+@json_option
+def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
     """Make one trace (nettrace 6) of several, in time order.
 
     Clocks of one machine are taken as they are; others are aligned by the UTC dates of the files, to the millisecond.
+
+    \b
+    dotnetdiag trace merge web.nettrace worker.nettrace -o both.nettrace
     """
     from dotnetdiag.recipes.trace_rewrite import merge_files
 
-    _written(merge_files(files, output, force=force))
+    _written(merge_files(files, output, force=force), as_json)
 
 
 @click.command()
@@ -380,14 +432,18 @@ def merge(files: tuple[Path, ...], output: Path, force: bool) -> None:
 @click.option("--field", "fields", multiple=True, help="Also this one: Provider/Event.Field")
 @_needed_output
 @_force
-def redact(file: Path, fields: tuple[str, ...], output: Path, force: bool) -> None:
+@json_option
+def redact(file: Path, fields: tuple[str, ...], output: Path, force: bool, as_json: bool) -> None:
     """Copy a trace FILE with command lines, environments and chosen texts made unreadable.
 
     Texts keep their length; everything else is the same byte for byte.
+
+    \b
+    dotnetdiag trace redact app.nettrace --field MyCompany/Login.User -o safe.nettrace
     """
     from dotnetdiag.recipes.trace_rewrite import redact_file
 
-    _written(redact_file(file, output, fields=fields, force=force))
+    _written(redact_file(file, output, fields=fields, force=force), as_json)
 
 
 COMMANDS = (info, events, dump, convert, trim, filter_command, merge, redact)

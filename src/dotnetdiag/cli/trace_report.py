@@ -211,6 +211,9 @@ def diff(
     Time on the processor only, unless --state says otherwise: waiting depends on how long was recorded.
 
     Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read; 3 wrong arguments.
+
+    \b
+    dotnetdiag trace diff before.nettrace after.nettrace --fail-above 5%
     """
     from dotnetdiag.recipes.diffing import DiffOptions, compare
 

@@ -1,0 +1,197 @@
+"""All verbs: help with an example, JSON where something is printed, light to start, complete in the shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from tests.live.runtimes import available, names, workload
+
+from dotnetdiag.cli.commands import commands
+
+SILENT = {
+    "setenv",
+    "resume",
+    "startup-hook",
+    "perfmap enable",
+    "perfmap disable",
+    "profiler attach",
+    "profiler startup",
+}
+"""They change something and print nothing."""
+OTHER = {"completion", "demo", "trace user-events"}
+"""Print a script, a walk, one line on stderr."""
+
+
+def leaves(group: click.Group = commands, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+LEAVES = dict(leaves())
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dotnetdiag.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_help_shows_an_example(name: str) -> None:
+    assert re.search(r"^ *(\w+=\S+ )?dotnetdiag \w+", LEAVES[name].help or "", re.MULTILINE), (
+        f"{name} --help has no example"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in LEAVES if name not in SILENT | OTHER])
+def test_what_prints_can_print_json(name: str) -> None:
+    options = {option for parameter in LEAVES[name].params for option in parameter.opts}
+    formats = [
+        p.type.choices
+        for p in LEAVES[name].params
+        if p.name in ("format", "fmt", "form") and isinstance(p.type, click.Choice)
+    ]
+    assert "--json" in options or any("jsonl" in choices for choices in formats), f"{name} has no --json"
+
+
+@pytest.mark.parametrize("name", [name for name in LEAVES if not name.startswith("doctor")])
+def test_a_process_can_be_named_in_three_ways(name: str) -> None:
+    options = {option for parameter in LEAVES[name].params for option in parameter.opts}
+    if "--process-id" in options:
+        assert {"-p", "-n", "--name", "--diagnostic-port"} <= options
+
+
+def test_each_tool_has_its_ps() -> None:
+    for group in ("trace", "dump", "profiler", "perfmap"):
+        assert f"{group} ps" in LEAVES
+
+
+def test_the_help_of_the_whole_names_every_verb() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for name in LEAVES:
+        assert f"\n  {name.split()[0]} " in done.stdout
+
+
+def test_ps_loads_neither_click_nor_numpy() -> None:
+    code = (
+        "import os, sys; os._exit = lambda code: None; sys.argv = ['dotnetdiag', 'ps']\n"
+        "from dotnetdiag.cli.main import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print([name for name in ('click', 'rich', 'numpy', 'asyncio', 'json') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not names(), reason="no .NET runtime was found")
+def test_both_ways_to_ps_say_the_same() -> None:
+    with workload(*(names()[0], "idle", "seconds=100")) as target:
+        fast, usual = run("ps", "--json"), run("trace", "ps", "--json")
+    assert fast.returncode == usual.returncode == 0
+    for done in (fast, usual):
+        (shown,) = (process for process in json.loads(done.stdout) if process["pid"] == target.pid)
+        assert shown["problem"] == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_is_printed(shell: str) -> None:
+    done = run("completion", shell)
+    assert done.returncode == 0
+    assert "_DOTNETDIAG_COMPLETE" in done.stdout
+
+
+def test_completion_knows_verbs_and_options() -> None:
+    done = run(_DOTNETDIAG_COMPLETE="bash_complete", COMP_WORDS="dotnetdiag trace co", COMP_CWORD="2")
+    assert "plain,collect" in done.stdout
+    done = run(_DOTNETDIAG_COMPLETE="bash_complete", COMP_WORDS="dotnetdiag trace collect --buf", COMP_CWORD="3")
+    assert "--buffersize" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("inof",), "Did you mean 'info'?"),
+        (("trace", "colect"), "Did you mean 'collect'?"),
+        (("info",), "Must specify either --process-id, --name, or --diagnostic-port."),
+        (("info", "-p", "x"), "is not a valid integer"),
+        (("info", "-p", "999999999"), "process 999999999: is not running here"),
+        (("trace", "info", "/nonexistent.nettrace"), "/nonexistent.nettrace"),
+        (("setenv", "-p", "1"), "Missing argument"),
+    ],
+)
+def test_mistakes_are_one_line(words: tuple[str, ...], text: str) -> None:
+    done = run(*words)
+    assert done.returncode in (1, 2, 3)
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert text.lower() in done.stderr.lower()
+
+
+def test_no_colours_when_piped_or_not_wanted() -> None:
+    assert "\x1b[" not in run("doctor").stdout
+    assert "\x1b[" not in run("ps").stdout
+
+
+def in_terminal(words: list[str], until: bytes, then: bytes, **environment: str) -> tuple[int, bytes]:
+    """Run on a terminal; send ``then`` when ``until`` was seen. The exit code and all output."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dotnetdiag.cli.main", *words],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm", **environment},
+        start_new_session=True,
+    )
+    os.close(follower)
+    output, sent = b"", False
+    while True:
+        try:
+            data = os.read(leader, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        output += data
+        if until in output and not sent:
+            os.write(leader, then)
+            sent = True
+    os.close(leader)
+    return process.wait(60), output
+
+
+@pytest.mark.live
+@pytest.mark.skipif(not available(), reason="the workload of ../shared/dotnet is not there")
+def test_enter_ends_a_recording_and_the_line_shows_bytes_rate_and_time_left(tmp_path: object) -> None:
+    with workload("10", "idle", "seconds=100") as target:
+        code, output = in_terminal(
+            ["trace", "collect", "-p", str(target.pid), "--duration", "50s", "-o", f"{tmp_path}/x.nettrace"],
+            b"Recording trace ",
+            b"\n",
+        )
+    assert code == 0, output
+    assert re.search(rb"\[\ds\]  Recording trace [\d.]+ [KM]?B  [\d.]+ [KM]?B/s   \d+s left", output), output
+    assert b"Press <Enter> or <Ctrl+C> to exit..." in output
+    assert b"Stopping the trace" in output
+    assert b"Trace completed." in output
