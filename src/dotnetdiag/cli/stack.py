@@ -1,0 +1,120 @@
+"""``stack``: what the threads of a process are doing now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.lazy import LazyGroup
+from dotnetdiag.cli.options import client_of, json_option, target_options
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.stack_report import StackReport, ThreadGroup
+
+ENTRIES = {
+    "report": ("stack", "report", "Print the stacks of all managed threads."),
+    "ps": ("processes", "ps", "List the .NET processes that can be reached."),
+}
+STATES = {"cpu": ("CPU_TIME", "CPU"), "waiting": ("[Native Frames]", "waiting")}
+"""The line of dotnet-stack in front of the frames, and the word for it."""
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
+"""Names come from elsewhere: they do not drive the terminal."""
+
+
+@click.group(cls=LazyGroup, entries=ENTRIES)
+def stack() -> None:
+    """Say what the threads of a process are doing now."""
+
+
+@click.command()
+@target_options
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Take stacks so many times.")
+@click.option("--interval", default="1s", show_default=True, help="From one time to the next: 500ms, 10s.")
+@click.option("--thread", "thread", help="Only this thread: an id (0x1F3A or decimal), or a name.")
+@click.option("--short", is_flag=True, help="Names as in C#, without module and parameters.")
+@click.option("--source", is_flag=True, help="As --short, and lambdas and async methods as in the source.")
+@click.option("--no-fold", is_flag=True, help="Equal stacks are printed for each thread.")
+@json_option
+def report(
+    pid: int | None,
+    name: str | None,
+    port: str | None,
+    count: int,
+    interval: str,
+    thread: str | None,
+    short: bool,
+    source: bool,
+    no_fold: bool,
+    as_json: bool,
+) -> None:
+    """Print the stacks of all managed threads, the innermost frame first; threads with equal stacks together.
+
+    CPU: the thread was running managed code. waiting: it was in native code, where threads wait for the most part; the
+    runtime cannot tell. Names of threads come from the system (.NET 6 and newer), numbers like #5 are managed thread
+    ids (.NET 9 and newer).
+
+    \b
+    dotnetdiag stack report -p 1234
+    dotnetdiag stack report -n MyApp --short --count 5 --interval 2s
+    dotnetdiag stack report -p 1234 --json | jq '.threads[] | select(.state == "cpu")'
+    """
+    from dotnetdiag.recipes.durations import parse_duration
+    from dotnetdiag.recipes.stack_report import iter_reports
+    from dotnetdiag.trace.method_names import Style
+
+    interval_s = parse_duration(interval)
+    style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
+    with client_of(pid, name, port) as client:
+        for turn, found in enumerate(iter_reports(client, count=count, interval_s=interval_s, style=style)):
+            shown = found if thread is None else found.only(thread)
+            if as_json:
+                _print_json(shown, one=count == 1)
+            else:
+                if count > 1:
+                    click.echo(f"{'' if not turn else chr(10)}# {turn + 1} of {count}, {shown.utc}")
+                _print_text(shown, fold=not no_fold)
+
+
+def _print_json(shown: StackReport, *, one: bool) -> None:
+    """One document, or one line for each of several."""
+    if one:
+        from dotnetdiag.cli.render import json_text
+
+        json_text(shown.to_json())
+    else:
+        import json
+
+        click.echo(json.dumps(shown.to_json(), ensure_ascii=False))
+
+
+def _print_text(shown: StackReport, *, fold: bool) -> None:
+    from dotnetdiag.recipes.stack_report import ThreadGroup
+
+    groups = shown.groups() if fold else tuple(ThreadGroup(threads=(one,)) for one in shown.threads)
+    for group in groups:
+        mark, _ = STATES.get(group.state, ("?", ""))
+        lines = [_head(group), f"  {mark}", *(f"  {frame}" for frame in group.frames), ""]
+        click.echo("\n".join(map(_clean, lines)))
+    frames = sum(len(one.frames) for one in shown.threads)
+    if shown.unresolved or shown.lost:
+        click.echo(f"{shown.unresolved:,} of {frames:,} frames have no name; {shown.lost:,} events lost", err=True)
+
+
+def _head(group: ThreadGroup) -> str:
+    """``Thread (0x1F3A): waiting, #5, .NET TP Worker``; ``Threads (0x1F3A, 0x1F3B): 2 × waiting``."""
+    state = STATES.get(group.state, ("", "unknown"))[1]
+    ids = ", ".join(f"0x{one.tid:X}" for one in group.threads)
+    names = list(dict.fromkeys(one.name for one in group.threads if one.name))
+    if len(group.threads) > 1:
+        return f"Threads ({ids}): {', '.join([f'{len(group.threads)} × {state}', *names])}"
+    (only,) = group.threads
+    more = [f"#{only.managed_id}" if only.managed_id else None, only.name or only.role]
+    return f"Thread ({ids}): {', '.join([state, *(text for text in more if text)])}"
+
+
+def _clean(text: str) -> str:
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
+COMMANDS = (stack,)
