@@ -5,7 +5,9 @@ Everything public is reachable from here and loaded when it is first used, so th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dotnetdiag._lazy import loader
 
 __version__ = "0.1.0"
 
@@ -13,29 +15,20 @@ __version__ = "0.1.0"
 _PUBLIC: dict[str, str] = {
     "AsyncClient": "dotnetdiag.client.aio",
     "Client": "dotnetdiag.client.client",
+    "DumpFlags": "dotnetdiag.ipc.choices",
+    "DumpType": "dotnetdiag.ipc.choices",
     "Trace": "dotnetdiag.trace.trace",
     "cpu": "dotnetdiag.analysis.cpu",
     "stacks": "dotnetdiag.analysis.stacks",
     "watch": "dotnetdiag.live.watch",
-    "open": "dotnetdiag.recipes.trace_files",
+    "open": "dotnetdiag.recipes.trace_files:open_trace",
     "write": "dotnetdiag.recipes.exporting",
     "Process": "dotnetdiag.recipes.processes",
-    "processes": "dotnetdiag.recipes.processes",
+    "processes": "dotnetdiag.recipes.processes:list_processes",
 }
-_OTHER_NAMES = {"open": "open_trace", "processes": "list_processes"}
 
 __all__ = ["__version__", *_PUBLIC]
-
-
-def __getattr__(name: str) -> Any:
-    module = _PUBLIC.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(module), _OTHER_NAMES.get(name, name))
-    globals()[name] = value
-    return value
+__getattr__ = loader(globals(), _PUBLIC)
 
 
 def __dir__() -> list[str]:
@@ -47,6 +40,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
+    from dotnetdiag.ipc.choices import DumpFlags as DumpFlags
+    from dotnetdiag.ipc.choices import DumpType as DumpType
     from dotnetdiag.live.watch import watch as watch
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write

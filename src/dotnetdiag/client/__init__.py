@@ -5,19 +5,14 @@ May import ``errors``, ``ipc`` and ``transport``. Never ``nettrace`` or ``events
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dotnetdiag._lazy import loader
 from dotnetdiag.client.client import Client
+
+__getattr__ = loader(globals(), {"TraceSession": "session"})  # a list of processes needs no sessions
 
 if TYPE_CHECKING:
     from dotnetdiag.client.session import TraceSession
 
 __all__ = ["Client", "TraceSession"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "TraceSession":  # a list of processes needs no sessions
-        from dotnetdiag.client.session import TraceSession
-
-        return TraceSession
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

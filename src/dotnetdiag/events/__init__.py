@@ -6,7 +6,9 @@ data), sockets, clocks or threads. The caller may decode several event types, or
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dotnetdiag._lazy import loader
 
 # Loaded when used: who counts events needs their names, and no columns.
 _PUBLIC = {
@@ -27,17 +29,7 @@ _PUBLIC = {
     "Source": "schema",
     "resolve": "schema",
 }
-
-
-def __getattr__(name: str) -> Any:
-    module = _PUBLIC.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(globals(), _PUBLIC)
 
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ May import ``errors``, ``wire`` and numpy. Never ``ipc`` or ``events``, files by
 when it is first used: most programs only read.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dotnetdiag._lazy import loader
 from dotnetdiag.nettrace.blocks import Block, Framer, header_fields, iter_blocks
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
@@ -56,14 +57,4 @@ __all__ = [
     "sort_order",
 ]
 
-_LATER = {"Writer": "dotnetdiag.nettrace.writer", "rewrite": "dotnetdiag.nettrace.rewriting"}
-
-
-def __getattr__(name: str) -> Any:
-    module = _LATER.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(module), name)
-    return value
+__getattr__ = loader(globals(), {"Writer": "writer", "rewrite": "rewriting"})  # what writes, when it is used

@@ -7,7 +7,9 @@ command that lists processes starts fast.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dotnetdiag._lazy import loader
 
 # name -> module of this room that defines it. The asyncio twins live in ``aio``, with the names of their sync models.
 _PUBLIC = {
@@ -32,17 +34,7 @@ _PUBLIC = {
     "AsyncListener": "aio",
     "AsyncStream": "aio",
 }
-
-
-def __getattr__(name: str) -> Any:
-    module = _PUBLIC.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(globals(), _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,9 @@ Each is loaded when it is first used: a command that lists processes must not pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dotnetdiag._lazy import loader
 
 _PUBLIC = {
     "ProcessInformation": "identity",
@@ -34,17 +36,7 @@ _PUBLIC = {
     "continuation_bytes": "steps",
     "read_reply": "steps",
 }
-
-
-def __getattr__(name: str) -> Any:
-    module = _PUBLIC.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(globals(), _PUBLIC)
 
 
 if TYPE_CHECKING:
