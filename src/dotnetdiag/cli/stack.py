@@ -16,8 +16,8 @@ ENTRIES = {
     "report": ("stack", "report", "Print the stacks of all managed threads."),
     "ps": ("processes", "ps", "List the .NET processes that can be reached."),
 }
-STATES = {"cpu": ("CPU_TIME", "CPU"), "waiting": ("[Native Frames]", "waiting")}
-"""The line of dotnet-stack in front of the frames, and the word for it."""
+MARKS = {"managed": "CPU_TIME", "native": "[Native Frames]"}
+"""The line of dotnet-stack in front of the frames."""
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
 """Names come from elsewhere: they do not drive the terminal."""
 
@@ -50,9 +50,9 @@ def report(
 ) -> None:
     """Print the stacks of all managed threads, the innermost frame first; threads with equal stacks together.
 
-    CPU: the thread was running managed code. waiting: it was in native code, where threads wait for the most part; the
-    runtime cannot tell. Names of threads come from the system (.NET 6 and newer), numbers like #5 are managed thread
-    ids (.NET 9 and newer).
+    CPU: the thread was running managed code, or native code and was seen to use a processor (on this machine: the
+    runtime itself cannot tell). Names of threads come from the system (.NET 6 and newer), numbers like #5 are managed
+    thread ids (.NET 9 and newer).
 
     \b
     dotnetdiag stack report -p 1234
@@ -93,8 +93,7 @@ def _print_text(shown: StackReport, *, fold: bool) -> None:
 
     groups = shown.groups() if fold else tuple(ThreadGroup(threads=(one,)) for one in shown.threads)
     for group in groups:
-        mark, _ = STATES.get(group.state, ("?", ""))
-        lines = [_head(group), f"  {mark}", *(f"  {frame}" for frame in group.frames), ""]
+        lines = [_head(group), f"  {MARKS.get(group.mode, '?')}", *(f"  {frame}" for frame in group.frames), ""]
         click.echo("\n".join(map(_clean, lines)))
     frames = sum(len(one.frames) for one in shown.threads)
     if shown.unresolved or shown.lost:
@@ -103,7 +102,7 @@ def _print_text(shown: StackReport, *, fold: bool) -> None:
 
 def _head(group: ThreadGroup) -> str:
     """``Thread (0x1F3A): waiting, #5, .NET TP Worker``; ``Threads (0x1F3A, 0x1F3B): 2 × waiting``."""
-    state = STATES.get(group.state, ("", "unknown"))[1]
+    state = "CPU" if group.state == "cpu" else group.state
     ids = ", ".join(f"0x{one.tid:X}" for one in group.threads)
     names = list(dict.fromkeys(one.name for one in group.threads if one.name))
     if len(group.threads) > 1:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.nettrace import HeaderColumns
-from dotnetdiag.recipes.thread_names import thread_names
+from dotnetdiag.recipes.system_threads import SystemThread, system_threads
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import FrameKind
 from dotnetdiag.trace.trace import Trace
@@ -34,29 +34,39 @@ RUNS_S = (0.02, 0.3, 2.0)
 """How long the sampler runs; the longer ones when a busy machine gave no sample."""
 STREAM_LIMIT = 1 << 30
 """More than that no rundown needs: 1 million methods are a tenth of it."""
-STATES = {1: "waiting", 2: "cpu"}
-"""By the type of a sample: in native code, where threads wait for the most part, or in managed code."""
+MODES = {1: "native", 2: "managed"}
+"""By the type of a sample: which code the thread was in."""
+BUSY = 0.05
+"""A thread that had so much of a processor while the session lasted was not waiting, whatever code it was in."""
 _ROLES = ((2, "finalizer"), (4, "thread pool"), (1, "gc"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStack:
-    """One thread. ``tid`` as the target sees it; ``state`` is ``cpu`` (managed code) or ``waiting`` (native code, in which
-    threads wait for the most part). ``frames`` leaf first. ``name`` is what the system has (Linux, .NET 6 and newer, 15
-    bytes); ``managed_id`` and ``role`` what the runtime says (.NET 9 and newer). None where nobody says.
+    """One thread. ``tid`` as the target sees it; ``frames`` leaf first; ``mode`` the code it was in, ``native`` or ``managed``.
+
+    ``cpu`` is its share of a processor during the session, as the system counts it (Linux, our own machine), ``name``
+    what the system calls it (.NET 6 and newer, 15 bytes). ``managed_id`` and ``role`` are what the runtime says (.NET 9
+    and newer). None where nobody says.
     """
 
     tid: int
-    state: str
+    mode: str
     frames: tuple[str, ...]
+    cpu: float | None = None
     name: str | None = None
     managed_id: int | None = None
     role: str | None = None
 
+    @property
+    def state(self) -> str:
+        """``cpu`` or ``waiting``. In native code threads wait, mostly: the runtime cannot tell, the system can."""
+        return "cpu" if self.mode == "managed" or (self.cpu or 0.0) >= BUSY else "waiting"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadGroup:
-    """Threads with equal stacks."""
+    """Threads with equal stacks, in equal code and state."""
 
     threads: tuple[ThreadStack, ...]
 
@@ -64,6 +74,11 @@ class ThreadGroup:
     def state(self) -> str:
         """Of all of them."""
         return self.threads[0].state
+
+    @property
+    def mode(self) -> str:
+        """Of all of them."""
+        return self.threads[0].mode
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -83,9 +98,9 @@ class StackReport:
 
     def groups(self) -> tuple[ThreadGroup, ...]:
         """Threads with equal stacks and states together, in the order of their first thread."""
-        found: dict[tuple[str, tuple[str, ...]], list[ThreadStack]] = {}
+        found: dict[tuple[str, str, tuple[str, ...]], list[ThreadStack]] = {}
         for thread in self.threads:
-            found.setdefault((thread.state, thread.frames), []).append(thread)
+            found.setdefault((thread.state, thread.mode, thread.frames), []).append(thread)
         return tuple(ThreadGroup(threads=tuple(threads)) for threads in found.values())
 
     def only(self, wanted: str) -> StackReport:
@@ -106,6 +121,8 @@ class StackReport:
                 "managed_id": one.managed_id,
                 "role": one.role,
                 "state": one.state,
+                "mode": one.mode,
+                "cpu": None if one.cpu is None else round(one.cpu, 3),
                 "frames": list(one.frames),
             }
             for one in self.threads
@@ -145,13 +162,14 @@ def iter_reports(
 def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
     """The stacks of all managed threads. Raises DiagnosticsError for a runtime that has no sample profiler."""
     pid = client.target_pid()
-    names: Mapping[int, str] = {}
     for run_s in RUNS_S:
-        if pid is not None:
-            names = thread_names(pid)  # before: a thread may be gone afterwards
-        trace = Trace.from_buffer(_record(client, run_s))
+        before, begin = {} if pid is None else system_threads(pid), time.monotonic()
+        data = _record(client, run_s)
+        after, elapsed_s = {} if pid is None else system_threads(pid), time.monotonic() - begin
+        trace = Trace.from_buffer(data)
         if "Thread/Sample" in trace:
-            return report_of(trace, pid=pid, names=names, style=style)
+            found = report_of(trace, pid=pid, style=style)
+            return replace(found, threads=_with_system(found.threads, before, after, elapsed_s))
         if "Runtime/Start" not in trace:
             raise DiagnosticsError(
                 "the runtime gave no stacks: it has no sample profiler (NativeAOT has none), or is suspended at startup"
@@ -171,32 +189,43 @@ def _record(client: Client, run_s: float) -> bytes:
     return bytes(kept)
 
 
-def report_of(
-    trace: Trace, *, pid: int | None = None, names: Mapping[int, str] | None = None, style: Style = Style.FULL
-) -> StackReport:
-    """The first sample of every thread in a trace."""
+def _with_system(
+    threads: Sequence[ThreadStack],
+    before: Mapping[int, SystemThread],
+    after: Mapping[int, SystemThread],
+    elapsed_s: float,
+) -> tuple[ThreadStack, ...]:
+    """With what the system says: a name, and the processor time used meanwhile."""
+    made = []
+    for thread in threads:
+        one, other = before.get(thread.tid), after.get(thread.tid)
+        cpu = None
+        if one is not None and other is not None and one.cpu_ns is not None and other.cpu_ns is not None:
+            cpu = max(0.0, (other.cpu_ns - one.cpu_ns) / 1e9 / elapsed_s)
+        known = other or one
+        made.append(replace(thread, name=None if known is None else known.name, cpu=cpu))
+    return tuple(made)
+
+
+def report_of(trace: Trace, *, pid: int | None = None, style: Style = Style.FULL) -> StackReport:
+    """The last sample of every thread in a trace. Not the first: .NET 3.1 and 9 say ``managed`` there of threads that
+    wait, because what they look at is of the stop before (seen in one session of three).
+    """
     samples = trace["Thread/Sample"]
-    _, first = np.unique(samples.headers.thread, return_index=True)
-    headers = samples.headers[first]
-    types = samples.numpy("Type")[first]
+    last = len(samples) - 1 - np.unique(samples.headers.thread[::-1], return_index=True)[1]
+    headers = samples.headers[last]
+    types = samples.numpy("Type")[last]
     frames, unresolved = _frames(trace, headers, style)
     said = _said(trace)
     threads = []
     for tid, kind, stack in zip(headers.thread.tolist(), types.tolist(), frames, strict=True):
         managed_id, role = said.get(tid, (None, None))
         threads.append(
-            ThreadStack(
-                tid=tid,
-                state=STATES.get(kind, "unknown"),
-                frames=stack,
-                name=(names or {}).get(tid),
-                managed_id=managed_id,
-                role=role,
-            )
+            ThreadStack(tid=tid, mode=MODES.get(kind, "unknown"), frames=stack, managed_id=managed_id, role=role)
         )
     return StackReport(
         pid=pid,
-        utc=trace.meaning.utc_text(samples.headers[:1])[0],
+        utc=trace.meaning.utc_text(samples.headers[-1:])[0],
         threads=tuple(threads),
         unresolved=unresolved,
         lost=trace.lost.total,
