@@ -6,7 +6,6 @@ TraceEvent prints ``GC/Start`` where the runtime's manifest says ``GCStart_V2``,
 
 from __future__ import annotations
 
-import hashlib
 import re
 from uuid import UUID
 
@@ -41,6 +40,8 @@ def provider_guid(name: str) -> UUID:
     fixed = _FIXED.get(name.lower())
     if fixed is not None:
         return fixed
+    import hashlib
+
     text = name.upper().encode("utf-16-be", "surrogatepass")
     digest = bytearray(hashlib.sha1(_NAMESPACE + text, usedforsecurity=False).digest()[:16])
     digest[7] = digest[7] & 0x0F | 0x50

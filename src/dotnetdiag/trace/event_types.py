@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dotnetdiag.errors import UnknownName
@@ -85,5 +84,7 @@ def near(text: str, known: Iterable[str], *, limit: int = NEAR_LIMIT) -> tuple[s
     by_lower = {name.lower(): name for name in sorted(known)}
     last = wanted.rpartition("/")[2]
     inside = [name for name in by_lower if len(wanted) > 2 and (wanted in name or (len(last) > 2 and last in name))]
+    import difflib  # only to help with a wrong name
+
     alike = difflib.get_close_matches(wanted, by_lower, n=limit, cutoff=0.6)
     return tuple(by_lower[name] for name in dict.fromkeys([*inside, *alike]))[:limit]
