@@ -63,10 +63,38 @@ FORMATS: dict[str, Format] = {
             help="trace events, for https://ui.perfetto.dev and chrome://tracing",
         ),
         Format(
+            name="pprof",
+            suffix=".pb.gz",
+            module="dotnetdiag.export.pprof",
+            help="for `go tool pprof` and all that reads its files",
+            is_text=False,
+        ),
+        Format(
             name="collapsed",
             suffix=".collapsed.txt",
             module="dotnetdiag.export.collapsed",
             help="one line per stack and its weight, for flamegraph.pl and its relatives",
+            differences=True,
+        ),
+        Format(
+            name="flamegraph",
+            suffix=".flamegraph.html",
+            module="dotnetdiag.export.flamegraph",
+            help="a flame graph in one HTML file, for any browser, without a network",
+            differences=True,
+        ),
+        Format(
+            name="json",
+            suffix=".profile.json",
+            module="dotnetdiag.export.json_profile",
+            help="all stacks and methods, for programs of your own",
+            differences=True,
+        ),
+        Format(
+            name="csv",
+            suffix=".csv",
+            module="dotnetdiag.export.csv_table",
+            help="a table of methods, for spreadsheets",
             differences=True,
         ),
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from json.encoder import encode_basestring_ascii
+
+import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.profile import StackProfile
@@ -21,9 +24,14 @@ def clean(text: str) -> str:
 
 
 def profile_only(result: object, format_name: str) -> StackProfile:
-    """The result, if it is one profile. Raises UsageError for anything else."""
+    """The result, if it is one profile. Raises UsageError for anything else.
+
+    Weights that cannot be laid side by side (negative, infinite, no number: a field of an event may hold anything)
+    count nothing.
+    """
     if isinstance(result, StackProfile):
-        return result
+        possible = np.isfinite(result.weight) & (result.weight >= 0)
+        return result if possible.all() else replace(result, weight=np.where(possible, result.weight, 0.0))
     if isinstance(result, ProfileDiff):
         raise UsageError(f"{format_name} cannot show a difference; collapsed, csv, flamegraph and json can")
     raise UsageError(f"{format_name} shows profiles, not a {type(result).__name__}")

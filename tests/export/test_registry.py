@@ -1,0 +1,84 @@
+"""The registry: names, suffixes, and that a format is loaded when it is asked for."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+from tests.export.made import SMALL, profile_of, sample, written
+
+from dotnetdiag.analysis.diff import diff
+from dotnetdiag.errors import UsageError
+from dotnetdiag.export import FORMATS, find_format, format_of
+from dotnetdiag.export.texts import clean, profile_only
+
+
+def test_names_and_suffixes_are_what_is_documented() -> None:
+    assert {name: one.suffix for name, one in FORMATS.items()} == {
+        "speedscope": ".speedscope.json",
+        "chromium": ".chromium.json",
+        "pprof": ".pb.gz",
+        "collapsed": ".collapsed.txt",
+        "flamegraph": ".flamegraph.html",
+        "json": ".profile.json",
+        "csv": ".csv",
+    }
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_found_by_name_and_by_suffix_in_any_case(name: str) -> None:
+    assert find_format(name.upper()) is FORMATS[name]
+    assert format_of(f"/x/APP{FORMATS[name].suffix.upper()}") is FORMATS[name]
+    assert FORMATS[name].help
+
+
+def test_unknown_names_and_suffixes_say_what_there_is() -> None:
+    with pytest.raises(UsageError, match=r"no format 'svg'; there are: speedscope, .*csv"):
+        find_format("svg")
+    with pytest.raises(UsageError, match=r"app.json: .*\.speedscope\.json"):
+        format_of("app.json")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_writes_profiles_and_says_whether_it_can_write_differences(name: str) -> None:
+    profile = profile_of(*SMALL)
+    assert written(profile, name)
+    changed = diff(profile, profile)
+    if FORMATS[name].differences:
+        assert written(changed, name)
+    else:
+        with pytest.raises(UsageError, match="cannot show a difference; collapsed, csv, flamegraph and json can"):
+            written(changed, name)
+    if FORMATS[name].is_text:
+        written(profile, name).decode("utf-8")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_takes_what_is_no_result(name: str) -> None:
+    with pytest.raises(UsageError, match="not a str"):
+        FORMATS[name].write("text", io.BytesIO())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_weights_that_are_no_weights_count_nothing(name: str) -> None:
+    odd = [float("nan"), float("inf"), -5.0, 2.0]
+    profile = profile_of(*(sample(1, at, 0, "A.B", weight=weight) for at, weight in enumerate(odd)), unit="bytes")
+    assert profile_only(profile, name).total == 2.0
+    data = written(profile, name).partition(b'id="data">')
+    text = (data[2] or data[0]).partition(b"</script>")[0].lower().replace(b"nanoseconds", b"")
+    assert not FORMATS[name].is_text or not any(word in text for word in (b"nan", b"inf", b"-5"))
+
+
+def test_the_registry_loads_no_format() -> None:
+    code = "import sys, dotnetdiag.export; print([m for m in sys.modules if m.startswith(('dotnetdiag.export.', 'numpy', 'google'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_clean_texts_are_valid_and_whole() -> None:
+    assert clean("plain") == "plain"
+    assert clean("\u00e9 \U0001f600") == "\u00e9 \U0001f600"
+    assert clean("a\ud800b") == "a\ufffdb"
+    assert clean("\ud83d\ude00") == "\U0001f600"

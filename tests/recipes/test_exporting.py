@@ -1,0 +1,157 @@
+"""Files of other formats, beside the trace or where the caller says; by the command line too."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import stat
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from tests.analysis.traces import external, managed, traced
+from tests.nettrace.recordings import FOLDER, recordings
+
+import dotnetdiag
+from dotnetdiag.cli.trace_files import COMMANDS
+from dotnetdiag.errors import InputError, OutputError, UsageError
+from dotnetdiag.export import FORMATS
+from dotnetdiag.recipes import exporting
+from dotnetdiag.recipes.exporting import ConvertOptions, convert, convert_file, write
+from dotnetdiag.recipes.report import ViewOptions
+from dotnetdiag.trace.method_names import Style
+
+GROUP = click.Group(commands={one.name or "": one for one in COMMANDS})
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(GROUP, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    trace = traced(
+        managed(0, 1, "App.Leaf", "App.Main"),
+        managed(10, 1, "App.Leaf", "App.Main"),
+        external(20, 1, "App.Wait", "App.Main"),
+        managed(30, 1, "App.Main"),
+    )
+    path = tmp_path / "app.nettrace"
+    path.write_bytes(bytes(trace.buffer))
+    return path
+
+
+def test_one_file_per_format_beside_the_trace(source: Path) -> None:
+    made = convert(source, ["Speedscope", "chromium", "pprof", "collapsed", "flamegraph", "json", "csv", "nettrace"])
+    assert [path.name for path in made] == [
+        "app.speedscope.json",
+        "app.chromium.json",
+        "app.pb.gz",
+        "app.collapsed.txt",
+        "app.flamegraph.html",
+        "app.profile.json",
+        "app.csv",
+        "app.converted.nettrace",
+    ]
+    assert sorted(source.parent.iterdir()) == sorted([source, *made])
+    for path in made:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "CPU_TIME 20000" in made[3].read_text(encoding="utf-8")
+
+
+def test_packed_traces_give_files_without_that_suffix(source: Path) -> None:
+    packed = source.with_name("b.nettrace.gz")
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    assert [path.name for path in convert(packed, ["csv"])] == ["b.csv"]
+
+
+def test_a_name_is_taken_as_it_is_and_gets_a_suffix_where_it_has_none_or_several_are_written(source: Path) -> None:
+    folder = source.parent
+    assert convert_file(source, ["csv"], folder / "x.txt")[0].path == folder / "x.txt"
+    assert convert_file(source, ["speedscope"], folder / "y")[0].path == folder / "y.speedscope.json"
+    several = convert_file(source, ["speedscope", "csv"], folder / "z.json")
+    assert [one.path.name for one in several] == ["z.speedscope.json", "z.csv"]
+    assert [one.format for one in several] == ["speedscope", "csv"]
+    assert all(one.size_bytes == one.path.stat().st_size for one in several)
+
+
+def test_nothing_is_overwritten_unless_told(source: Path) -> None:
+    (made,) = convert(source, ["csv"])
+    made.write_text("mine", encoding="utf-8")
+    with pytest.raises(OutputError, match="--force"):
+        convert(source, ["csv"])
+    assert made.read_text(encoding="utf-8") == "mine"
+    convert_file(source, ["csv"], None, ConvertOptions(force=True))
+    assert made.read_text(encoding="utf-8").startswith("method,")
+
+
+def test_the_view_is_that_of_reports(source: Path) -> None:
+    view = ViewOptions(state="cpu", style=Style.SHORT, focus=("Leaf",))
+    (made,) = convert_file(source, ["collapsed"], None, ConvertOptions(view=view))
+    assert made.path.read_text(encoding="utf-8") == "Thread (1);App.Main;App.Leaf;CPU_TIME 20000\n"
+
+
+def test_unknown_formats_and_missing_files_leave_nothing(source: Path) -> None:
+    with pytest.raises(UsageError, match=r"no format 'svg'; there are: .*, nettrace"):
+        convert(source, ["csv", "svg"])
+    with pytest.raises(UsageError, match="no format given"):
+        convert(source, [])
+    with pytest.raises(InputError):
+        convert(source.with_name("none.nettrace"), ["csv"])
+    assert list(source.parent.iterdir()) == [source]
+
+
+def test_what_fails_half_way_leaves_no_file(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dotnetdiag.export import csv_table
+
+    def broken(result: object, file: object, *, style: object = None) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(csv_table, "write", broken)
+    with pytest.raises(OutputError, match="No space left"):
+        convert(source, ["csv"])
+    assert list(source.parent.iterdir()) == [source]
+
+
+def test_results_are_written_by_suffix_or_by_name(source: Path) -> None:
+    profile = dotnetdiag.cpu(dotnetdiag.open(source))
+    path = dotnetdiag.write(profile, source.with_name("a.speedscope.json"))
+    assert json.loads(path.read_text(encoding="utf-8"))["profiles"][1]["endValue"] == 30
+    named = dotnetdiag.write(profile, str(source.with_name("a.txt")), "collapsed", style=Style.SHORT)
+    assert named.read_text(encoding="utf-8").startswith("Thread (1);App.Main")
+    write(profile, named, "csv")
+    assert named.read_text(encoding="utf-8").startswith("method,")
+    with pytest.raises(OutputError):
+        write(profile, named, "csv", force=False)
+    with pytest.raises(UsageError):
+        write(profile, source.with_name("a.bin"))
+
+
+def test_the_command_writes_several_and_prints_their_names(source: Path) -> None:
+    done = run("convert", source, "--format", "speedscope,flamegraph", "--format", "pprof", "--short")
+    assert done.exit_code == 0
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
+        str(source.with_name(name)) for name in ("app.speedscope.json", "app.flamegraph.html", "app.pb.gz")
+    ]
+    names = [one["name"] for one in json.loads(source.with_name("app.speedscope.json").read_text())["shared"]["frames"]]
+    assert "App.Leaf" in names
+
+
+def test_the_command_names_every_format_and_documents_them() -> None:
+    done = run("convert", "--help")
+    for name in exporting.format_names():
+        assert name in done.stdout
+
+
+def test_what_a_trace_lacks_is_said_on_stderr(tmp_path: Path) -> None:
+    if "http-10.nettrace" not in recordings():
+        pytest.skip("http-10 is not here")
+    source = tmp_path / "cut.nettrace"
+    source.write_bytes((FOLDER / "http-10.nettrace").read_bytes()[:200_000])
+    done = run("convert", source, "--format", "csv")
+    assert done.exit_code == 0
+    assert "warning: cut.nettrace: " in done.stderr
+    assert "note: the trace has no CPU samples" in done.stderr
+    assert "csv" in done.stdout
+    assert len(FORMATS) == 7
