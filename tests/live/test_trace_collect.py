@@ -135,7 +135,7 @@ def test_a_killed_target_leaves_what_arrived(tmp_path: Path) -> None:
         ) as collector,
     ):
         target.say()
-        while path.stat().st_size < 1_000_000:
+        while not path.exists() or path.stat().st_size < 1_000_000:
             assert collector.poll() is None
         target.process.kill()
         collector.communicate(timeout=60)
