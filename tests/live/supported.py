@@ -34,7 +34,10 @@ def write() -> None:
         return
     before = FILE.read_text(encoding="utf-8")
     head, _, rest = before.partition(BEGIN)
-    _, _, tail = rest.partition(END)
+    known, _, tail = rest.partition(END)
+    rows = {line.split("|")[1].strip() for line in known.splitlines()[2:]}
+    if not rows <= set(ANSWERS):
+        return  # a part of the tests ran
     after = head + BEGIN + text() + END + tail
     if rest and after != before:
         FILE.write_text(after, encoding="utf-8")
