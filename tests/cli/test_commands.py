@@ -81,7 +81,7 @@ def test_a_process_can_be_named_in_three_ways(name: str) -> None:
 
 
 def test_each_tool_has_its_ps() -> None:
-    for group in ("trace", "dump", "profiler", "perfmap"):
+    for group in ("trace", "dump", "profiler", "perfmap", "stack"):
         assert f"{group} ps" in LEAVES
 
 

@@ -46,6 +46,9 @@ class Weight(StrEnum):
     SAMPLES = "samples"
 
 
+MARKED = "events of EventSources count as samples, as in dotnet-trace's report; --no-event-marks leaves them out"
+
+
 def cpu(trace: Trace, *, weight: str = Weight.TIME, event_marks: bool = False) -> StackProfile:
     """Sampled time of all threads, in ms, or with ``weight="samples"`` the number of samples.
 
@@ -66,7 +69,8 @@ def cpu(trace: Trace, *, weight: str = Weight.TIME, event_marks: bool = False) -
         note = "the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time"
         return _sampled(trace, {}, {}, counted, (note,))
     others = types_where(trace, lambda schema: _is_allocation(schema) or (event_marks and _is_event_source(schema)))
-    return _sampled(trace, sampler, others, counted, ())
+    notes = (MARKED,) if any(_is_event_source(schema) for schema in others.values()) else ()
+    return _sampled(trace, sampler, others, counted, notes)
 
 
 def _is_sampler(schema: EventSchema) -> bool:

@@ -20,6 +20,7 @@ COMMANDS = {
     "setenv": ("processes", "setenv", "Set or remove variables of a runtime's environment."),
     "resume": ("processes", "resume", "Let a runtime run that is suspended at startup."),
     "trace": ("trace", "trace", "Record traces, and look into them."),
+    "stack": ("stack", "stack", "Show the stacks of a process's managed threads."),
     "dump": ("dump", "dump", "Write core dumps."),
     "profiler": ("profiler", "profiler", "Load a native profiler into a runtime."),
     "startup-hook": ("hooks", "startup_hook", "Run a managed startup hook in a runtime."),

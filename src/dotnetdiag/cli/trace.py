@@ -8,6 +8,7 @@ from dotnetdiag.cli.lazy import LazyGroup
 
 ENTRIES = {
     "collect": ("trace_collect", "collect", "Record a trace of one process."),
+    "watch": ("trace_watch", "watch", "Show events as they happen, one a line."),
     "ps": ("processes", "ps", "List the .NET processes that can be reached."),
     "list-profiles": ("trace_collect", "list_profiles", "Show the named sets of providers."),
     "info": ("trace_files", "info", "What is in a recording: events, losses, threads, whether it is whole."),

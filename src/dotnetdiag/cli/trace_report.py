@@ -70,13 +70,14 @@ def state_option(default: str) -> Callable[[F], F]:
     )
 
 
-def event_marks_option(default: bool) -> Callable[[F], F]:
-    """``--event-marks``: on in reports, so that they say what those of dotnet-trace say."""
+def event_marks_option(default: bool | None) -> Callable[[F], F]:
+    """``--event-marks``. None: on in reports of all states, so that they say what those of dotnet-trace say."""
+    said = "on for --state all" if default is None else "off"
     return click.option(
         "--event-marks/--no-event-marks",
         default=default,
-        show_default=True,
-        help="Events of EventSources count as samples too, as in `dotnet-trace report` (`convert` does not).",
+        help="Events of EventSources count as samples too, as in `dotnet-trace report` (`convert` does not): a thread's last "
+        f"sample then lasts until its next event, however long.  [default: {said}]",
     )
 
 
@@ -96,7 +97,7 @@ def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> View
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
 @click.option("--inclusive", is_flag=True, help="Sort by the time of a method and all that it called.")
 @view_options
-@event_marks_option(True)
+@event_marks_option(None)
 @state_option("all")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
 @json_option
@@ -113,6 +114,8 @@ def report(file: Path, number: int, inclusive: bool, verbose: bool, as_json: boo
     from dotnetdiag.recipes.report import ReportOptions
     from dotnetdiag.recipes.report import report as make
 
+    if view["event_marks"] is None:
+        view["event_marks"] = view["state"] == "all"
     made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
     if as_json:
         json_text(made.to_json())
