@@ -70,7 +70,7 @@ def main(program: Path, arguments: list[str]) -> None:
             for command in (
                 "dotnetdiag ps",
                 f"dotnetdiag trace collect -p {target.pid} --duration 5s -o app.nettrace --format speedscope,flamegraph",
-                "dotnetdiag trace report app.nettrace topN -n 8 --state cpu --short",
+                "dotnetdiag trace report app.nettrace topN -n 8 --state cpu --source",
             ):
                 console.print(Text(f"$ {command}", style="bold"))
                 console.print(Text.from_ansi(last_states(run(command, folder))))
