@@ -40,5 +40,9 @@ test: lint
 bench: $(VENV)/installed-test
 	@for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+# SOAK_SECONDS: how long the flood lasts that is watched, 600 when not given
+soak: $(VENV)/installed-test
+	$(BIN)/python soak/run.py
+
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -21,7 +22,7 @@ from dotnetdiag.events import EventSchema, Source, resolve
 from dotnetdiag.live.account import Account
 from dotnetdiag.live.hand_over import HandOver
 from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
-from dotnetdiag.nettrace import EventBatch, Metadata, Reader
+from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Reader
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.events import passing
 from dotnetdiag.trace.header import key_of
@@ -289,8 +290,7 @@ class LiveEvents:
         return self._schemas[number]
 
     def _release(self) -> None:
-        if len(self._maker):
-            window, size = self._maker.make()
+        for window, size in self._maker.make():
             if not self._queue.put(window, size):
                 if self._queue.ended:
                     self._unwanted += len(window)
@@ -298,7 +298,5 @@ class LiveEvents:
                     self._missed += len(window)
 
 
-def _with_ids(rows: Any, ids: Array) -> Any:
-    from dataclasses import replace
-
+def _with_ids(rows: HeaderColumns, ids: Array) -> HeaderColumns:
     return replace(rows, metadata_id=ids)

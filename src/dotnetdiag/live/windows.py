@@ -32,9 +32,11 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Names: TypeAlias = Callable[[StackTable, HeaderColumns], list[tuple[str, ...]]]
 """Gives the frames of each event's stack."""
 
-WINDOW_ROWS = 1 << 14
-WINDOW_BYTES = 4 << 20
-"""A window is given out when it has so many events or bytes of payload, whatever follows."""
+SORTED_ROWS = 1 << 16
+SORTED_BYTES = 8 << 20
+"""So many events, or bytes of payload, are sorted together at most, and given out whatever follows."""
+WINDOW_ROWS = 1 << 13
+"""Windows of more are cut: lines of text take many times the memory of their events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class LiveContext:
 
 
 class WindowMaker:
-    """Collects rows of batches, and makes a window of them. ``stacks``: keep call stacks, which cost memory."""
+    """Collects rows of batches, and makes windows of them. ``stacks``: keep call stacks, which cost memory."""
 
     def __init__(self, *, stacks: bool = False, names: Names | None = None) -> None:
         self._stacks_wanted, self._names = stacks, names
@@ -76,8 +78,8 @@ class WindowMaker:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to make a window."""
-        return self._rows >= WINDOW_ROWS or self._size >= WINDOW_BYTES
+        """Whether it is time to make windows."""
+        return self._rows >= SORTED_ROWS or self._size >= SORTED_BYTES
 
     def add(
         self,
@@ -128,8 +130,10 @@ class WindowMaker:
             self._stacks = StackTable(stacks.pointer_size)
         return _mapped(ids, lambda number: self._stacks.intern(stacks.raw(number)))
 
-    def make(self) -> tuple[EventTable, int]:
-        """The window, and about how many bytes it holds. Begins a new one."""
+    def make(self) -> list[tuple[EventTable, int]]:
+        """All rows in windows of at most ``WINDOW_ROWS``, and about how many bytes each holds. Begins anew."""
+        if not self._rows:
+            return []
         assert self._meaning is not None
         headers = HeaderColumns.concatenate(self._headers)
         headers = headers[sort_order(headers)]
@@ -142,10 +146,14 @@ class WindowMaker:
             stacks=self._stacks,
             names=self._names,
         )
-        size = self._size + self._rows * _ROW_BYTES + self._stacks.size_bytes
-        made = EventTable(context, self._schemas, headers)
+        rows = self._rows
+        row_bytes = _ROW_BYTES + (self._size + self._stacks.size_bytes) / rows
+        whole = EventTable(context, self._schemas, headers)
         self._clear()
-        return made, size
+        if rows <= WINDOW_ROWS:
+            return [(whole, int(rows * row_bytes))]
+        pieces = [selection(whole, slice(first, first + WINDOW_ROWS)) for first in range(0, rows, WINDOW_ROWS)]
+        return [(piece, int(len(piece) * row_bytes)) for piece in pieces]
 
 
 def selection(window: EventTable, rows: Any) -> EventTable:
