@@ -29,6 +29,7 @@ import numpy as np
 
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
 from dotnetdiag.trace.symbols import Frame
@@ -231,7 +232,7 @@ class StackProfile:
 
     def used_frames(self) -> Array:
         """Ids (i32, ascending) of the frames that samples have in their stacks."""
-        return np.unique(self.tree.frame[self.used_nodes()])
+        return distinct(self.tree.frame[self.used_nodes()])
 
     @property
     def unresolved(self) -> int:

@@ -16,6 +16,7 @@ from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, StackProfile, State
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
 
@@ -69,7 +70,7 @@ def text(name: str) -> str:
 
 
 def _names(result: StackProfile | ProfileDiff, tree: StackTree, style: Style | None) -> dict[int, str]:
-    ids = np.unique(tree.frame[1:]).tolist()
+    ids = distinct(tree.frame[1:]).tolist()
     return {number: text(name) for number, name in zip(ids, frame_texts(result, ids, style), strict=True)}
 
 

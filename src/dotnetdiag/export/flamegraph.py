@@ -29,6 +29,7 @@ from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, StackProfil
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.export.walk import Walk, walk
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import Frame
 
@@ -84,7 +85,7 @@ def _digest(script: str) -> str:
 def _of_profile(profile: StackProfile, style: Style | None) -> dict[str, Any]:
     paths = walk(profile.tree, profile.used_nodes())
     sums = sums_of(profile)
-    present = np.unique(sums.state)
+    present = distinct(sums.state)
     key = sums.thread * max(len(present), 1) + np.searchsorted(present, sums.state)
     origin = profile.origin
     facts = [f"{profile.name}, {len(profile):,} samples of {len(profile.threads):,} threads"]
@@ -139,7 +140,7 @@ def _shortcomings(origin: Origin, unresolved: int | None = None, frames: int = 0
 
 
 def _tree(result: StackProfile | ProfileDiff, paths: Walk, style: Style | None) -> dict[str, Sequence[Any]]:
-    ids = np.unique(paths.frame[1:])
+    ids = distinct(paths.frame[1:])
     numbers = ids.tolist()
     frames = [result.frames[number] for number in numbers]
     modules, framework = {"": 0}, {"": False}

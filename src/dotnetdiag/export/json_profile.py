@@ -30,6 +30,7 @@ from dotnetdiag.analysis.profile import Array, Origin, StackProfile, State
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.export.walk import Walk, walk
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.method_names import Style
 
 FORMAT = "dotnetdiag profile"
@@ -52,7 +53,7 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
 
 def _of_profile(profile: StackProfile, style: Style | None) -> Iterator[tuple[str, Any]]:
     paths = walk(profile.tree, profile.used_nodes())
-    frames = np.unique(paths.frame[1:])
+    frames = distinct(paths.frame[1:])
     sums, by_method = sums_of(profile), profile.by_method()
     weights = profile.thread_weights()
     place = np.full(len(profile.tree), -1, np.int64)
@@ -100,7 +101,7 @@ def _of_profile(profile: StackProfile, style: Style | None) -> Iterator[tuple[st
 
 def _of_diff(diff: ProfileDiff, style: Style | None) -> Iterator[tuple[str, Any]]:
     paths = walk(diff.tree, np.ones(len(diff.tree), np.bool_))
-    frames = np.unique(paths.frame[1:])
+    frames = distinct(paths.frame[1:])
     yield from (("format", DIFFERENCE), ("version", VERSION), ("unit", diff.unit), ("total", _change(diff.total)))
     yield "scale", diff.scale
     yield from (("before", origin_of(diff.before_origin)), ("after", origin_of(diff.after_origin)))

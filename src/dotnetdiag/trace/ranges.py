@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace.distinct import distinct
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ALWAYS = int(np.iinfo(np.int64).min)
@@ -38,7 +40,7 @@ class RangeIndex:
         self._begins, self._ends_at = begins, ends_at
         rows = np.flatnonzero(ends > starts)
         starts, ends = starts[rows], ends[rows]
-        self._cuts: Array = np.unique(np.concatenate([starts, ends]))
+        self._cuts: Array = distinct(np.concatenate([starts, ends]))
         first = np.searchsorted(self._cuts, starts)
         spans = np.searchsorted(self._cuts, ends) - first
         if int(spans.sum()) > len(rows) + _PIECES_LIMIT:
@@ -80,12 +82,12 @@ class RangeIndex:
         piece = np.searchsorted(self._cuts, addresses, side="right") - 1
         several = np.flatnonzero(self._owner[piece] == _SEVERAL)
         moments = []
-        for number in np.unique(piece[several]).tolist():
+        for number in distinct(piece[several]).tolist():
             found, _ = self._timeline(number)
             if len(found):
                 moments.append(found)
                 mask[several[piece[several] == number]] = True
-        return mask, np.unique(np.concatenate(moments)) if moments else np.zeros(0, np.int64)
+        return mask, distinct(np.concatenate(moments)) if moments else np.zeros(0, np.int64)
 
     def _timeline(self, piece: int) -> tuple[Array, Array]:
         """(moments, rows): ``rows[k]`` owns the piece from ``moments[k - 1]`` on; one row more than moments."""

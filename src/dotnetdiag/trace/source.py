@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, LabelList, Scan, StackTable, scan
 from dotnetdiag.nettrace.group import Map
 from dotnetdiag.nettrace.reader import Buffer
+from dotnetdiag.trace.distinct import distinct
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Wanted: TypeAlias = npt.NDArray[np.uint32]
@@ -181,7 +182,7 @@ class Source:
 
 def wanted_of(metadata_ids: Iterable[int]) -> Wanted:
     """A selection of event types."""
-    return np.unique(np.fromiter(metadata_ids, np.uint32))
+    return distinct(np.fromiter(metadata_ids, np.uint32))
 
 
 def lookup(wanted: Wanted, ids: npt.NDArray[np.uint32]) -> Mask:

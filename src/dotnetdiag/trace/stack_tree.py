@@ -14,6 +14,7 @@ import numpy as np
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import StackTable
 from dotnetdiag.trace import _kernels
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.ranges import ALWAYS
 from dotnetdiag.trace.symbols import KERNEL_START, Symbols
 
@@ -338,8 +339,8 @@ def build_stack_tree(
     variants = _Variants(np.zeros(1, np.int64), None)
     owner: Array | None = None
     if ids is not None and processes is not None and len(symbols.processes) > 1:
-        variants.processes = np.unique(processes)
-        variants.pairs = np.unique(variants.pair_keys(ids, processes))
+        variants.processes = distinct(processes)
+        variants.pairs = distinct(variants.pair_keys(ids, processes))
         stack, which = np.divmod(variants.pairs, len(variants.processes))
         offsets, codes, used = _again(codes, offsets, stack, which, len(variants.processes))
         where, exact, owner = where[used[0]], exact[used[0]], variants.processes[used[1]]
@@ -354,7 +355,7 @@ def build_stack_tree(
         variants.timed = _any_of_path(changing[codes], offsets)
         pairs = ids if variants.pairs is None else _find(variants.pairs, variants.pair_keys(ids, processes))[0]  # type: ignore[arg-type]
         asked = np.flatnonzero(variants.timed[pairs])
-        variants.keys = np.unique(variants.epoch_keys(pairs[asked], times[asked]))
+        variants.keys = distinct(variants.epoch_keys(pairs[asked], times[asked]))
         pair, epoch = np.divmod(variants.keys, len(moments) + 1)
         longer, codes, used = _again(codes, offsets, pair, epoch, len(moments) + 1)
         begins = np.append(np.array([ALWAYS], np.int64), moments)

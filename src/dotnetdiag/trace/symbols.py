@@ -24,6 +24,7 @@ from dotnetdiag import events
 from dotnetdiag.events import Scalar, Table, Text
 from dotnetdiag.nettrace import HeaderColumns, Metadata, ThreadInfo, TraceInfo
 from dotnetdiag.trace import method_names
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.ranges import ALWAYS, FOREVER, RangeIndex
 
@@ -211,7 +212,7 @@ class _Texts:
         """The texts of some rows, in the order given."""
         which = np.searchsorted(np.array(self._bases), numbers, side="right") - 1
         found: list[tuple[str, ...]] = [()] * len(numbers)
-        for part in np.unique(which).tolist():
+        for part in distinct(which).tolist():
             places = np.flatnonzero(which == part)
             local = numbers[places] - self._bases[part]
             columns = [[text or "" for text in column.take(local).to_pylist()] for column in self._parts[part]]
@@ -292,7 +293,7 @@ class Symbols:
                     some, when = index.changes(looked_up)
                     mask[places] |= some
                     moments.append(when)
-        return mask, np.unique(np.concatenate(moments))
+        return mask, distinct(np.concatenate(moments))
 
     def _by_space(self, addresses: Array, processes: Array | None) -> Iterator[tuple[_Space, Any]]:
         kernel = self._spaces.get(KERNEL_START)
@@ -302,7 +303,7 @@ class Symbols:
         owner = np.full(len(addresses), self._only, np.int64) if processes is None else processes.astype(np.int64)
         if kernel is not None:
             owner[addresses >= np.uint64(KERNEL_START)] = -1
-        for number in np.unique(owner).tolist():
+        for number in distinct(owner).tolist():
             space = kernel if number == -1 and kernel is not None else self._spaces.get(number, _NOTHING)
             yield space, np.flatnonzero(owner == number)
 
@@ -326,7 +327,7 @@ class Symbols:
             mapped[hit] = numbers[found[hit]]
         frames = np.empty(len(addresses), np.int32)
         hits = rows[named]
-        fresh = np.unique(hits[self._frame_of_row[hits] < 0])
+        fresh = distinct(hits[self._frame_of_row[hits] < 0])
         if len(fresh):
             self._name(fresh)
         frames[named] = self._frame_of_row[hits]
@@ -720,9 +721,9 @@ def _methods(
         module=columns["ModuleID"][order][firsts],
     )
     owner = process[firsts]
-    for number in np.unique(owner).tolist():
+    for number in distinct(owner).tolist():
         spaces.setdefault(number, []).append(numbers[owner == number])
-    return np.unique(start)
+    return distinct(start)
 
 
 def _text_numbers(part: _Part, texts: _Texts) -> Array:
@@ -817,7 +818,7 @@ def _universal(
         module=paths[whole],
         file_offset=offset[whole],
     )
-    for number in np.unique(process).tolist():
+    for number in distinct(process).tolist():
         mappings[KERNEL_START if number < 0 else number] = numbers[process == number]
     first = rows.count
     _mapping_symbols(parts, rows, made, symbols, ids, process, numbers)
@@ -872,5 +873,5 @@ def _mapping_symbols(
         text=text[which],
         module=numbers[place],
     )
-    for number in np.unique(process[place]).tolist():
+    for number in distinct(process[place]).tolist():
         symbols.setdefault(KERNEL_START if number < 0 else number, []).append(added[process[place] == number])
