@@ -101,7 +101,7 @@ def describe(trace: Trace) -> TraceContents:
 def summarize(path: Path, *, top: int = 8) -> list[str]:
     """Lines for people: format, blocks, events, what was lost, the most frequent events."""
     trace = open_trace(path)
-    found, blocks = describe(trace), len(list(iter_blocks(memoryview(trace.buffer))))
+    found, blocks = describe(trace), len(list(iter_blocks(trace.buffer.data)))
     lost = "losses not known" if found.lost is None else f"{found.lost} lost"
     lines = [f"Format    {found.format}, {blocks} blocks, {found.events} events, {lost}, {found.verdict}"]
     lines += [f"  {row.count:>10}  {row.provider} {row.event}" for row in found.summary[:top]]
