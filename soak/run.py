@@ -35,12 +35,12 @@ ACCOUNT = re.compile(
     r"([\d,]+) events shown, ([\d,]+) filtered out, ([\d,]+) missed in the target, ([\d,]+) missed here"
 )
 GROWTH_MB = 16.0
-"""So much more at the end than in the second tenth is growth and no noise."""
+"""So much more in the last fifth than in the second is growth and no noise."""
 _HEADER = """\
 # Results of soaking
 
 One row for each run of `make soak`, newest last. Memory is resident, of the process that watches: the largest of the
-second tenth of the run and of its last tenth. *unaccounted* is what was written less what was shown, filtered and missed.
+second fifth of the run and of its last fifth. *unaccounted* is what was written less what was shown, filtered and missed.
 
 | date | machine | versions | seconds | written | shown | missed in the target | missed here | memory MB | unaccounted |
 |---|---|---|---|---|---|---|---|---|---|
@@ -145,7 +145,7 @@ def main() -> int:
     each = int(trial.written / THREADS / trial.seconds * chosen.seconds)
     print(f"{trial.written / trial.seconds:,.0f} events per second: {each:,} for each thread", flush=True)
     outcome = flood(each, chosen.buffer_mb, quiet=False)
-    early, late = outcome.peak_mb(0.1, 0.2), outcome.peak_mb(0.9, 1.0)
+    early, late = outcome.peak_mb(0.2, 0.4), outcome.peak_mb(0.8, 1.0)
     problems = []
     if outcome.unaccounted:
         problems.append(f"{outcome.unaccounted:,} events are not accounted for")

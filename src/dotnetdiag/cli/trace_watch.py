@@ -114,8 +114,7 @@ def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[
         for window in live.windows():
             texts = lines(window)
             texts.append("")
-            file.write("\n".join(texts).encode("utf-8", "backslashreplace"))
-            file.flush()
+            _write_all(file, "\n".join(texts).encode("utf-8", "backslashreplace"))
             account = live.account
             missed = account.missed_here + (account.missed_in_target or 0)
             if missed > told and time.monotonic() - said > _NOTE_EVERY_S:
@@ -128,6 +127,14 @@ def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[
             raise
         raise OutputError("stdout", error.strerror or str(error)) from error
     return True
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    """With PYTHONUNBUFFERED stdout is a bare file, which may take a part only: when a signal comes, for one."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+    file.flush()
 
 
 def _lead_stdout_nowhere() -> None:

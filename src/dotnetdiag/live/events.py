@@ -159,8 +159,10 @@ class LiveEvents:
         self.stop()
         self._queue.end()
         self._left += sum(len(window) for window in self._queue.clear())
-        if not self._aborted:
-            self._thread.join(STOP_TIMEOUT_S)
+        if self._aborted:  # also stop's answer is not waited for
+            threading.Thread(target=self._session.close, name="dotnetdiag close", daemon=True).start()
+            return
+        self._thread.join(STOP_TIMEOUT_S)
         self._session.close()
 
     @property

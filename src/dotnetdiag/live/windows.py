@@ -152,8 +152,23 @@ class WindowMaker:
         self._clear()
         if rows <= WINDOW_ROWS:
             return [(whole, int(rows * row_bytes))]
-        pieces = [selection(whole, slice(first, first + WINDOW_ROWS)) for first in range(0, rows, WINDOW_ROWS)]
-        return [(piece, int(len(piece) * row_bytes)) for piece in pieces]
+        made = []
+        for first in range(0, rows, WINDOW_ROWS):
+            piece = _piece(context, whole.schemas, headers[first : first + WINDOW_ROWS])
+            made.append((piece, int(len(piece) * row_bytes)))
+        return made
+
+
+def _piece(context: LiveContext, schemas: Mapping[int, EventSchema], rows: HeaderColumns) -> EventTable:
+    """Some rows with copies of what they need: a piece that waits must not hold the others."""
+    offsets, data = gather(context.buffer, rows.payload_offset, rows.payload_length.astype(np.int64))
+    own = HeaderColumns(*(np.array(getattr(rows, name)) for name in _COLUMNS))
+    there = np.unique(rows.metadata_id).tolist()
+    return EventTable(
+        replace(context, buffer=data),
+        {number: schemas[number] for number in there},
+        replace(own, payload_offset=offsets[:-1]),
+    )
 
 
 def selection(window: EventTable, rows: Any) -> EventTable:
