@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import json_text, table
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
@@ -330,6 +331,7 @@ def convert(
     Each file is named after FILE, or after -o. The options for what to show are those of `trace report`; nettrace takes
     none of them.
     """
+    lean_numpy()
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
 
     version = None if nettrace_version is None else int(nettrace_version)

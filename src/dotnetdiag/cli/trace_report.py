@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import is_terminal, json_text, table
 
@@ -111,6 +112,7 @@ def report(file: Path, number: int, inclusive: bool, verbose: bool, as_json: boo
     A sample lasts until the next one of its thread, as dotnet-trace counts. Patterns are regular expressions, searched
     in module!Namespace.Type.Method(parameters) without regard to case.
     """
+    lean_numpy()
     from dotnetdiag.recipes.report import ReportOptions
     from dotnetdiag.recipes.report import report as make
 
@@ -218,6 +220,7 @@ def diff(
     \b
     dotnetdiag trace diff before.nettrace after.nettrace --fail-above 5%
     """
+    lean_numpy()
     from dotnetdiag.recipes.diffing import DiffOptions, compare
 
     options = DiffOptions(number=number, inclusive=inclusive, shares=shares, limit=limit, view=view_of(**view))

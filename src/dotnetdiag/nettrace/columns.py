@@ -44,6 +44,10 @@ class HeaderColumns:
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> HeaderColumns:
         """The rows of a slice (views), a mask or an index array (copies)."""
+        if not isinstance(rows, slice):
+            # a mask would be counted for every column: of rows here and there this takes 40 % of the time
+            rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+            return HeaderColumns(*(getattr(self, name).take(rows) for name in COLUMN_NAMES))
         return HeaderColumns(*(getattr(self, name)[rows] for name in COLUMN_NAMES))
 
     @classmethod

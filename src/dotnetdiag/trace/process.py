@@ -73,7 +73,8 @@ def processes(trace: Trace) -> tuple[ProcessDetails, ...]:
     )
 
 
-def _tables(trace: Trace) -> dict[int, EventTable]:
+def process_events(trace: Trace) -> list[int]:
+    """The metadata ids of the events that tell of processes."""
     wanted = []
     for number in trace.metadata:
         schema = trace.types.name_of(number)
@@ -83,9 +84,16 @@ def _tables(trace: Trace) -> dict[int, EventTable]:
             or (schema.provider == UNIVERSAL_SYSTEM and schema.manifest_name in ("ExistingProcess", "ProcessCreate"))
         ):
             wanted.append(number)
+    return wanted
+
+
+def _tables(trace: Trace) -> dict[int, EventTable]:
+    wanted = process_events(trace)
     if not wanted:
         return {}
-    headers = trace.source.collect(wanted_of(wanted))
+    headers = trace._about_processes
+    if headers is None:
+        headers = trace.source.collect(wanted_of(wanted))
     made = {}
     for number in wanted:
         rows = headers.metadata_id == number

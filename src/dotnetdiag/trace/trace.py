@@ -28,7 +28,7 @@ from dotnetdiag.nettrace.group import Map
 from dotnetdiag.nettrace.reader import Buffer
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event_types import EventTypes
-from dotnetdiag.trace.source import Source, wanted_of
+from dotnetdiag.trace.source import Source, lookup, wanted_of
 from dotnetdiag.trace.summary import EventSummary, Totals, summarize, total
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Trace:
         self.name = name
         self._tables: dict[str, EventTable] = {}
         self._totals: Totals | None = None
+        self._about_processes: HeaderColumns | None = None
         self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
         self.source = Source(buffer, threads=threads, map=map, release=release)
         scan = self.source.scan
@@ -410,10 +411,13 @@ class Trace:
     @cached_property
     def symbols(self) -> Symbols:
         """What addresses stand for, at a time and in a process."""
+        from dotnetdiag.trace.process import process_events
         from dotnetdiag.trace.symbols import build_symbols, symbol_events
 
-        said = symbol_events(self.metadata)
-        headers = self.source.collect(wanted_of(said)) if said else HeaderColumns.allocate(0)
+        said, about = symbol_events(self.metadata), process_events(self)
+        both = wanted_of({*said, *about})  # one pass over the file for both: who wants the one asks for the other
+        headers = self.source.collect(both) if len(both) else HeaderColumns.allocate(0)
+        self._about_processes = headers[lookup(wanted_of(about), headers.metadata_id)]
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
         return build_symbols(
             SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info), self.buffer
