@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.descriptors import descriptors
 
 from dotnetdiag.client import Client, user_events
 from dotnetdiag.client.aio import AsyncClient
@@ -83,10 +84,6 @@ def drips(connection: socket.socket, done: threading.Event) -> None:
         connection.sendall(bytes([byte]))
         if done.wait(0.05):
             return
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.descriptors import descriptors
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.aio import AsyncClient
@@ -77,7 +78,7 @@ def port(tmp_path: Path) -> Path:
 
 
 def test_the_first_runtime_that_dials_is_the_client_s(port: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     with Client.connect(f"{port},listen", timeout_s=5) as client:
         assert port.stat().st_mode & 0o777 == 0o600
         runtime = FakeRuntime(port, 1)
@@ -88,7 +89,7 @@ def test_the_first_runtime_that_dials_is_the_client_s(port: Path) -> None:
         runtime.ended.set()
     runtime.stop()
     assert not port.exists()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_others_are_resumed_and_left_alone(port: Path) -> None:
@@ -178,10 +179,10 @@ def test_the_asyncio_twin_does_the_same(port: Path) -> None:
         await asyncio.to_thread(first.stop)
         await asyncio.to_thread(other.stop)
 
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     asyncio.run(use())
     assert not port.exists()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_the_asyncio_twin_times_out(port: Path) -> None:

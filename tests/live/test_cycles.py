@@ -7,6 +7,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.descriptors import descriptors
 from tests.live.runtimes import Target, workload
 
 from dotnetdiag.client import Client
@@ -16,10 +17,6 @@ pytestmark = pytest.mark.live
 
 PROVIDERS = "Microsoft-Windows-DotNETRuntime:GC:4"
 CYCLES, PARALLEL = 1000, 50
-
-
-def descriptors(pid: int | str) -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def sockets(target: Target) -> int:
@@ -48,7 +45,7 @@ def test_a_thousand_attachments_leave_nothing() -> None:
     """Sixteen at a time: the runtime takes 0.1 s to end a session."""
     with workload("10", "idle", "seconds=600") as target:
         client = Client(target.pid)
-        ours, theirs = descriptors("self"), sockets(target)
+        ours, theirs = descriptors(), sockets(target)
 
         def cycle(_: int) -> bool:
             with client.trace(PROVIDERS, rundown_keyword=0, buffer_mb=1) as session:
@@ -58,7 +55,7 @@ def test_a_thousand_attachments_leave_nothing() -> None:
 
         with ThreadPoolExecutor(16) as pool:
             assert all(pool.map(cycle, range(CYCLES)))
-        assert descriptors("self") == ours
+        assert descriptors() == ours
         assert settle(target, theirs) <= theirs
         assert client.process_info().pid == target.pid
 
@@ -72,10 +69,10 @@ def test_fifty_at_a_time_from_threads(runtime: str) -> None:
                 session.stop()
                 return sum(map(len, session))
 
-        before, theirs = descriptors("self"), sockets(target)
+        before, theirs = descriptors(), sockets(target)
         with ThreadPoolExecutor(PARALLEL) as pool:
             assert all(size > 0 for size in pool.map(cycle, range(PARALLEL)))
-        assert descriptors("self") == before
+        assert descriptors() == before
         assert settle(target, theirs) <= theirs
         assert client.is_suspended() is False
 
@@ -95,7 +92,7 @@ def test_fifty_at_a_time_from_asyncio(runtime: str) -> None:
             client = AsyncClient(target.pid)
             return await asyncio.gather(*(cycle(client) for _ in range(PARALLEL)))
 
-        before, theirs = descriptors("self"), sockets(target)
+        before, theirs = descriptors(), sockets(target)
         assert all(size > 0 for size in asyncio.run(all_at_once()))
-        assert descriptors("self") == before
+        assert descriptors() == before
         assert settle(target, theirs) <= theirs

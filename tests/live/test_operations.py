@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.descriptors import descriptors
 from tests.live import supported
 from tests.live.runtimes import Target, unpack, workload
 
@@ -90,7 +91,7 @@ def test_operation_does_on_each_runtime_what_the_table_says(target: Target, name
     operation, expected = OPERATIONS[name]
     wanted = expected.get(target.kind)
     client = Client(target.pid, timeout_s=10)
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     if wanted is None:
         answer = operation(client)
         supported.note(name, target.runtime, f"works ({answer})" if isinstance(answer, str) else "works")
@@ -103,7 +104,7 @@ def test_operation_does_on_each_runtime_what_the_table_says(target: Target, name
             name, target.runtime, type(caught.value).__name__ + (f" 0x{hresult:08X}" if hresult is not None else "")
         )
     assert target.alive
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 4], ids=["Mini", "Heap", "Triage", "Full"])
@@ -146,11 +147,11 @@ def test_async_client_does_the_same(target: Target, tmp_path: Path) -> None:
             assert await session.save(tmp_path / "y.nettrace") == session.received_bytes
         return data, (tmp_path / "y.nettrace").read_bytes()
 
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     for data in asyncio.run(run()):
         assert read(data).complete
     assert target.alive
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_startup_hook_runs_in_a_running_target(runtime: str, tmp_path: Path) -> None:
