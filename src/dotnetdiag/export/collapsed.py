@@ -22,6 +22,8 @@ from dotnetdiag.trace.stack_tree import StackTree
 
 _FRAMES = 1 << 18
 """Frames of stacks that are looked at together."""
+_LETTERS = 1 << 20
+"""Letters of lines that are written together."""
 _BREAKS = str.maketrans({";": ":", **dict.fromkeys((*range(32), 127, 0x85, 0x2028, 0x2029), " ")})
 NO_STACK = "(no stack)"
 
@@ -90,12 +92,16 @@ def _write_lines(
         high = max(low + 1, int(np.searchsorted(total, limit, side="right")))
         offsets, frames = tree.paths(nodes[low:high])
         edges, path = offsets.tolist(), [names[number] for number in frames.tolist()]
-        lines = []
+        lines, size = list[str](), 0
         for row in range(high - low):
             parts = path[edges[row] : edges[row + 1]]
             if roots is not None:
                 parts.append(roots[low + row])
             parts.reverse()
-            lines.append(";".join(parts or [NO_STACK]) + ends[low + row])
-        file.write(("\n".join(lines) + "\n").encode("utf-8"))
+            lines.append(";".join(parts or [NO_STACK]) + ends[low + row] + "\n")
+            size += len(lines[-1])
+            if size > _LETTERS:
+                file.write("".join(lines).encode("utf-8"))
+                lines, size = [], 0
+        file.write("".join(lines).encode("utf-8"))
         low = high

@@ -12,10 +12,10 @@ from typing import IO
 from dotnetdiag.export.walk import Paths
 from dotnetdiag.trace.stack_tree import StackTree
 
-_KEPT = 1 << 20
-"""Pieces that are kept for the next time."""
-_WRITTEN = 1 << 16
-"""Pieces that are joined before they are written."""
+_KEPT = 1 << 25
+"""Letters of pieces that are kept for the next time; names may be long."""
+_WRITTEN = 1 << 20
+"""Letters that are joined before they are written."""
 
 
 class Timeline:
@@ -27,7 +27,7 @@ class Timeline:
         self._paths = Paths(tree)
         self._enter, self._leave, self._end = enter, leave, end
         self._made: dict[tuple[int, int], list[str]] = {}
-        self._pieces = 0
+        self._kept = 0
 
     def _between(self, before: int, after: int) -> list[str]:
         left, entered = self._paths.between(before, after)
@@ -37,10 +37,11 @@ class Timeline:
                 pieces.append(f"{end},{begin(node)}" if end else begin(node))
                 end = self._end(node)
         pieces.append(end)
-        self._pieces += len(pieces)
-        if self._pieces > _KEPT:
+        length = sum(map(len, pieces))
+        self._kept += length
+        if self._kept > _KEPT:
             self._made.clear()
-            self._pieces = len(pieces)
+            self._kept = length
         self._made[before, after] = pieces
         return pieces
 
@@ -54,8 +55,9 @@ class Timeline:
             if before == after:
                 continue
             pieces = made.get((before, after)) or self._between(before, after)
-            texts.append(repr(time).join(pieces))
-            size += len(pieces)
+            text = repr(time).join(pieces)
+            texts.append(text)
+            size += len(text)
             if size > _WRITTEN:
                 file.write((("" if first else ",") + ",".join(texts)).encode("ascii"))
                 texts, size, first = [], 0, False
