@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.descriptors import descriptors
 
 
 class FakeProc:
@@ -116,6 +117,6 @@ def child_pid() -> Iterator[int]:
 def no_leaks() -> Iterator[None]:
     """The test leaves as many descriptors open as it found."""
     gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     yield
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
