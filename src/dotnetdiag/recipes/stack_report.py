@@ -2,7 +2,7 @@
 
 The runtime's sample profiler stops all threads about once a millisecond and writes a stack of each, so that a session
 of a few milliseconds has what is wanted; most of the time goes into its end, when the runtime empties its buffers (it
-looks at them ten times a second) and writes the names of its methods.
+looks at them ten times a second) and writes the names of its methods. What reads them is loaded in that time.
 """
 
 from __future__ import annotations
@@ -10,16 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dotnetdiag.errors import DiagnosticsError, UsageError
-from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.recipes.system_threads import SystemThread, system_threads
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import FrameKind
-from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
     from dotnetdiag.client import Client
@@ -34,11 +30,8 @@ RUNS_S = (0.02, 0.3, 2.0)
 """How long the sampler runs; the longer ones when a busy machine gave no sample."""
 STREAM_LIMIT = 1 << 30
 """More than that no rundown needs: 1 million methods are a tenth of it."""
-MODES = {1: "native", 2: "managed"}
-"""By the type of a sample: which code the thread was in."""
 BUSY = 0.05
 """A thread that had so much of a processor while the session lasted was not waiting, whatever code it was in."""
-_ROLES = ((2, "finalizer"), (4, "thread pool"), (1, "gc"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,11 +159,12 @@ def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
         before, begin = {} if pid is None else system_threads(pid), time.monotonic()
         data = _record(client, run_s)
         after, elapsed_s = {} if pid is None else system_threads(pid), time.monotonic() - begin
-        trace = Trace.from_buffer(data)
-        if "Thread/Sample" in trace:
-            found = report_of(trace, pid=pid, style=style)
+        from dotnetdiag.recipes.stack_samples import has_rundown, report_of
+
+        found = report_of(data, pid=pid, style=style)
+        if found is not None:
             return replace(found, threads=_with_system(found.threads, before, after, elapsed_s))
-        if "Runtime/Start" not in trace:
+        if not has_rundown(data):
             raise DiagnosticsError(
                 "the runtime gave no stacks: it has no sample profiler (NativeAOT has none), or is suspended at startup"
             )
@@ -182,6 +176,7 @@ def _record(client: Client, run_s: float) -> bytes:
     with client.trace(PROVIDER, rundown_keyword=RUNDOWN_KEYWORD, rundown_fallback=RUNDOWN_FALLBACK) as session:
         time.sleep(run_s)
         session.stop()
+        import_module("dotnetdiag.recipes.stack_samples")
         for data in session:
             if len(kept) + len(data) > STREAM_LIMIT:
                 raise DiagnosticsError(f"the target sent more than {STREAM_LIMIT} bytes")
@@ -205,55 +200,3 @@ def _with_system(
         known = other or one
         made.append(replace(thread, name=None if known is None else known.name, cpu=cpu))
     return tuple(made)
-
-
-def report_of(trace: Trace, *, pid: int | None = None, style: Style = Style.FULL) -> StackReport:
-    """The last sample of every thread in a trace. Not the first: .NET 3.1 and 9 say ``managed`` there of threads that
-    wait, because what they look at is of the stop before (seen in one session of three).
-    """
-    samples = trace["Thread/Sample"]
-    last = len(samples) - 1 - np.unique(samples.headers.thread[::-1], return_index=True)[1]
-    headers = samples.headers[last]
-    types = samples.numpy("Type")[last]
-    frames, unresolved = _frames(trace, headers, style)
-    said = _said(trace)
-    threads = []
-    for tid, kind, stack in zip(headers.thread.tolist(), types.tolist(), frames, strict=True):
-        managed_id, role = said.get(tid, (None, None))
-        threads.append(
-            ThreadStack(tid=tid, mode=MODES.get(kind, "unknown"), frames=stack, managed_id=managed_id, role=role)
-        )
-    return StackReport(
-        pid=pid,
-        utc=trace.meaning.utc_text(samples.headers[-1:])[0],
-        threads=tuple(threads),
-        unresolved=unresolved,
-        lost=trace.lost.total,
-    )
-
-
-def _frames(trace: Trace, headers: HeaderColumns, style: Style) -> tuple[list[tuple[str, ...]], int]:
-    made, unresolved, symbols = [], 0, trace.symbols
-    for stack, ticks in zip(headers.stack.tolist(), headers.time.tolist(), strict=True):
-        addresses = trace.stacks.frames(stack)
-        exact = np.zeros(len(addresses), np.bool_)
-        exact[:1] = True
-        found = symbols.resolve(addresses, np.full(len(addresses), ticks, np.int64), exact=exact)
-        unresolved += sum(symbols.frame(frame).kind is FrameKind.UNRESOLVED for frame in found.tolist())
-        made.append(tuple(symbols.frame_name(frame, style) for frame in found.tolist()))
-    return made, unresolved
-
-
-def _said(trace: Trace) -> dict[int, tuple[int | None, str | None]]:
-    """(managed thread id, role) by OS thread id, as the rundown of .NET 9 and newer has it."""
-    table = trace.get("Loader/ThreadDCStop")
-    if table is None or not {"OSThreadID", "ManagedThreadIndex", "Flags"} <= set(table.fields):
-        return {}
-    columns: Sequence[list[Any]] = [
-        table.numpy(name).tolist() for name in ("OSThreadID", "ManagedThreadIndex", "Flags")
-    ]
-    return {
-        tid: (index or None, next((word for flag, word in _ROLES if flags & flag), None))
-        for tid, index, flags in zip(*columns, strict=True)
-        if tid
-    }
