@@ -121,5 +121,5 @@ class TraceSession:
             except DiagnosticsError:
                 pass  # the target stopped answering: closing the connection ends the session there
         self._stream.close()
-        if self._stopper is not None:
+        if self._stopper is not None and not self._aborted:
             self._stopper.join(CLOSE_TIMEOUT_S)
