@@ -9,12 +9,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 from tests.live.runtimes import available, names, workload
+from tests.nettrace.traces import small_trace
 
 from dotnetdiag.cli.commands import commands
+from dotnetdiag.nettrace import read
 
 SILENT = {
     "setenv",
@@ -195,3 +198,14 @@ def test_enter_ends_a_recording_and_the_line_shows_bytes_rate_and_time_left(tmp_
     assert b"Press <Enter> or <Ctrl+C> to exit..." in output
     assert b"Stopping the trace" in output
     assert b"Trace completed." in output
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "table"])
+def test_all_events_come_out_whatever_stdout_is(form: str, unbuffered: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(small_trace(4))
+    done = run("trace", "events", str(path), "--format", form, PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stderr) == (0, "")
+    events = len(read(path.read_bytes()).headers)
+    assert len(done.stdout.splitlines()) - (form != "jsonl") == events

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 from dotnetdiag.errors import DiagnosticsError
 
@@ -25,16 +26,16 @@ def main() -> None:
         code = 0
     except OSError as error:
         code = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
-    sys.exit(_leave(code))
+    _leave(code)
 
 
-def _leave(code: int) -> int:
-    """End the process at once, when its output can be flushed; otherwise the code, for the interpreter's own end."""
+def _leave(code: int) -> NoReturn:
+    """End the process at once. What was to be said is flushed; the rest of the interpreter's end is of no use here."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:
-        return code
+    except (OSError, ValueError):
+        pass  # nobody reads any more
     os._exit(code)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 
 def json_text(value: Any) -> None:
@@ -13,6 +13,14 @@ def json_text(value: Any) -> None:
     import json
 
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def stdout_bytes() -> IO[bytes]:
+    """Standard output for bytes; to be flushed. With PYTHONUNBUFFERED it is a bare file, whose writes a signal may cut short."""
+    import io
+
+    stream = sys.stdout.buffer
+    return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
 
 
 def is_terminal() -> bool:

@@ -13,7 +13,7 @@ import click
 
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.render import json_text, table
+from dotnetdiag.cli.render import json_text, stdout_bytes, table
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -184,7 +184,7 @@ def events(
         with replacing(output, force=force) as target:
             write(trace, options, target)
         return
-    stream = sys.stdout.buffer
+    stream = stdout_bytes()
     try:
         write(trace, options, stream)
         stream.flush()
