@@ -177,8 +177,17 @@ def test_interrupting_it_leaves_the_target_running() -> None:
         )
         assert process.stdout is not None
         process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        err = ""
+        for _ in range(5):  # seen once in many runs on a busy machine: the first one came where it was not noticed
+            process.send_signal(signal.SIGINT)
+            try:
+                _, err = process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        else:
+            process.kill()
+            process.communicate()
         assert process.returncode == 2
         assert err.splitlines()[-1] == "error: cancelled"
         assert target.alive
