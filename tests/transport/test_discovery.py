@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -332,3 +334,47 @@ def test_the_tools_temp_directory_follows_the_rule_of_the_runtime(monkeypatch: p
 def test_the_async_twin_has_the_same_signature(name: str) -> None:
     model: Any = getattr(discovery, name)
     assert inspect.signature(model).parameters == inspect.signature(getattr(aio, name)).parameters
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_runtime_that_does_not_listen_yet_is_asked_again(
+    fake: FakeProc, plain_tmp: Path, tool_tmp: Path, awaited: bool
+) -> None:
+    """It binds its socket first and listens a moment later: seen to be refused in between, on a busy machine."""
+    fake.process(7)
+    path = plain_tmp / "dotnet-diagnostic-7-1000-socket"
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+        starts = threading.Timer(0.1, bound.listen)
+        starts.start()
+        if awaited:
+            found = asyncio.run(_reach_awaited(fake, tool_tmp))
+        else:
+            stream, found = connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
+            stream.close()
+        starts.join()
+    assert paths([found]) == [str(path)]
+
+
+async def _reach_awaited(fake: FakeProc, tool: Path) -> Endpoint:
+    stream, found = await aio.connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool))
+    await stream.aclose()
+    return found
+
+
+def test_a_socket_left_behind_is_not_asked_again(
+    fake: FakeProc, plain_tmp: Path, tool_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.process(7)
+    path = fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", stale=True)
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.setattr(discovery, "YOUNG_S", 0.2)
+    with pytest.raises(NoDiagnostics, match="nobody listens"):
+        connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
+    assert waits, "it is young: tried again"
+    os.utime(path, (1, 1))
+    waits.clear()
+    with pytest.raises(NoDiagnostics, match="nobody listens"):
+        connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
+    assert waits == []

@@ -280,16 +280,20 @@ async def connect_pid(
 ) -> tuple[AsyncStream, Endpoint]:
     """A connection to the process ``pid``; as ``discovery.connect_pid``."""
     plan = await asyncio.to_thread(discovery.Attempts, pid, proc=proc, tmpdir=tmpdir, known=known)
-    for endpoint in plan.endpoints:
-        try:
-            stream = await connect(endpoint.address, deadline)
-        except ConnectFailed as exc:
-            plan.failed(endpoint, exc)
-            continue
-        if plan.accepts(endpoint, stream.peer_pid()):
-            return stream, endpoint
-        await stream.close()
-    raise await asyncio.to_thread(plan.error)
+    while True:
+        for endpoint in plan.endpoints:
+            try:
+                stream = await connect(endpoint.address, deadline)
+            except ConnectFailed as exc:
+                plan.failed(endpoint, exc)
+                continue
+            if plan.accepts(endpoint, stream.peer_pid()):
+                return stream, endpoint
+            await stream.close()
+        if not plan.is_starting:
+            raise await asyncio.to_thread(plan.error)
+        deadline.left(f"process {pid} does not listen yet")
+        await asyncio.sleep(discovery.AGAIN_S)
 
 
 async def endpoints(*, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:

@@ -9,10 +9,12 @@ Rule 3: candidates are tried in order; whether a socket is alive is known by con
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +28,9 @@ from dotnetdiag.transport.processes import PROC
 from dotnetdiag.transport.streams import Stream, connect
 
 DEFAULT_TMPDIR = "/tmp"  # noqa: S108 - what the runtime uses when TMPDIR is unset
+YOUNG_S = 1.0
+"""A runtime binds its socket before it listens on it: one that refuses this soon after it was made is asked again."""
+AGAIN_S = 0.02
 MOST_LINKS = 40
 """Symbolic links followed in one path: the kernel's own limit."""
 
@@ -132,16 +137,20 @@ def connect_pid(
     what to do.
     """
     plan = Attempts(pid, proc=proc, tmpdir=tmpdir, known=known)
-    for endpoint in plan.endpoints:
-        try:
-            stream = connect(endpoint.address, deadline)
-        except ConnectFailed as exc:
-            plan.failed(endpoint, exc)
-            continue
-        if plan.accepts(endpoint, stream.peer_pid()):
-            return stream, endpoint
-        stream.close()
-    raise plan.error()
+    while True:
+        for endpoint in plan.endpoints:
+            try:
+                stream = connect(endpoint.address, deadline)
+            except ConnectFailed as exc:
+                plan.failed(endpoint, exc)
+                continue
+            if plan.accepts(endpoint, stream.peer_pid()):
+                return stream, endpoint
+            stream.close()
+        if not plan.is_starting:
+            raise plan.error()
+        deadline.left(f"process {pid} does not listen yet")
+        time.sleep(AGAIN_S)
 
 
 class Attempts:
@@ -163,6 +172,15 @@ class Attempts:
         if wrong is not None:
             self.failed(endpoint, wrong)
         return wrong is None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a candidate that refused is so young that its runtime may be about to listen."""
+        now = time.time_ns()
+        return any(
+            failure.errno == errno.ECONNREFUSED and 0 <= now - endpoint.modified_ns < YOUNG_S * 1e9
+            for endpoint, failure in self.failures.items()
+        )
 
     def error(self) -> ProcessNotFound | NoDiagnostics:
         """Why no endpoint answered, as one line."""
