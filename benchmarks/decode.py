@@ -29,11 +29,10 @@ import os
 import resource
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -44,17 +43,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.record import append, pairs, seconds
 from benchmarks.traces import CACHE, VERSION, oracle, trace
 
-from dotnetdiag import events, nettrace
+from dotnetdiag import events
 from dotnetdiag.nettrace import COMPILED, HeaderColumns, Metadata, Reader, Writer, plain, read, scan
 from dotnetdiag.nettrace.decode import Form
 
 THREADS = 2
 FEED_BYTES = 1 << 20
 ENOUGH_S = 0.33
-SLICE_ROWS = 300_000
-"""Payloads are decoded when so many events have come, or all are of one type: a call for each type has to pay."""
-CALL_ROWS = 1 << 16
-"""Rows of one type decoded by one call, so that what it touches fits the cache."""
 GATES = {"headers": 30.0, "payloads": 12.0, "counts": 0.3, "streaming": 150.0, "fall-back": 1.0}
 ENVIRONMENT = {**os.environ, "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
 ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # whatever is installed has its bytecode
@@ -77,68 +72,20 @@ def whole(data: bytes, pool: ThreadPoolExecutor) -> int:
     return len(read(data, threads=THREADS, map=pool.map))
 
 
+@dataclass
 class Payloads:
     """All payload columns of a file: how many values, and how many rows that broke."""
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
-        self.values = self.broken = 0
-        self._pool = pool
-        self._schemas: dict[int, events.EventSchema] = {}
-        self._parts: list[HeaderColumns] = []
-        self._rows = 0
-        self._waiting: deque[Future[events.Table]] = deque()
+    pool: ThreadPoolExecutor
+    values: int = 0
+    broken: int = 0
 
     def run(self, data: bytes) -> Payloads:
         """Read it all."""
-        batch = None
-        for batch in scan(data).iter_batches():
-            self._parts.append(batch.headers)
-            self._rows += len(batch)
-            ids = batch.headers.metadata_id
-            if self._rows >= SLICE_ROWS or bool((ids == ids[0]).all()):
-                self._decode(batch)
-        if batch is not None and self._parts:
-            self._decode(batch)
-        self._collect(0)
-        return self
-
-    def _decode(self, batch: nettrace.EventBatch) -> None:
-        names = ("metadata_id", "payload_offset", "payload_length")
-        columns = [[getattr(part, name) for part in self._parts] for name in names]
-        ids, offsets, lengths = (part[0] if len(part) == 1 else np.concatenate(part) for part in columns)
-        self._parts, self._rows = [], 0
-        if int(ids.max()) < 1 << 16:
-            ids = ids.astype(np.uint16)  # sorted by their digits then
-        if (ids != ids[0]).any():
-            order = np.argsort(ids, kind="stable")
-            ids, offsets, lengths = ids[order], offsets[order], lengths[order]
-        edges = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
-        for first, last in pairwise(edges):
-            rows, number = slice(first, last), int(ids[first])
-            schema = self._schemas.get(number)
-            if schema is None:
-                schema = self._schemas[number] = self._schema(batch, number, offsets[rows], lengths[rows])
-            for start in range(first, last, CALL_ROWS):
-                rows = slice(start, min(start + CALL_ROWS, last))
-                self._waiting.append(
-                    self._pool.submit(
-                        events.decode, schema, batch.buffer, offsets[rows], lengths[rows], infer_layout=False
-                    )
-                )
-        self._collect(3 * len(edges) + 8)
-
-    @staticmethod
-    def _schema(batch: nettrace.EventBatch, number: int, offsets: Ints, lengths: Ints) -> events.EventSchema:
-        schema = events.resolve(batch.metadata[number])
-        if schema.source == events.Source.NONE:
-            schema = events.infer(schema, batch.buffer, offsets, lengths.astype(np.int64)) or schema
-        return schema
-
-    def _collect(self, leave: int) -> None:
-        while len(self._waiting) > leave:
-            table = self._waiting.popleft().result()
+        for _, table in events.tables(scan(data).iter_batches(), threads=THREADS, map=self.pool.map):
             self.values += len(table.columns) * len(table)
             self.broken += table.undecodable_count
+        return self
 
 
 def repeated(act: Callable[[], object]) -> float:

@@ -1,7 +1,8 @@
 """What the blobs of a trace mean: schemas from metadata, the catalogue of known events, payloads → typed columns.
 
 Pure: may import ``errors``, ``wire``, ``nettrace`` and numpy; never opens files by name (the catalogue is package
-data), sockets, clocks or threads. The caller may decode several event types, or slices of one, in parallel threads.
+data), sockets or clocks. Threads are the caller's: he may decode several event types, or slices of one, in several, or
+hand in the ``map`` of a pool.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _PUBLIC = {
     "EventSchema": "schema",
     "Source": "schema",
     "resolve": "schema",
+    "tables": "slices",
 }
 __getattr__ = loader(globals(), _PUBLIC)
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from dotnetdiag.events.decoding import Table, concat_tables, decode, infer
     from dotnetdiag.events.layout import Kind, Layout, SchemaField
     from dotnetdiag.events.schema import EventSchema, Source, resolve
+    from dotnetdiag.events.slices import tables
 
 __all__ = [
     "Bytes",
@@ -55,4 +58,5 @@ __all__ = [
     "decode",
     "infer",
     "resolve",
+    "tables",
 ]

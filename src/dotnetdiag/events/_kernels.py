@@ -32,6 +32,7 @@ except ImportError:  # neither compiled nor anything to compile with
     from dotnetdiag.events import shadow as cython
 
 if cython.compiled:
+    from cython.cimports.dotnetdiag.wire.prefetch import prefetch
     from cython.cimports.libc.string import memcpy
 
 compiled: bool = cython.compiled
@@ -82,6 +83,17 @@ def _count(value: cython.ulonglong) -> cython.longlong:
     if value > 0x7FFFFFFF:
         return 0x7FFFFFFF
     return value
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _fits(count: cython.longlong, size: cython.longlong, room: cython.longlong) -> cython.bint:
+    """Whether so many things of a size, 1 or more, have room. (A division takes as long as all else in a row.)"""
+    if size <= 0x7FFFFFFF and count <= 0x7FFFFFFF:
+        return count * size <= room
+    return count <= room // size
 
 
 @cython.cfunc
@@ -141,6 +153,29 @@ def _varuint(data: cython.const[cython.uchar][::1], p: cython.longlong, size: cy
         byte: cython.ulonglong = data[p + i]
         value = value << 7 | (byte & 0x7F)
     return value
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fail(
+    present: cython.longlong[::1],
+    state: cython.uchar[::1],
+    failed: cython.bint,
+    values: cython.longlong,
+    r: cython.Py_ssize_t,
+    ordinal: cython.longlong,
+    ended: cython.bint,
+) -> cython.bint:
+    """Row ``r`` has no value ``ordinal``; the first such row finds ``present`` and ``state`` unwritten."""
+    if not failed:
+        for i in range(present.shape[0]):
+            present[i] = values
+            state[i] = 0
+    if state[r] == 0:
+        present[r] = ordinal
+        state[r] = 1 if ended else 2
+    return True
 
 
 @cython.cfunc
@@ -222,7 +257,7 @@ def _skip(
             if size == 0:
                 if count > 16:
                     return -1
-            elif count > (end - p) // size:
+            elif not _fits(count, size, end - p):
                 return -1
             if code == 6:
                 p += count * size
@@ -238,9 +273,37 @@ def _skip(
     return p
 
 
+def bound(
+    starts: cython.const[cython.longlong][::1],
+    lengths: cython.const[cython.uint][::1],
+    size: cython.longlong,
+    ends: cython.longlong[::1],
+    found: cython.longlong[::1],
+) -> None:
+    """Where rows end. ``found``: rows that are not inside of ``size`` bytes, and the bytes of all others together."""
+    r: cython.Py_ssize_t
+    start: cython.longlong
+    length: cython.longlong
+    bad: cython.longlong = 0
+    total: cython.longlong = 0
+    with cython.nogil:
+        for r in range(starts.shape[0]):
+            start = starts[r]
+            length = lengths[r]
+            if 0 <= start <= size and length <= size - start:
+                ends[r] = start + length
+                total += length
+            else:
+                ends[r] = start
+                bad += 1
+    found[0] = bad
+    found[1] = total
+
+
 def walk(
     data: cython.const[cython.uchar][::1],
     origins: cython.const[cython.longlong][::1],
+    starts: cython.const[cython.longlong][::1],
     positions: cython.longlong[::1],
     ends: cython.const[cython.longlong][::1],
     ops: cython.const[cython.longlong][:, ::1],
@@ -255,13 +318,14 @@ def walk(
     present: cython.longlong[::1],
     state: cython.uchar[::1],
     values: cython.longlong,
+    totals: cython.longlong[::1],
 ) -> None:
-    """Run a program over rows ``positions[r]`` to ``ends[r]`` of ``data``; ``origins`` are the payloads' starts.
+    """Run a program over rows ``starts[r]`` to ``ends[r]`` of ``data``; ``origins`` are the payloads' starts.
 
     ``slots`` are byte offsets into the output, which ``out8`` to ``out64`` all view. ``counts`` (registers x batch) and
     ``registers`` are scratch. Set per row: ``positions`` (where it stopped), ``present`` (values of the ``values`` that
-    are there) and ``state`` (0 whole, 1 ended in front of a value, 2 broke in a value); per slot ``wide`` (text not
-    ASCII).
+    are there) and ``state`` (0 whole, 1 ended in front of a value, 2 broke in a value), both only when a value is missing
+    anywhere; per slot ``wide`` (text not ASCII). ``totals``: the least of ``present``, rows that broke, rows that did not stop at their end.
     """
     n: cython.Py_ssize_t = positions.shape[0]
     steps: cython.Py_ssize_t = ops.shape[0]
@@ -290,14 +354,21 @@ def walk(
     fits: cython.bint
     _: cython.longlong
     any_wide: cython.longlong
+    least: cython.longlong = values
+    broken: cython.longlong = 0
+    left_over: cython.longlong = 0
+    failed: cython.bint = False
     ones: cython.ulonglong = 0x7FFFFFFF  # larger constants would be Python's
     ones = ones << 33 | ones << 2 | 3
     with cython.nogil:
-        for r in range(n):
-            present[r] = values
-            state[r] = 0
         while base < n:
             top = base + batch if base + batch < n else n
+            for r in range(base, top):
+                p = starts[r]
+                positions[r] = p
+                if cython.compiled:
+                    prefetch(cython.address(data[p]))
+                    prefetch(cython.address(data[p + 64]))
             k = 0
             while k < steps:
                 code = ops[k, 0]
@@ -374,9 +445,7 @@ def walk(
                             positions[r] = p + size
                         else:
                             value = 0
-                            if state[r] == 0:
-                                present[r] = ordinal
-                                state[r] = 1 if p == ends[r] else 2
+                            failed = _fail(present, state, failed, values, r, ordinal, p == ends[r])
                             positions[r] = ends[r]
                             p = -1
                         if slot >= 0:
@@ -402,9 +471,7 @@ def walk(
                             value = _varuint(data, p, found)
                             positions[r] = p + found
                         else:
-                            if state[r] == 0:
-                                present[r] = ordinal
-                                state[r] = 1 if p == ends[r] else 2
+                            failed = _fail(present, state, failed, values, r, ordinal, p == ends[r])
                             positions[r] = ends[r]
                         if keep >= 0:
                             counts[keep, r - base] = _count(value)
@@ -424,9 +491,7 @@ def walk(
                             positions[r] = p + found + 2
                         else:
                             found = 0
-                            if state[r] == 0:
-                                present[r] = ordinal
-                                state[r] = 1 if p == ends[r] else 2
+                            failed = _fail(present, state, failed, values, r, ordinal, p == ends[r])
                             positions[r] = ends[r]
                         if slot >= 0:
                             out64[o + r] = p
@@ -446,9 +511,7 @@ def walk(
                             positions[r] = p + 1
                         else:
                             found = 0
-                            if state[r] == 0:
-                                present[r] = ordinal
-                                state[r] = 1 if start == end else 2
+                            failed = _fail(present, state, failed, values, r, ordinal, start == end)
                             positions[r] = end
                         if slot >= 0:
                             out64[o + r] = start
@@ -457,9 +520,8 @@ def walk(
                     o = o >> 3
                     for r in range(base, top):
                         p = positions[r]
-                        if state[r] == 0 and p == ends[r]:
-                            present[r] = ordinal
-                            state[r] = 1
+                        if p == ends[r]:
+                            failed = _fail(present, state, failed, values, r, ordinal, True)
                         if slot >= 0:
                             out64[o + r] = p
                             out64[o + n + r] = ends[r] - p
@@ -499,7 +561,7 @@ def walk(
                             if size == 0:
                                 if count <= 16:
                                     found = start
-                            elif count <= (end - start) // size:
+                            elif _fits(count, size, end - start):
                                 found = start + count * size
                         if found >= 0 and code == 7:
                             found = start
@@ -510,9 +572,7 @@ def walk(
                         if found >= 0:
                             positions[r] = p + 4 if mode >= 4 else found
                         else:
-                            if state[r] == 0:
-                                present[r] = ordinal
-                                state[r] = 1 if p == end else 2
+                            failed = _fail(present, state, failed, values, r, ordinal, p == end)
                             start = p
                             count = 0
                             positions[r] = end
@@ -523,7 +583,17 @@ def walk(
                         k = ops[k, 6]
                         continue
                 k += 1
+            for r in range(base, top):
+                left_over += positions[r] != ends[r]
             base = top
+        if failed:
+            for r in range(n):
+                if present[r] < least:
+                    least = present[r]
+                broken += state[r] == 2
+    totals[0] = least
+    totals[1] = broken
+    totals[2] = left_over
 
 
 def elements(
@@ -549,6 +619,67 @@ def elements(
                 out[k] = p
                 k += 1
                 p = _skip(data, p, ends[r], ops, first, last, registers)
+
+
+def same(ids: cython.const[cython.uint][::1]) -> cython.bint:
+    """Whether all are equal."""
+    r: cython.Py_ssize_t
+    differ: cython.uint = 0
+    with cython.nogil:
+        for r in range(1, ids.shape[0]):
+            differ |= ids[r] ^ ids[0]
+    return differ == 0
+
+
+def bucket(
+    ids: cython.const[cython.uint][::1],
+    offsets: cython.const[cython.longlong][::1],
+    lengths: cython.const[cython.uint][::1],
+    counts: cython.longlong[::1],
+    out_offsets: cython.longlong[::1],
+    out_lengths: cython.uint[::1],
+) -> cython.bint:
+    """Rows sorted by id, otherwise in their order. ``counts``, zeros at first, becomes where each id's rows end.
+
+    False, and nothing of worth, when an id has no place in ``counts``.
+    """
+    r: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    at: cython.longlong = 0
+    count: cython.longlong
+    n: cython.Py_ssize_t = counts.shape[0]
+    fits: cython.bint = True
+    with cython.nogil:
+        for r in range(ids.shape[0]):
+            if ids[r] >= n:
+                fits = False
+                break
+            counts[ids[r]] += 1
+        if fits:
+            for k in range(n):
+                count = counts[k]
+                counts[k] = at
+                at += count
+            for r in range(ids.shape[0]):
+                at = counts[ids[r]]
+                counts[ids[r]] = at + 1
+                out_offsets[at] = offsets[r]
+                out_lengths[at] = lengths[r]
+    return fits
+
+
+def add_up(
+    lengths: cython.const[cython.longlong][::1], divisor: cython.longlong, offsets: cython.longlong[::1]
+) -> None:
+    """Where things of these lengths, divided by ``divisor`` (1 or 2), stand one behind another."""
+    r: cython.Py_ssize_t
+    at: cython.longlong = 0
+    by: cython.int = 1 if divisor == 2 else 0
+    with cython.nogil:
+        for r in range(lengths.shape[0]):
+            offsets[r] = at
+            at += lengths[r] >> by
+        offsets[lengths.shape[0]] = at
 
 
 def copy(

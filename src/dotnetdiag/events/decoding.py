@@ -16,7 +16,6 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.events import kernels, program
 from dotnetdiag.events.columns import Bytes, Column, Mask, Struct, concat
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
-from dotnetdiag.events.memory import empty
 from dotnetdiag.events.schema import EventSchema, Source
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -152,39 +151,48 @@ def decode(
     ``buffer``, which must then live and not change, until they are asked for. Runs without the GIL where it matters.
     Raises :class:`FormatError` only for rows outside of ``buffer``.
     """
+    # two threads that decode take turns at the interpreter with every call that leaves it, and waking one costs more
+    # than numpy's work on a few ten thousand rows: so the kernels answer what else would be asked of whole columns
     starts = np.ascontiguousarray(offsets, np.int64)
-    ends = np.add(starts, lengths, out=empty(len(starts), np.int64), casting="unsafe")
     buffer = np.ascontiguousarray(buffer, np.uint8)
     rows = len(starts)
-    if rows and (int(starts.min()) < 0 or int(ends.max()) > len(buffer) or bool((ends < starts).any())):
+    bounded = kernels.bound(buffer, starts, _unsigned(lengths, schema.name))
+    if bounded is None:
         raise FormatError(f"payloads outside of the {len(buffer)} bytes at hand", where=schema.name)
+    ends, payload_bytes = bounded
     if infer_layout and schema.source == Source.NONE and not schema.fields:
         schema = infer(schema, buffer, starts, ends - starts) or schema
     selection = None if fields is None else tuple(fields)
     made = _program(schema.fields, pointer_size or schema.pointer_size, selection)
-    payload_bytes = int(ends.sum()) - int(starts.sum())
     if made.row_bytes * rows > _OUTPUT_LIMIT + _OUTPUT_RATIO * payload_bytes:  # a hostile field list (nettrace.md §13)
         rest = Bytes(*kernels.gather(buffer, starts, ends - starts))
         return Table(schema=schema, columns={}, rows=rows, undecodable=np.ones(rows, np.bool_), rest=rest)
     done = program.run(made, buffer, starts, ends, lazy_text=lazy_text)
-    broken: Mask = done.state == 2
-    has_broken = bool(broken.any())
+    walked = done.walked
+    broken: Mask | None = walked.state == 2 if walked.broken else None
     rest_column: Bytes | None = None
-    if made.complete:
-        rest_from = done.positions if not made.locations else ends.copy()
-        if has_broken:
+    if made.complete and (broken is not None or (walked.left and not made.locations)):
+        rest_from = ends if made.locations else walked.positions
+        if broken is not None:
             rest_from = np.where(broken, starts, rest_from)
         if not np.array_equal(ends, rest_from):
-            left = ends - rest_from
-            rest_column = Bytes(*kernels.gather(buffer, rest_from, left))
+            rest_column = Bytes(*kernels.gather(buffer, rest_from, ends - rest_from))
     return Table(
         schema=schema,
         columns=done.columns,
         rows=rows,
-        undecodable=broken if has_broken else None,
+        undecodable=broken,
         rest=rest_column,
         inferred=schema.source == Source.INFERRED,
     )
+
+
+def _unsigned(lengths: Array, name: str) -> Array:
+    if lengths.dtype != np.uint32:
+        if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= 0xFFFFFFFF:
+            raise FormatError("payloads of lengths that are none", where=name)
+        lengths = lengths.astype(np.uint32)
+    return np.ascontiguousarray(lengths)
 
 
 _SAMPLE = 64

@@ -23,6 +23,8 @@ NUMPY: bool = not COMPILED
 """Whether numpy does what it can; else the loops run as they stand (tests run them uncompiled too)."""
 
 _BATCH = 1024
+_IDS = 4096
+"""More event types than traces have; with larger ids rows are sorted by numpy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,12 @@ class Walked:
     positions: Array
     present: Array
     state: Array
+    least: int
+    """The least of ``present``. When it is all there may be, nothing is missing, and the two above hold anything."""
+    broken: bool
+    """Whether any ``state`` is 2."""
+    left: bool
+    """Whether any row stopped before its end."""
 
 
 def _view(array: Array) -> Any:
@@ -41,10 +49,22 @@ def _view(array: Array) -> Any:
     return array if COMPILED else memoryview(array)  # type: ignore[arg-type]
 
 
+def bound(buffer: Array, starts: Array, lengths: Array) -> tuple[Array, int] | None:
+    """(ends of rows, their bytes together); None when a row is not inside of ``buffer``. ``lengths`` are u32."""
+    ends, found = empty(len(starts), np.int64), np.zeros(2, np.int64)
+    if NUMPY:
+        inside = (starts >= 0) & (starts <= len(buffer)) & (lengths <= len(buffer) - np.maximum(starts, 0))
+        np.add(starts, lengths, out=ends)
+        return (ends, int(lengths.sum(dtype=np.int64))) if inside.all() else None
+    _kernels.bound(_view(starts), _view(lengths), len(buffer), _view(ends), _view(found))
+    bad, total = found.tolist()
+    return None if bad else (ends, total)
+
+
 def walk(
     buffer: Array,
     origins: Array,
-    positions: Array,
+    starts: Array,
     ends: Array,
     ops: Array,
     widths: list[int],
@@ -53,25 +73,34 @@ def walk(
     values: int,
 ) -> Walked:
     """Run the program ``ops`` over rows. ``widths`` are the bytes per row and slot. See ``_kernels.walk``."""
-    rows = len(positions)
+    rows = len(starts)
     at, total = [], 0
     for width in widths:
         at.append(total)
         total += (width * rows + 15) // 16 * 16
     arena = empty(total // 8 + 2, np.uint64)
-    before, positions = positions, empty(rows, np.int64)
-    positions[:] = before
-    wide, present, state = np.zeros(len(widths) + 1, np.uint8), empty(rows, np.int64), empty(rows, np.uint8)
+    positions, present, state = empty(rows, np.int64), empty(rows, np.int64), empty(rows, np.uint8)
+    wide, totals = np.zeros(len(widths) + 1, np.uint8), np.zeros(3, np.int64)
     raw = arena.view(np.uint8)
-    slots = [raw[start : start + width * rows] for start, width in zip(at, widths, strict=True)]
+    slots = [raw[first : first + width * rows] for first, width in zip(at, widths, strict=True)]
     if NUMPY:
+        positions[:] = starts
         plain.walk(buffer, origins, positions, ends, ops, slots, registers, present, state, values, _kernels._skip)
-        unknown = [False] * len(widths)
-        return Walked(slots=slots, ascii=unknown, positions=positions, present=present, state=state)
+        return Walked(
+            slots=slots,
+            ascii=[False] * len(widths),
+            positions=positions,
+            present=present,
+            state=state,
+            least=int(present.min()) if rows else values,
+            broken=bool((state == 2).any()),
+            left=not np.array_equal(positions, ends),
+        )
     batch = min(_BATCH, max(rows, 1))
     _kernels.walk(
         _view(buffer),
         _view(origins),
+        _view(starts),
         _view(positions),
         _view(ends),
         _view(ops),
@@ -86,9 +115,18 @@ def walk(
         _view(present),
         _view(state),
         values,
+        _view(totals),
     )
+    least, broken, left = totals.tolist()
     return Walked(
-        slots=slots, ascii=[not flag for flag in wide[:-1]], positions=positions, present=present, state=state
+        slots=slots,
+        ascii=[not flag for flag in wide[:-1].tolist()],
+        positions=positions,
+        present=present,
+        state=state,
+        least=least,
+        broken=broken > 0,
+        left=left > 0,
     )
 
 
@@ -112,10 +150,35 @@ def elements(
     return out
 
 
-def _offsets(lengths: Array) -> Array:
+def only(ids: Array) -> int | None:
+    """The one id of all rows; None when there are several, or no row."""
+    if not len(ids):
+        return None
+    same = bool((ids == ids[0]).all()) if NUMPY else _kernels.same(_view(ids))
+    return int(ids[0]) if same else None
+
+
+def bucket(ids: Array, offsets: Array, lengths: Array) -> tuple[list[tuple[int, int]], Array, Array]:
+    """([(id, where its rows end)], ascending; offsets and lengths of rows sorted by id, otherwise in their order)."""
+    if not NUMPY:
+        counts = np.zeros(_IDS, np.int64)
+        sorted_offsets, sorted_lengths = empty(len(ids), np.int64), empty(len(ids), np.uint32)
+        given = (ids, offsets, lengths, counts, sorted_offsets, sorted_lengths)
+        if _kernels.bucket(*map(_view, given)):
+            found = np.flatnonzero(np.diff(counts, prepend=0))
+            return list(zip(found.tolist(), counts[found].tolist(), strict=True)), sorted_offsets, sorted_lengths
+    order = np.argsort(ids, kind="stable")
+    values, numbers = np.unique(ids, return_counts=True)
+    return list(zip(values.tolist(), np.cumsum(numbers).tolist(), strict=True)), offsets[order], lengths[order]
+
+
+def _offsets(lengths: Array, divisor: int = 1) -> Array:
     offsets = empty(len(lengths) + 1, np.int64)
-    offsets[0] = 0
-    np.cumsum(lengths, out=offsets[1:])
+    if NUMPY:
+        offsets[0] = 0
+        np.cumsum(lengths // divisor, out=offsets[1:])
+    else:
+        _kernels.add_up(_view(np.ascontiguousarray(lengths, np.int64)), divisor, _view(offsets))
     return offsets
 
 
@@ -140,7 +203,7 @@ def transcode(buffer: Array, starts: Array, lengths: Array, ascii_only: bool) ->
     if NUMPY:
         return plain.transcode(*gather(buffer, starts, lengths // 2 * 2))
     if ascii_only:
-        offsets = _offsets(lengths // 2)
+        offsets = _offsets(lengths, 2)
         out = empty(int(offsets[-1]), np.uint8)
         _kernels.narrow(_view(buffer), _view(starts), _view(offsets), _view(out))
         return offsets, out

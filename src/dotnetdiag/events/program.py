@@ -105,11 +105,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """Columns by name (made unique), and per row where decoding ended and how (see ``_kernels.walk``)."""
+    """Columns by name (made unique), and per row where decoding ended and how."""
 
     columns: dict[str, Column]
-    positions: Array
-    state: Array
+    walked: kernels.Walked
 
 
 def _select(selection: Selection, name: str) -> tuple[bool, Selection]:
@@ -318,8 +317,7 @@ class _Run:
             registers=program.registers,
             values=program.values,
         )
-        present = self.walked.present
-        self.least = int(present.min()) if self.rows else program.values
+        self.least = self.walked.least
 
     def valid(self, ordinal: int) -> Mask | None:
         if self.least > ordinal:
@@ -388,4 +386,4 @@ class _Run:
 def run(program: Program, buffer: Array, starts: Array, ends: Array, *, lazy_text: bool = False) -> Decoded:
     """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``."""
     made = _Run(program, buffer, starts, starts, ends, lazy_text)
-    return Decoded(columns=made.columns(program.nodes), positions=made.walked.positions, state=made.walked.state)
+    return Decoded(columns=made.columns(program.nodes), walked=made.walked)

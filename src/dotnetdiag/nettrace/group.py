@@ -8,16 +8,16 @@ The memory of a group's columns is used again (:class:`Arenas`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
+from itertools import accumulate, chain
 
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace.blocks import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.crew import Map
 from dotnetdiag.nettrace.decode import (
     COMPRESSED_FORMS,
     LEAST_EVENT,
@@ -37,8 +37,6 @@ from dotnetdiag.nettrace.decode import (
 from dotnetdiag.nettrace.kernels import DETAIL, GUIDS, KERNELS, PROBLEM, ROWS, RUNS, STOP, STRAYS, TABLE_WIDTH, WIDE
 from dotnetdiag.nettrace.state import TraceState, move_threads
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""``map`` itself, or the ``map`` of a thread pool: kernels release the GIL."""
 SMALLEST_SHARE = 1 << 18
 """Bytes of blocks below which a second thread does not pay."""
 GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 16
@@ -83,16 +81,16 @@ class EventRun:
         for block, start, end in zip(self.blocks, self.starts.tolist(), self.ends.tolist(), strict=True):
             yield block, Job(self.form, start, end, self.translation)
 
-    def pieces(self, size_bytes: int) -> Iterator[EventRun]:
-        """The same in runs of about that size."""
-        if self.size_bytes <= size_bytes:
-            yield self
-            return
-        step = max(1, len(self) * size_bytes // self.size_bytes)
-        for first in range(0, len(self), step):
-            part = slice(first, first + step)
-            starts, ends = self.starts[part], self.ends[part]
-            yield EventRun(self.blocks[part], self.form, starts, ends, self.translation, self.segment, self.moved)
+    def cut(self, size_bytes: int) -> tuple[EventRun, EventRun | None]:
+        """As many blocks as fit into that size, one at least, and those that are left."""
+        count = max(1, int(np.searchsorted(self.ends, self.starts[0] + size_bytes, side="right")))
+        if count >= len(self):
+            return self, None
+        return self._part(slice(0, count)), self._part(slice(count, None))
+
+    def _part(self, part: slice) -> EventRun:
+        starts, ends = self.starts[part], self.ends[part]
+        return EventRun(self.blocks[part], self.form, starts, ends, self.translation, self.segment, self.moved)
 
 
 _ARENAS: list[Arena] = []
@@ -292,37 +290,23 @@ def _decode_slowly(runs: Sequence[EventRun], view: memoryview, base: int) -> Gro
 
 def settle_group(
     state: TraceState, runs: Sequence[EventRun], group: Group, view: memoryview, base: int
-) -> tuple[HeaderColumns, npt.NDArray[np.int64]]:
-    """Second phase: (columns, rows where sequence numbers may jump)."""
-    headers, jumps, _ = _settle(state, runs, group, view, base, whole=False)
-    return headers, jumps
-
-
-def settle_whole(
-    state: TraceState, runs: Sequence[EventRun], group: Group, view: memoryview, base: int
 ) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The same with the rows where blocks begin and, last, the number of rows."""
-    return _settle(state, runs, group, view, base, whole=True)
-
-
-def _settle(
-    state: TraceState, runs: Sequence[EventRun], group: Group, view: memoryview, base: int, *, whole: bool
-) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Second phase: (columns, rows where sequence numbers may jump, rows where each run begins and the last ends)."""
+    edges = list(accumulate((len(run) for run in runs), initial=0))
     if group.parts:
-        return _settle_parts(state, runs, group.parts, view, base)
-    headers = group.headers
-    moved = any(run.moved for run in runs)
-    firsts = group.firsts() if whole or moved or group.odd else np.zeros(0, np.int64)
+        headers, jumps, firsts = _settle_parts(state, runs, group.parts, view, base)
+        return headers, jumps, firsts[edges]
+    headers, firsts = group.headers, group.firsts()
     for row, problem, stop, detail, strays in _findings(group.table) if group.odd else ():
         run, at = _run_of(runs, row)
         found = headers[int(firsts[row]) : int(firsts[row + 1])]
         left = state.strays(found, run.translation, strays)
         state.check_counts(run.blocks[at], problem, stop + base, detail, len(found), left)
     state.settle(view, headers, group.guids)
-    block = 0
-    for run in runs if moved else ():
-        move_threads(headers[int(firsts[block]) : int(firsts[block + len(run)])], run.moved)
-        block += len(run)
+    firsts = firsts[edges]
+    for run, first, last in zip(runs, firsts.tolist(), firsts[1:].tolist(), strict=False):
+        if run.moved:
+            move_threads(headers[first:last], run.moved)
     return headers, group.runs, firsts
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
@@ -19,18 +20,17 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.blocks import PLAIN, Block, BlockRun, Blocks, Framer
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import GUIDS_LIMIT, STACK_BYTES_LIMIT, STREAM_BLOCK_LIMIT, BlockKind
+from dotnetdiag.nettrace.crew import Map, in_order
 from dotnetdiag.nettrace.decode import Form, decode
 from dotnetdiag.nettrace.group import (
     Arenas,
     EventRun,
     Group,
-    Map,
     check,
     decode_group,
     decode_whole,
     one_form,
     settle_group,
-    settle_whole,
 )
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo
@@ -224,7 +224,7 @@ class Reader:
         content = bytes(view[first.start - self._base : last.start + last.present - self._base])
         data = memoryview(content)
         made = decode_group(group, data, first.start, self._arenas)
-        headers, runs = settle_group(state, group, made, data, first.start)
+        headers, runs, _ = settle_group(state, group, made, data, first.start)
         state.account(headers, runs, state.segment)
         if not len(headers):
             return []
@@ -457,33 +457,31 @@ class Scan:
         steps = _steps(acts, self._runs, arenas)
 
         def act_on(step: _Step) -> Group:
-            return decode_group(step[0], view, 0, arenas)
+            return decode_group(step.runs, view, 0, arenas)
 
-        def windows() -> Iterator[Iterator[tuple[_Step, Group]]]:
-            while window := list(islice(steps, threads)):
-                yield zip(window, map(act_on, window) if threads > 1 else (act_on(window[0]),), strict=True)
-
-        for (runs, after), group in chain.from_iterable(_one_ahead(windows()) if threads > 1 else windows()):
-            headers, jumps = settle_group(state, runs, group, view, 0)
+        for step, group in in_order(steps, act_on, threads, map):
+            whole, jumps, firsts = settle_group(state, step.runs, group, view, 0)
             del group
-            if runs:
-                state.account(headers, jumps, runs[0].segment)
-            for act in after:
-                act()
-            if len(headers):
-                batch = EventBatch(
-                    buffer=buffer,
-                    offset=0,
-                    headers=headers,
-                    segment=runs[0].segment,
-                    metadata=state.metadata,
-                    stacks=state.stacks,
-                    guids=state.guids,
-                    labels=state.labels,
-                )
-                del headers
-                yield batch
-                del batch
+            for runs, after in step.stretches():
+                rows = (int(firsts[runs.start]), int(firsts[runs.stop]))
+                headers = _accounted(state, whole, jumps, rows, step.runs[runs.start].segment) if runs else whole[:0]
+                for act in after:
+                    act()
+                if len(headers):
+                    batch = EventBatch(
+                        buffer=buffer,
+                        offset=0,
+                        headers=headers,
+                        segment=step.runs[runs.start].segment,
+                        metadata=state.metadata,
+                        stacks=state.stacks,
+                        guids=state.guids,
+                        labels=state.labels,
+                    )
+                    del headers
+                    yield batch
+                    del batch
+            del whole, jumps
 
     def decode(self) -> Contents:
         """All header columns."""
@@ -497,9 +495,7 @@ class Scan:
         state = self._index(stacks=True)
         runs, view = self._runs, self._view
         group = decode_whole(runs, view, 0, threads=threads, map=map)
-        headers, jumps, firsts = settle_whole(state, runs, group, view, 0)
-        lengths = np.cumsum([0, *(len(run) for run in runs)])
-        firsts = firsts[lengths]
+        headers, jumps, firsts = settle_group(state, runs, group, view, 0)
         self._replay(headers, jumps, firsts)
         segments = np.array([run.segment for run in runs], np.int64)
         starts = firsts[np.searchsorted(segments, np.arange(state.segment + 1))]
@@ -535,9 +531,7 @@ class Scan:
                 at += 1
                 continue
             if at > done:
-                first, last = int(firsts[done]), int(firsts[at])
-                some = runs[np.searchsorted(runs, first) : np.searchsorted(runs, last)] - first
-                state.account(headers[first:last], some, self._runs[done].segment)
+                _accounted(state, headers, runs, (int(firsts[done]), int(firsts[at])), self._runs[done].segment)
                 done = at
             if act is not None:
                 act()
@@ -547,36 +541,62 @@ def _mark() -> None:
     """Stands for a run of event blocks among postponed acts."""
 
 
-_Step = tuple[list[EventRun], list[Callable[[], None]]]
 _T = TypeVar("_T")
+LEAST_FULL = 0.95
+"""Of a step's size: less room than the rest is not worth a run of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Event blocks that are decoded together. ``acts``: what is to be done, and how many of the runs stand before it."""
+
+    runs: list[EventRun] = field(default_factory=list)
+    acts: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+
+    def stretches(self) -> Iterator[tuple[range, list[Callable[[], None]]]]:
+        """(runs between which nothing is to be done, what is to be done then)."""
+        done = 0
+        for at, group in groupby(self.acts, key=itemgetter(0)):
+            yield range(done, at), [act for _, act in group]
+            done = at
+        if done < len(self.runs):
+            yield range(done, len(self.runs)), []
 
 
 def _steps(acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], arenas: Arenas) -> Iterator[_Step]:
-    """Groups of event blocks, each with what is to be done behind it."""
-    group: list[EventRun] = []
-    after: list[Callable[[], None]] = []
+    """All event blocks, in steps that fit an arena: a call of the kernels and a thread that is woken have to pay."""
+    step, size = _Step(), 0
     source = iter(runs)
     for act in acts:
         if act is not _mark:
-            after.append(act)
+            step.acts.append((len(step.runs), act))
             continue
-        limit = arenas.group_bytes
-        for run in next(source).pieces(limit):
-            if after or (group and int(run.ends[-1] - group[0].starts[0]) > limit):
-                yield group, after
-                group, after = [], []
-            group.append(run)
-    yield group, after
+        rest: EventRun | None = next(source)
+        while rest is not None:
+            limit = arenas.group_bytes
+            run, rest = rest.cut(limit - size)
+            step.runs.append(run)
+            size += run.size_bytes
+            if size >= LEAST_FULL * limit:
+                yield step
+                step, size = _Step(), 0
+    yield step
 
 
-def _one_ahead(source: Iterable[_T]) -> Iterator[_T]:
-    """The same, with one taken from the source before it is needed."""
-    iterator = iter(source)
-    waiting = list(islice(iterator, 1))
-    while waiting:
-        now = waiting.pop()
-        waiting = list(islice(iterator, 1))
-        yield now
+def _accounted(
+    state: TraceState,
+    headers: HeaderColumns,
+    jumps: npt.NDArray[np.int64],
+    rows: tuple[int, int],
+    segment: int,
+) -> HeaderColumns:
+    """The rows of one segment, their losses counted."""
+    first, last = rows
+    if last - first < len(headers):
+        headers = headers[first:last]
+        jumps = jumps[np.searchsorted(jumps, first) : np.searchsorted(jumps, last)] - first
+    state.account(headers, jumps, segment)
+    return headers
 
 
 def _usual_run(blocks: BlockRun, state: TraceState) -> EventRun:

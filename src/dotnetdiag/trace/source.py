@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, LabelList, Scan, StackTable, scan
-from dotnetdiag.nettrace.group import Map
+from dotnetdiag.nettrace.crew import Map
 from dotnetdiag.nettrace.reader import Buffer
 from dotnetdiag.trace.distinct import distinct
 

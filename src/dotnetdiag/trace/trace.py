@@ -24,7 +24,7 @@ from dotnetdiag.nettrace import (
     ThreadInfo,
     TraceInfo,
 )
-from dotnetdiag.nettrace.group import Map
+from dotnetdiag.nettrace.crew import Map
 from dotnetdiag.nettrace.reader import Buffer
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event_types import EventTypes
