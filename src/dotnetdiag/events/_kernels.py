@@ -526,6 +526,22 @@ def walk(
                             out64[o + r] = p
                             out64[o + n + r] = ends[r] - p
                         positions[r] = ends[r]
+                elif code == 6 and mode == 2 and size == 1 and slot >= 0:  # bytes: as below, in half the time
+                    o = o >> 3
+                    for r in range(base, top):
+                        p = positions[r]
+                        left = ends[r] - p - 4
+                        count = _load32(data, p) if left >= 0 else 0
+                        start = p + 4
+                        if count > left:
+                            failed = _fail(present, state, failed, values, r, ordinal, left == -4)
+                            start = p
+                            count = 0
+                            positions[r] = ends[r]
+                        else:
+                            positions[r] = start + count
+                        out64[o + r] = start
+                        out64[o + n + r] = count
                 else:  # 6 and 7: counted
                     o = o >> 3
                     for r in range(base, top):

@@ -17,9 +17,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LEAST_BYTES = 1 << 17
 MOST_BYTES = 64 << 20
-MOST_BLOCKS = 64
 
-_BLOCKS: list[Array] = []
+_BLOCKS: dict[int, list[Array]] = {}
+"""By size; in each list those that were handed out last stand last."""
 
 
 def _round(size: int) -> int:
@@ -35,26 +35,23 @@ def empty(count: int, kind: npt.DTypeLike) -> Array:
     if size < LEAST_BYTES:
         return np.empty(count, dtype)
     wanted = _round(size)
+    blocks = _BLOCKS.setdefault(wanted, [])
     busy: list[Array] = []
     found: Array | None = None
     while found is None:
         try:
-            block = _BLOCKS.pop()
+            block = blocks.pop()
         except IndexError:  # all looked at; or another thread looks at them now, and this one gets a new block
             break
-        if len(block) == wanted and sys.getrefcount(block) == 2:  # the local name, and the argument of this call
+        if sys.getrefcount(block) == 2:  # the local name, and the argument of this call
             found = block
         else:
             busy.append(block)
     made = np.empty(wanted, np.uint8) if found is None else found
     view = made[:size].view(dtype)
     busy.reverse()
-    _BLOCKS.extend(busy)
-    _BLOCKS.append(made)
-    total = 0
-    for at, block in enumerate(reversed(_BLOCKS)):
-        total += len(block)
-        if at >= MOST_BLOCKS or total > MOST_BYTES:
-            del _BLOCKS[: len(_BLOCKS) - at]
-            break
+    blocks += busy
+    blocks.append(made)
+    if found is None and sum(size * len(kept) for size, kept in list(_BLOCKS.items())) > MOST_BYTES:
+        _BLOCKS.clear()
     return view

@@ -17,7 +17,7 @@ from dotnetdiag.nettrace.crew import Map, in_order
 
 SLICE_ROWS = 300_000
 """Events that are sorted by their types together, unless all are of one: a call for each type has to pay."""
-CALL_ROWS = 1 << 16
+CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
 
 
