@@ -6,10 +6,13 @@ Written in the grammar of ``layout.parse_fields``.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from dotnetdiag.events.layout import SchemaField, parse_fields
 from dotnetdiag.events.names import provider_guid
-from dotnetdiag.events.schema import EventSchema, Source
+
+if TYPE_CHECKING:
+    from dotnetdiag.events.layout import SchemaField
+    from dotnetdiag.events.schema import EventSchema
 
 SAMPLE_PROFILER = "Microsoft-DotNETCore-SampleProfiler"
 EVENT_PIPE = "Microsoft-DotNETCore-EventPipe"
@@ -142,6 +145,8 @@ PROVIDERS = (*_FIELDS, *_BY_ID, UNIVERSAL_SYSTEM, UNIVERSAL_EVENTS)
 @cache
 def override(provider: str, name: str) -> tuple[SchemaField, ...] | None:
     """The fields that count whatever a file declares, or None."""
+    from dotnetdiag.events.layout import parse_fields
+
     if provider == UNIVERSAL_SYSTEM and name in _OVERRIDES:
         return parse_fields(_OVERRIDES[name])
     if provider == UNIVERSAL_EVENTS and name:
@@ -165,6 +170,9 @@ def lookup(provider: str, name: str, event_id: int, version: int) -> EventSchema
 def _made(
     provider: str, event_id: int, version: int, name: str, manifest_name: str, opcode: int, fields: str
 ) -> EventSchema:
+    from dotnetdiag.events.layout import parse_fields
+    from dotnetdiag.events.schema import EventSchema, Source
+
     return EventSchema(
         provider=provider,
         event_id=event_id,

@@ -64,7 +64,7 @@ def resolve(metadata: Metadata, pointer_size: int = 8) -> EventSchema:
     """The schema of a metadata record. Never fails: what is not known has no fields."""
     from dotnetdiag.events import catalogue, known  # they make schemas
 
-    provider = catalogue.provider_name(metadata.provider, metadata.provider_guid)
+    provider, name, opcode = names.title(metadata)
     override = known.override(provider, metadata.name)
     native = catalogue.lookup(provider, metadata.event_id, metadata.version)
     if native is None and not metadata.fields and override is None:
@@ -79,14 +79,6 @@ def resolve(metadata: Metadata, pointer_size: int = 8) -> EventSchema:
         source = Source.FILE
     elif native is not None:
         fields, source, layout_version = native.fields, native.source, native.layout_version
-    titled = known.title(provider, metadata.name, metadata.event_id)
-    if titled is not None:
-        name, opcode = titled
-    elif known_name is not None and not metadata.name:
-        name, opcode = known_name.name, known_name.opcode
-    else:
-        opcode = metadata.opcode or names.implied_opcode(metadata.name)
-        name = names.event_name(metadata.name, opcode, metadata.event_id)
     stated = metadata.level or metadata.keywords or known_name is None
     return EventSchema(
         provider=provider,

@@ -15,7 +15,7 @@ from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.stacks import StackTable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HeaderColumns:
     """Arrays of equal length, one row per event, in the order of the file.
 
@@ -93,7 +93,7 @@ COLUMN_TYPES: dict[str, npt.DTypeLike] = {
 SPARSE_COLUMNS = frozenset({"activity", "related", "is_sorted", "label_list"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EventBatch:
     """The events of one block or several that follow each other, complete in itself.
 

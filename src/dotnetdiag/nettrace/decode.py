@@ -48,7 +48,7 @@ class Form(Enum):
 COMPRESSED_FORMS = (Form.COMPRESSED, Form.COMPRESSED_V6)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Translation:
     """What the ids of a block stand for, at the place where it stands in the file."""
 
@@ -59,7 +59,7 @@ class Translation:
     """defined metadata ids that are not in the table"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Job:
     """One event block to decode: its blobs lie from ``start`` to ``end``, absolute offsets."""
 
@@ -69,7 +69,7 @@ class Job:
     translation: Translation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Decoded:
     """One block's events.
 
@@ -187,7 +187,7 @@ class Arena:
         return (self._bare if self.zeroed else self._headers)[:rows], self._runs[:runs], self._guids[:guids]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Translated:
     """Translation tables of many blocks: ``places`` says for each block (with one row: for all) what of the three
     tables is its own.
@@ -232,7 +232,7 @@ def translate(parts: Sequence[tuple[int, Translation]]) -> Translated:
     return Translated(places, stacks.joined(), labels.joined(), metadata.joined())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Filled:
     """Columns of many blocks; a row of ``table`` for each block (see ``_kernels.py``). ``odd``: blocks in which
     something is wrong.

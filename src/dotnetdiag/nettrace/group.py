@@ -8,9 +8,10 @@ The memory of a group's columns is used again (:class:`Arenas`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,11 @@ SPARE = 0.8
 """Events are expected to be smaller by this than any group had them: too little room costs a second pass."""
 
 
-@dataclass(frozen=True, slots=True)
+_Share = TypeVar("_Share")
+_Made = TypeVar("_Made")
+
+
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class EventRun:
     """Event blocks of one form between which nothing else stands: where the blobs of each begin and end, absolute.
 
@@ -159,7 +164,7 @@ class Arenas:
         return not self._bytes_per_event
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Group:
     """What the first phase made: joined columns (``headers`` and the rest), or ``parts``, one for each block.
 
@@ -212,11 +217,15 @@ def check(
         kernels.count(view, starts, ends, bounds[0], bounds[1], v6, table, tally)
         return tally
 
-    tallies = list(map(share, _shares(ends - starts, threads)))
+    tallies = _each(share, _shares(ends - starts, threads), map)
     tally: npt.NDArray[np.int64] | None = sum(tallies[1:], tallies[0]) if tallies else NO_TALLY
     if ids and table[:, WIDE].any():
         tally = None
     return table, tally
+
+
+def _each(act: Callable[[_Share], _Made], shares: list[_Share], map: Map) -> list[_Made]:
+    return [act(shares[0])] if len(shares) == 1 else list(map(act, shares))
 
 
 def _shares(sizes: npt.NDArray[np.int64], threads: int) -> list[tuple[int, int]]:
@@ -268,7 +277,7 @@ def decode_whole(runs: Sequence[EventRun], view: memoryview, base: int, *, threa
         before = (one, two, three)
         return fill_part(KERNELS, view, starts, stops, bounds, v6, again, translated, arena, before)[2]
 
-    odd = sum(map(share, _shares(stops - starts, threads)))
+    odd = sum(_each(share, _shares(stops - starts, threads), map))
     table[:, STRAYS:] = again[:, STRAYS:]
     odd += int(np.count_nonzero(table[:, PROBLEM]))
     return Group(*arena.views(rows, runs_count, guids_count), table, odd)

@@ -241,7 +241,7 @@ class Reader:
         return [batch]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contents:
     """A whole file read. ``headers`` has a row per event in file order; payload offsets are absolute in ``buffer``.
 
@@ -546,7 +546,7 @@ LEAST_FULL = 0.95
 """Of a step's size: less room than the rest is not worth a run of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class _Step:
     """Event blocks that are decoded together. ``acts``: what is to be done, and how many of the runs stand before it."""
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import UnknownName
-from dotnetdiag.events import EventSchema, Source, names, resolve
+from dotnetdiag.events import names
 from dotnetdiag.nettrace import Metadata
+
+if TYPE_CHECKING:
+    from dotnetdiag.events import EventSchema
 
 NEAR_LIMIT = 6
 
@@ -32,16 +36,27 @@ class EventTypes:
         """Names and numbers of a type; its fields only as far as they are declared."""
         found = self._schemas.get(metadata_id)
         if found is None:
-            known = self._metadata.get(metadata_id)
-            if known is None:  # a damaged file: events of a record that is gone
-                known = Metadata(metadata_id=metadata_id, provider="", event_id=0, name=f"metadata {metadata_id}")
-            found = self._schemas[metadata_id] = resolve(known, self._pointer_size)
+            from dotnetdiag.events import resolve  # who only counts needs no fields
+
+            found = self._schemas[metadata_id] = resolve(self._record(metadata_id), self._pointer_size)
         return found
+
+    def title_of(self, metadata_id: int) -> tuple[str, str]:
+        """(provider, name) of a type."""
+        return names.title(self._record(metadata_id))[:2]
+
+    def _record(self, metadata_id: int) -> Metadata:
+        known = self._metadata.get(metadata_id)
+        if known is None:  # a damaged file: events of a record that is gone
+            return Metadata(metadata_id=metadata_id, provider="", event_id=0, name=f"metadata {metadata_id}")
+        return known
 
     def schema(self, metadata_id: int) -> EventSchema:
         """The type with its fields."""
         found = self._settled.get(metadata_id)
         if found is None:
+            from dotnetdiag.events import Source
+
             found = self.name_of(metadata_id)
             if found.source == Source.NONE and not found.fields:
                 found = self._settle(metadata_id, found)

@@ -29,13 +29,13 @@ from dotnetdiag.nettrace.reader import Buffer
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event_types import EventTypes
 from dotnetdiag.trace.source import Source, lookup, wanted_of
-from dotnetdiag.trace.summary import EventSummary, Totals, summarize, total
 
 if TYPE_CHECKING:
     from dotnetdiag.events import EventSchema
     from dotnetdiag.nettrace import LabelList
     from dotnetdiag.trace.events import Events
     from dotnetdiag.trace.process import ProcessDetails
+    from dotnetdiag.trace.summary import EventSummary, Totals
     from dotnetdiag.trace.symbols import Symbols
     from dotnetdiag.trace.table import EventTable
     from dotnetdiag.trace.where import Where
@@ -259,9 +259,9 @@ class Trace:
     def _by_event(self, column: int) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
         for number, row in self.source.counts().items():
-            schema = self.types.name_of(number)
-            events = found.setdefault(schema.provider, {})
-            events[schema.name] = events.get(schema.name, 0) + row[column]
+            provider, name = self.types.title_of(number)
+            events = found.setdefault(provider, {})
+            events[name] = events.get(name, 0) + row[column]
         return found
 
     def counts(self) -> dict[str, dict[str, int]]:
@@ -274,6 +274,8 @@ class Trace:
 
     def summary(self) -> tuple[EventSummary, ...]:
         """By provider and event: count, bytes, versions, first and last; most frequent first."""
+        from dotnetdiag.trace.summary import summarize
+
         totals = self._all_totals()
         ticks = sorted({tick for row in totals.by_type.values() for tick in (row.first, row.last)})
         elapsed = self.meaning.info.elapsed_ns(np.array(ticks, np.int64)).tolist()
@@ -281,6 +283,8 @@ class Trace:
 
     def _all_totals(self) -> Totals:
         if self._totals is None:
+            from dotnetdiag.trace.summary import total
+
             self._totals = total(self.source.batches())
         return self._totals
 
