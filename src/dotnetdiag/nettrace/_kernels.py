@@ -334,7 +334,7 @@ def fill(
         5 blocks in which something is wrong, counted up
         6 metadata_id   7 sequence      8 processor     9 stack                10 activity*         11 related*
         12 payload_length               13 label_list*  14 capture_thread      15 thread            16 time
-        17 payload_offset               18 is_sorted*   19 runs                20 guids
+        17 payload_offset               18 is_sorted    19 runs                20 guids
 
     ``places`` has one row, or one per block: three times (start in the table, length, first id) for ``stack_ids``,
     ``label_ids`` and ``metadata_ids``, which translate ids (0 = not defined; such a metadata id is kept). ``runs``
@@ -483,7 +483,7 @@ def _fill_block(
             flags = 0x100
         # the end, or something else is stated: first write what held until here
         if row > mark:
-            if zeroed and (act != 0 or rel != 0 or label != 0 or in_order):
+            if zeroed and (act != 0 or rel != 0 or label != 0):
                 cursor[4] = 2
             # the numbers of rows behind the first count up
             first_seq = seq
@@ -514,9 +514,8 @@ def _fill_block(
                 for r in range(mark, row):
                     out32[c_length + r] = size
             seq = cython.cast(cython.uint, (first_seq + increment * cython.cast(cython.uint, row - mark - 1)) & word)
-            if not zeroed:
-                for r in range(mark, row):
-                    out8[c_sorted + r] = 0
+            for r in range(mark, row):
+                out8[c_sorted + r] = 0
             if act != 0 or not zeroed:
                 for r in range(mark, row):
                     out32[c_activity + r] = act
@@ -536,6 +535,8 @@ def _fill_block(
         if flags == 0x100:
             break
         # values are taken as they are read: when the event turns out broken, nothing comes after it
+        if cython.compiled:
+            prefetch_once(cython.address(data[at + 1024]))
         at += 1
         stated = 0
         if flags & 0x0F:

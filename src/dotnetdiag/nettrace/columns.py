@@ -54,10 +54,7 @@ class HeaderColumns:
     def allocate(cls, rows: int) -> Self:
         """Room for ``rows`` events. Columns that are nearly always zero are zeroed; the others hold anything."""
         return cls(
-            **{
-                name: (np.zeros if name in SPARSE_COLUMNS else np.empty)(rows, kind)
-                for name, kind in COLUMN_TYPES.items()
-            }
+            **{name: (np.zeros if name in MOSTLY_ZERO else np.empty)(rows, kind) for name, kind in COLUMN_TYPES.items()}
         )
 
     @classmethod
@@ -90,7 +87,8 @@ COLUMN_TYPES: dict[str, npt.DTypeLike] = {
     "is_sorted": np.bool_,
     "label_list": np.uint32,
 }
-SPARSE_COLUMNS = frozenset({"activity", "related", "is_sorted", "label_list"})
+SPARSE_COLUMNS = frozenset({"activity", "related", "label_list"})
+MOSTLY_ZERO = SPARSE_COLUMNS | {"is_sorted"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
