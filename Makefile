@@ -8,7 +8,7 @@ BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,
 .PHONY: demo test lint bench clean fuzz soak
 
 # what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
-KERNELS := $(wildcard src/dotnetdiag/*/_kernels.py)
+KERNELS := $(wildcard src/dotnetdiag/*/_kernels.py src/dotnetdiag/*/*.pxd)
 
 $(VENV)/installed-demo: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)

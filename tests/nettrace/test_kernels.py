@@ -16,7 +16,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, flood
 
 import dotnetdiag.nettrace
-from dotnetdiag.nettrace import BlockKind, decode, group, plain, read, reader, scan, writer
+from dotnetdiag.nettrace import BlockKind, decode, group, plain, read, scan, scanning, writer
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
 from dotnetdiag.nettrace.decode import Form, Job, Translation
 from dotnetdiag.nettrace.guids import GuidTable
@@ -122,7 +122,7 @@ def test_blocks_of_recordings_decode_the_same_in_every_form(name: str) -> None:
 
 @pytest.fixture
 def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (decode, group, reader, writer):
+    for module in (decode, group, scanning, writer):
         monkeypatch.setattr(module, "KERNELS", None)
 
 
@@ -130,7 +130,7 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whole_files_read_the_same_without_a_compiler(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = SMALL[name] if name in SMALL else data_of(name)
     compiled, counts = read(data), scan(data).counts()
-    for module in (decode, group, reader, writer):
+    for module in (decode, group, scanning, writer):
         monkeypatch.setattr(module, "KERNELS", None)
     plainly = read(data)
     assert plainly.headers.equals(compiled.headers)

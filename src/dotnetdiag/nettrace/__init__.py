@@ -18,7 +18,8 @@ from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.loss import Gap, LossAccount
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 from dotnetdiag.nettrace.order import sort_order
-from dotnetdiag.nettrace.reader import Contents, Reader, Scan, Verdict, read, scan
+from dotnetdiag.nettrace.reader import Reader, Verdict
+from dotnetdiag.nettrace.scanning import Contents, Scan, read, scan
 from dotnetdiag.nettrace.stacks import StackTable
 from dotnetdiag.nettrace.threads import ThreadInfo
 

@@ -17,7 +17,7 @@ from dotnetdiag.nettrace.blocks import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.labels import LabelList
-from dotnetdiag.nettrace.reader import Contents
+from dotnetdiag.nettrace.scanning import Contents
 from dotnetdiag.nettrace.threads import ThreadInfo
 from dotnetdiag.nettrace.writer import Writer
 

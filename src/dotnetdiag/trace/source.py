@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, LabelList, Scan, StackTable, scan
 from dotnetdiag.nettrace.crew import Map
-from dotnetdiag.nettrace.reader import Buffer
+from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace.distinct import distinct
 
 Rows: TypeAlias = npt.NDArray[np.int64]

@@ -25,7 +25,7 @@ from dotnetdiag.nettrace import (
     TraceInfo,
 )
 from dotnetdiag.nettrace.crew import Map
-from dotnetdiag.nettrace.reader import Buffer
+from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event_types import EventTypes
 from dotnetdiag.trace.source import Source, lookup, wanted_of

@@ -1,0 +1,84 @@
+"""What reading a trace finds beside its events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from dotnetdiag.nettrace.guids import GuidTable
+from dotnetdiag.nettrace.info import TraceInfo
+from dotnetdiag.nettrace.labels import LabelList
+from dotnetdiag.nettrace.loss import LossAccount
+from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.stacks import StackTable
+from dotnetdiag.nettrace.state import TraceState
+from dotnetdiag.nettrace.threads import ThreadInfo
+
+
+class Findings:
+    """As far as has been read."""
+
+    def _found(self) -> TraceState:
+        raise NotImplementedError
+
+    @property
+    def format(self) -> str:
+        """``NetPerf 3``, ``nettrace 4`` (which includes 5), ``nettrace 6.0``; empty until it is known."""
+        return self._found().format
+
+    @property
+    def info(self) -> TraceInfo | None:
+        """The Trace object, once it was seen."""
+        return self._found().info
+
+    @property
+    def metadata(self) -> Mapping[int, Metadata]:
+        """Metadata by id (NetPerf: what was decoded so far)."""
+        return self._found().metadata
+
+    @property
+    def stacks(self) -> StackTable:
+        """The table of the latest batch."""
+        return self._found().stacks
+
+    @property
+    def guids(self) -> GuidTable:
+        """The table of the latest batch."""
+        return self._found().guids
+
+    @property
+    def labels(self) -> Sequence[LabelList]:
+        """Label lists of version 6; index 0 is the empty one."""
+        return self._found().labels
+
+    @property
+    def threads(self) -> Mapping[int, ThreadInfo]:
+        """Thread rows of version 6 by index, removed ones too (in a stream until a sequence point drops all)."""
+        return self._found().threads
+
+    @property
+    def lost(self) -> LossAccount:
+        """Lost events."""
+        return self._found().lost
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """Blocks of unknown kinds, by name."""
+        return self._found().skipped
+
+    @property
+    def warnings(self) -> list[str]:
+        """Oddities, one line each."""
+        return self._found().warnings
+
+    @property
+    def broke(self) -> str | None:
+        """What was wrong first, with its offset."""
+        error = self._found().broke
+        return None if error is None else str(error)
+
+    @property
+    def broke_offset(self) -> int | None:
+        """Where that was."""
+        error = self._found().broke
+        return None if error is None else error.offset
