@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.processes import Process as Process
-    from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401
+    from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401 - public here
     from dotnetdiag.trace.trace import Trace as Trace
 
     open = _trace_files.open_trace

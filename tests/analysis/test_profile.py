@@ -78,6 +78,7 @@ def test_frames_behind_those_of_the_symbols_stay_when_more_are_met() -> None:
     assert len(trace.symbols) > count
     assert more.names([count, count + 1]) == ["one", "two"]
     assert [frame.text for frame in more[-2:]] == ["one", "two"]
+    assert [frame.text for frame in more][count:] == ["one", "two"]
     assert len(profile.frames) == count
     assert more.unresolved().tolist() == [False] * (count + 2)
     with pytest.raises(UsageError, match="no frame"):

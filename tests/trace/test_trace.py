@@ -188,7 +188,7 @@ def test_a_row_gives_header_and_payload_by_attribute_and_item() -> None:
     assert "u32=4294967295" in repr(row)
     assert made.row(-1).ms == list(made)[-1].ms
     with pytest.raises(AttributeError):
-        row.nothing  # noqa: B018
+        row.nothing  # noqa: B018 - it is the asking
     with pytest.raises(KeyError):
         row["nothing"]
     with pytest.raises(IndexError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,6 +40,9 @@ class Frames(Sequence[Frame]):
         if number >= self._count or self._symbols is None:
             return self._extra[number - self._count]
         return self._symbols.frame(number)
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (self[number] for number in range(len(self)))
 
     def name(self, frame_id: int, style: Style = Style.FULL) -> str:
         """The printed name of a frame."""

@@ -41,7 +41,7 @@ class PidRoute:
         known, self.known = self.known, None
         return connect_pid(self.pid, deadline, known=known)[0]
 
-    def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002
+    def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
         return self.pid
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class AsyncPidRoute:
         known, self.known = self.known, None
         return (await aio.connect_pid(self.pid, deadline, known=known))[0]
 
-    async def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002
+    async def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
         return self.pid
 
     async def close(self) -> None:

@@ -31,7 +31,7 @@ if sys.platform == "linux":
         return True
 else:
 
-    def _set_direct(fd: int, on: bool) -> bool:  # noqa: ARG001
+    def _set_direct(fd: int, on: bool) -> bool:  # noqa: ARG001 - as the one above
         return False
 
 

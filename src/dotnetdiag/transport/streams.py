@@ -71,11 +71,11 @@ class Stream(ABC):
         buffer = bytearray(size)
         return bytes(memoryview(buffer)[: self.receive_into(memoryview(buffer), deadline)])
 
-    def send_descriptor(self, fd: int, deadline: Deadline) -> None:  # noqa: ARG002
+    def send_descriptor(self, fd: int, deadline: Deadline) -> None:  # noqa: ARG002 - a protocol has it
         """Pass the open file ``fd`` to the peer, with one byte of data that carries it. Unix sockets only."""
         raise TransportError("a descriptor can be passed over a Unix socket only", address=self.address)
 
-    def receive_descriptor(self, deadline: Deadline) -> int | None:  # noqa: ARG002
+    def receive_descriptor(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
         """The counterpart: the caller owns the descriptor. None when the byte came without one, or at the end."""
         raise TransportError("a descriptor can be passed over a Unix socket only", address=self.address)
 
