@@ -23,7 +23,7 @@ __all__ = ["Account", "Composition", "LiveEvents", "WatchOptions", "start_watchi
 class WatchOptions:
     """What to watch; the texts are those of ``trace collect`` and ``trace events``. None and empty: all.
 
-    Without providers and profiles: the profile ``dotnet-common``. ``stacks`` names the frames of every event.
+    Without providers and profiles: the profile ``dotnet-common``.
     """
 
     providers: str | None = None
@@ -36,7 +36,6 @@ class WatchOptions:
     limit: int | None = None
     duration: float | str | None = None
     buffer_mb: int = 256
-    stacks: bool = False
     resume: bool = True
 
     def composed(self) -> Composition:
