@@ -72,6 +72,35 @@ def _value(data: cython.const[cython.uchar][::1], position: cython.longlong) -> 
     return value | byte << shift
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _word(data: cython.const[cython.uchar][::1], position: cython.longlong, end: cython.longlong) -> cython.longlong:
+    """The varuint of 32 bits at ``position``, and its bytes << 40; 0 when it does not end or does not fit.
+
+    Tested and read at once: the branches of two loops over its bytes would be guessed wrong twice.
+    """
+    n: cython.longlong = 1
+    value: cython.longlong = 0
+    byte: cython.longlong = 0
+    if position >= end:
+        return 0
+    byte = data[position]
+    if byte < 0x80:
+        return n << 40 | byte
+    value = byte & 0x7F
+    while n < 5 and position + n < end:
+        byte = data[position + n]
+        value |= (byte & 0x7F) << 7 * n
+        n += 1
+        if byte < 0x80:
+            if n == 5 and byte > 0x0F:
+                return 0
+            return n << 40 | value
+    return 0
+
+
 def frame(
     data: cython.const[cython.uchar][::1],
     position: cython.longlong,
@@ -541,12 +570,12 @@ def _fill_block(
         stated = 0
         if flags & 0x0F:
             if flags & 1:
-                n = _length(data, at, end, 5)
-                if n == 0:
+                raw = _word(data, at, end)
+                if raw == 0:
                     problem = 1
                     break
-                meta = cython.cast(cython.uint, _value(data, at))
-                at += n
+                meta = cython.cast(cython.uint, raw & word)
+                at += raw >> 40
                 shown = 0
                 raw = cython.cast(cython.longlong, meta) - metadata_base
                 if 0 <= raw < metadata_count:
@@ -557,24 +586,24 @@ def _fill_block(
                     unknown = 1
                 increment = 1 if meta != 0 or v6 else 0
             if flags & 2:
-                n = _length(data, at, end, 5)
-                if n == 0:
+                raw = _word(data, at, end)
+                if raw == 0:
                     problem = 1
                     break
-                seq = cython.cast(cython.uint, (seq + _value(data, at) + 1) & word)
-                at += n
+                seq = cython.cast(cython.uint, (seq + raw + 1) & word)
+                at += raw >> 40
                 n = _length(data, at, end, 10)
                 if n == 0:
                     problem = 1
                     break
                 capture = _value(data, at)
                 at += n
-                n = _length(data, at, end, 5)
-                if n == 0:
+                raw = _word(data, at, end)
+                if raw == 0:
                     problem = 1
                     break
-                cpu = cython.cast(cython.uint, _value(data, at))
-                at += n
+                cpu = cython.cast(cython.uint, raw & word)
+                at += raw >> 40
             else:
                 seq = cython.cast(cython.uint, (seq + increment) & word)
             if flags & 4:
@@ -585,33 +614,38 @@ def _fill_block(
                 tid = _value(data, at)
                 at += n
             if flags & 8:
-                n = _length(data, at, end, 5)
-                if n == 0:
+                raw = _word(data, at, end)
+                if raw == 0:
                     problem = 1
                     break
-                raw = cython.cast(cython.longlong, _value(data, at))
-                at += n
+                at += raw >> 40
+                raw &= word
                 frames = 0
                 if stack_base <= raw < stack_base + stack_count:
                     frames = stack_ids[stack_start + raw - stack_base]
                 lost_stack = 1 if raw != 0 and frames == 0 else 0
         else:
             seq = cython.cast(cython.uint, (seq + increment) & word)
-        n = _length(data, at, end, 10)
-        if n == 0:
-            problem = 1
-            break
-        now = (now + _value(data, at)) & mask
-        at += n
+        raw = _word(data, at, end)  # five bytes have room for half a minute
+        if raw != 0:
+            now = (now + cython.cast(cython.ulonglong, raw & word)) & mask
+            at += raw >> 40
+        else:
+            n = _length(data, at, end, 10)
+            if n == 0:
+                problem = 1
+                break
+            now = (now + _value(data, at)) & mask
+            at += n
         if flags & 0xB0:
             if v6:
                 if flags & 16:
-                    n = _length(data, at, end, 5)
-                    if n == 0:
+                    raw = _word(data, at, end)
+                    if raw == 0:
                         problem = 1
                         break
-                    raw = cython.cast(cython.longlong, _value(data, at))
-                    at += n
+                    at += raw >> 40
+                    raw &= word
                     label = 0
                     if label_base <= raw < label_base + label_count:
                         label = label_ids[label_start + raw - label_base]
@@ -628,14 +662,12 @@ def _fill_block(
                     rel = cython.cast(cython.uint, guid + stated)
                     at += 16
             if flags & 128:
-                n = 0
-                if at < end:
-                    n = _length(data, at, end, 5)
-                if n == 0:
+                raw = _word(data, at, end)
+                if raw == 0:
                     problem = 1
                     break
-                size = cython.cast(cython.uint, _value(data, at))
-                at += n
+                size = cython.cast(cython.uint, raw & word)
+                at += raw >> 40
         raw = size
         if raw > end - at:
             problem = 2
