@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dotnetdiag.errors import UsageError
 from dotnetdiag.events import decode, resolve, slices, tables
-from dotnetdiag.nettrace import EventBatch, Field, FieldType, HeaderColumns, Metadata, TypeCode, Writer, scan
+from dotnetdiag.nettrace import EventBatch, Field, FieldType, HeaderColumns, Metadata, Reader, TypeCode, Writer, scan
 
 pytestmark = pytest.mark.usefixtures("kernels_both_ways")
 
@@ -103,3 +104,11 @@ def test_events_without_metadata_are_left_out() -> None:
 
 def test_no_event_makes_no_table() -> None:
     assert list(tables(scan(recording(np.zeros(0, np.int64), (1,))).iter_batches())) == []
+
+
+def test_batches_of_a_stream_are_refused() -> None:
+    reader, data = Reader(), recording(IDS["many"], tuple(range(1, 8)))
+    batches = [*reader.feed(data), *reader.close().batches]
+    assert len(batches) > 1
+    with pytest.raises(UsageError, match=r"nettrace\.scan"):
+        list(tables(batches))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.errors import UsageError
 from dotnetdiag.events import kernels
 from dotnetdiag.events.decoding import Table, decode, infer
 from dotnetdiag.events.memory import empty
@@ -58,18 +59,20 @@ class _Slices:
         self._pointer_size = pointer_size
         self._schemas: dict[int, EventSchema] = {}
         self._rows = 0
+        self._only: int | None = None
         self._columns: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.uint32]] | None = None
 
     def pieces(self, batches: Iterable[EventBatch]) -> Iterator[Piece]:
-        batch = None
+        batch, buffer = None, None
         for batch in batches:
-            headers = batch.headers
-            if not self._rows and (only := kernels.only(headers.metadata_id)) is not None:
-                yield from self._cut(batch, only, headers.payload_offset, headers.payload_length)
-                continue
+            if buffer is not None and batch.buffer is not buffer:
+                raise UsageError("batches of several buffers: read the file by nettrace.scan")
+            buffer = batch.buffer
             if self._rows + len(batch) > SLICE_ROWS and self._rows:
                 yield from self._sorted(batch)
             self._take(batch)
+            if self._rows >= CALL_ROWS and self._only is not None:
+                yield from self._sorted(batch)
         if batch is not None:
             yield from self._sorted(batch)
 
@@ -79,6 +82,8 @@ class _Slices:
             room = max(SLICE_ROWS, len(batch))
             self._columns = (empty(room, np.uint32), empty(room, np.int64), empty(room, np.uint32))
         headers, rows = batch.headers, slice(self._rows, self._rows + len(batch))
+        only = kernels.only(headers.metadata_id)
+        self._only = only if not self._rows or only == self._only else None
         ids, offsets, lengths = self._columns
         ids[rows], offsets[rows], lengths[rows] = headers.metadata_id, headers.payload_offset, headers.payload_length
         self._rows = rows.stop
@@ -89,6 +94,9 @@ class _Slices:
         ids, offsets, lengths = self._columns
         rows = slice(self._rows)
         self._columns, self._rows = None, 0
+        if self._only is not None:
+            yield from self._cut(batch, self._only, offsets[rows], lengths[rows])
+            return
         ends, offsets, lengths = kernels.bucket(ids[rows], offsets[rows], lengths[rows])
         first = 0
         for metadata_id, last in ends:
