@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.wire import Cursor, Packer
+from dotnetdiag.wire import Cursor, Packer, decimal
 
 
 @given(st.integers(min_value=0, max_value=2**64 - 1))
@@ -31,3 +31,13 @@ def test_reading_past_the_end_says_where_and_moves_nothing() -> None:
         cursor.u32()
     assert caught.value.offset == 100
     assert cursor.u16() == 0x201
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("00012", 12), ("9" * 19, 10**19 - 1)])
+def test_a_decimal_number_is_read(text: str, number: int) -> None:
+    assert decimal(text) == number
+
+
+@pytest.mark.parametrize("text", [None, "", "²", "٣", "-1", "+1", "1_0", " 1", "1.5", "9" * 20, "9" * 5000])
+def test_what_is_no_decimal_number_is_none(text: str | None) -> None:
+    assert decimal(text) is None

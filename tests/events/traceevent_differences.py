@@ -76,6 +76,7 @@ FIELDS: list[Difference] = [
         )
         for provider in (RUNTIME, RUNDOWN)
     ),
+    *left_out(TPL, (7,), "appDomain", why="it leaves this out, which the source writes (always 1)"),
     *left_out(RUNTIME, (151, 152, 153), "Reserved1", "ClrInstanceID", why="it leaves these out of module events"),
     *left_out(RUNDOWN, (151, 152, 153, 154), "Reserved1", "ClrInstanceID", why="it leaves these out of module events"),
     *added(RUNTIME, (151, 152, 153), "ModuleILFileName", why="the end of ModuleILPath"),

@@ -62,6 +62,9 @@ def test_an_event_filter_goes_to_its_provider() -> None:
         ({"profiles": ","}, "No providers were specified"),
         ({"providers": "A", "event_filters": ("B=1",)}, "B is not recorded"),
         ({"providers": "A", "event_filters": ("A=1", "A=2")}, "two of them"),
+        ({"providers": "A", "event_filters": ("A=²",)}, "'²' is no event id"),
+        ({"providers": "A", "event_filters": ("A=1-",)}, "'1-' is no event id"),
+        ({"providers": "A", "event_filters": ("A=" + "9" * 5000,)}, "is no event id"),
     ],
 )
 def test_what_makes_no_sense_is_said(options: dict[str, object], text: str) -> None:

@@ -83,6 +83,16 @@ CASES = {
         # the keyword that makes CoreCLR collect for a heap dump does nothing in NativeAOT 9
         lacks={"NativeAOT": ("GC/BulkNode", "GC/BulkEdge", "Type/BulkType")},
     ),
+    "threads": Case(
+        # without the sampler: while threads contend, it and events of all keywords make a runtime stand still now and
+        # then (seen on 8 and 10, about one time in ten)
+        mode=("threadpool", "jobs=40"),
+        providers=f"Microsoft-Windows-DotNETRuntime:{ALL}:5,Microsoft-Windows-DotNETRuntimePrivate:{ALL}:5,"
+        "System.Threading.Tasks.TplEventSource:0xff:5",
+        duration_s=None,
+        must_have=("TaskScheduled/Send",),
+        last="threadpool",
+    ),
     "http": Case(
         mode=("http", "rounds=10"),
         providers=f"System.Net.Http:{ALL}:5,System.Net.Sockets:{ALL}:5,System.Net.NameResolution:{ALL}:5,"

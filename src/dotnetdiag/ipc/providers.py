@@ -21,6 +21,7 @@ from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.ipc.choices import EventLevel
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.ipc.keywords import CLR_KEYWORDS, CLR_PROVIDER, KEYWORDS, find_keyword
+from dotnetdiag.wire import decimal
 
 _T = TypeVar("_T")
 _WHAT = "providers"
@@ -194,9 +195,10 @@ def parse_event_filter(text: str) -> tuple[str, EventFilter]:
     position = len(text) - len(ids_text)
     for part in ids_text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        low = decimal(first)
+        high = decimal(last) if dash else low
+        if low is None or high is None:
             raise GrammarError("event filter", text, position, f"{part.strip()!r} is no event id")
-        low, high = int(first), int(last or first)
         if not low <= high < 1 << 16:
             raise GrammarError("event filter", text, position, f"event ids are 0 to 65535, low before high: {part!r}")
         ids.update(range(low, high + 1))

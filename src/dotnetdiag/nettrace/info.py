@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.wire import Cursor
+from dotnetdiag.wire import Cursor, decimal
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PROCESSORS_UNKNOWN = 65535
@@ -146,15 +146,11 @@ def parse_trace_v6(cursor: Cursor) -> TraceInfo:
         sync_ticks=sync,
         frequency=frequency,
         pointer_size=pointer_size,
-        process_id=_decimal(known.get("ProcessId")),
-        processors=_decimal(known.get("HardwareThreadCount")),
-        sampling_ns=_decimal(known.get("ExpectedCPUSamplingRate")),
+        process_id=decimal(known.get("ProcessId")),
+        processors=decimal(known.get("HardwareThreadCount")),
+        sampling_ns=decimal(known.get("ExpectedCPUSamplingRate")),
         key_values=pairs,
     )
-
-
-def _decimal(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def string8(cursor: Cursor) -> str:

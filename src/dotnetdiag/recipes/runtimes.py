@@ -40,4 +40,4 @@ def find_hosts() -> list[DotnetHost]:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isdigit() else -1 for part in version.partition("-")[0].split("."))
+    return tuple(int(part) if part.isdecimal() else -1 for part in version.partition("-")[0].split("."))

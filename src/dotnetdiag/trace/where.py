@@ -235,10 +235,14 @@ def _tokens(text: str) -> list[_Token]:
     return made
 
 
+MOST_DIGITS = 400
+"""``int`` refuses more than 4,300; a float of so many is infinite."""
+
+
 def _number(text: str) -> int | float:
     if "x" in text.lower():
         return int(text, 16)
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return int(text) if text.lstrip("+-").isdecimal() and len(text) <= MOST_DIGITS else float(text)
 
 
 # evaluation -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ May import ``errors``. Never sockets, clocks or files.
 """
 
 from dotnetdiag.wire.cursor import Cursor
+from dotnetdiag.wire.decimal import decimal
 from dotnetdiag.wire.packer import Packer
 
-__all__ = ["Cursor", "Packer"]
+__all__ = ["Cursor", "Packer", "decimal"]

@@ -7,6 +7,7 @@ from dotnetdiag.ipc import eventpipe, process
 from dotnetdiag.ipc.operations.identity import process_info
 from dotnetdiag.ipc.operations.steps import Ask, Drain, Operation, send
 from dotnetdiag.ipc.replies import SessionReply
+from dotnetdiag.wire import decimal
 
 
 def is_suspended() -> Operation[bool]:
@@ -29,7 +30,8 @@ def enable_perf_map(perf_map_type: int) -> Operation[None]:
     request = process.EnablePerfMap(perf_map_type=perf_map_type)
     request.check()
     version = (yield from process_info()).runtime_version
-    if (not version.partition(".")[0].isdigit() or int(version.partition(".")[0]) < 10) and (yield from is_suspended()):
+    major = decimal(version.partition(".")[0])
+    if (major is None or major < 10) and (yield from is_suspended()):
         raise DangerousRequest(
             request.COMMAND.name,
             f"it kills .NET {version or '8 and 9'} while suspended at startup; resume it first",
