@@ -100,7 +100,7 @@ class EventRun:
 
 _ARENAS: list[Arena] = []
 """Memory of this process for columns, whoever reads what: fresh pages cost more than all decoding."""
-MOST_ARENAS, MOST_ARENA_BYTES = 16, 32 << 20
+MOST_ARENAS, MOST_ARENA_BYTES = 16, 48 << 20
 
 
 class Arenas:
@@ -121,17 +121,16 @@ class Arenas:
         It is the caller's alone until he gives it back, which he may do as soon as he holds views.
         """
         rows = min(int(size_bytes / self._bytes_per_event) + 64, size_bytes // LEAST_EVENT + 1)
-        found, others = None, []
-        while found is None:
+        arenas: list[Arena] = []
+        while _ARENAS:
             try:
-                arena = _ARENAS.pop()
-            except IndexError:  # all looked at, or another thread has them: its business
+                arenas.append(_ARENAS.pop())
+            except IndexError:  # another thread has them: its business
                 break
-            if not arena.idle or arena.rows < rows:
-                others.append(arena)
-            else:
-                found = arena
-        _ARENAS.extend(reversed(others))
+        # the smallest that will do, or the large ones are gone when they are needed; of equals the latest, still cached
+        fitting = [arena for arena in arenas if arena.rows >= rows and arena.idle]
+        found = min(fitting, key=lambda arena: arena.rows, default=None)
+        _ARENAS.extend(arena for arena in reversed(arenas) if arena is not found)
         return found or Arena(rows + rows // 8)
 
     def give(self, arena: Arena) -> None:
