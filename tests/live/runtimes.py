@@ -14,8 +14,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from dotnetdiag.errors import ConnectFailed
 from dotnetdiag.recipes.runtimes import find_hosts
-from dotnetdiag.transport import candidates
+from dotnetdiag.transport import Deadline, candidates, connect
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "dotnet"
 CACHE = Path(os.environ.get("DOTNETDIAG_RUNTIMES") or Path.home() / ".cache" / "dotnetdiag" / "dotnet")
@@ -110,6 +111,17 @@ def command(runtime: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     return [*chosen, str(unpack() / "workload" / program / "workload.dll"), *arguments], environment
 
 
+def _answers(pid: int) -> bool:
+    """Not only a socket with its number, which an earlier process may have left."""
+    for endpoint in candidates(pid):
+        try:
+            connect(endpoint.address, Deadline(5)).close()
+        except ConnectFailed:
+            continue
+        return True
+    return False
+
+
 @contextmanager
 def workload(runtime: str, *arguments: str, suspended: bool = False, **environment: str) -> Iterator[Target]:
     """Start the workload on a runtime; it is killed at the end. Waits for its line ``ready``; suspended: for its socket."""
@@ -123,7 +135,7 @@ def workload(runtime: str, *arguments: str, suspended: bool = False, **environme
         assert process.stdout is not None
         if suspended:
             ends = time.monotonic() + 30
-            while not candidates(process.pid):
+            while not _answers(process.pid):
                 assert process.poll() is None
                 assert time.monotonic() < ends, "no socket within 30 s"
                 time.sleep(0.01)

@@ -378,3 +378,19 @@ def test_a_socket_left_behind_is_not_asked_again(
     with pytest.raises(NoDiagnostics, match="nobody listens"):
         connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
     assert waits == []
+
+
+def test_a_young_process_is_looked_at_again_when_only_an_old_socket_has_its_number(
+    fake: FakeProc, plain_tmp: Path, tool_tmp: Path
+) -> None:
+    """A process that ended left it; the runtime of this one has made none yet."""
+    fake.process(7, start=1000)
+    (fake.path / "uptime").write_text(f"{1000 / os.sysconf('SC_CLK_TCK') + 0.1} 1\n")
+    left = fake.socket(plain_tmp, "dotnet-diagnostic-7-0-socket", stale=True, modified_s=1)
+    assert paths(candidates(7, proc=fake.path, tmpdir=str(tool_tmp))) == [str(left)]
+    starts = threading.Timer(0.1, fake.socket, (plain_tmp, "dotnet-diagnostic-7-1000-socket"))
+    starts.start()
+    stream, found = connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
+    starts.join()
+    stream.close()
+    assert found.key == 1000

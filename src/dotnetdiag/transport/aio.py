@@ -294,6 +294,7 @@ async def connect_pid(
             raise await asyncio.to_thread(plan.error)
         deadline.left(f"process {pid} does not listen yet")
         await asyncio.sleep(discovery.AGAIN_S)
+        await asyncio.to_thread(plan.look_again)
 
 
 async def endpoints(*, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:

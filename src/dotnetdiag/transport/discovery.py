@@ -151,6 +151,7 @@ def connect_pid(
             raise plan.error()
         deadline.left(f"process {pid} does not listen yet")
         time.sleep(AGAIN_S)
+        plan.look_again()
 
 
 class Attempts:
@@ -175,12 +176,20 @@ class Attempts:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a candidate that refused is so young that its runtime may be about to listen."""
-        now = time.time_ns()
-        return any(
-            failure.errno == errno.ECONNREFUSED and 0 <= now - endpoint.modified_ns < YOUNG_S * 1e9
-            for endpoint, failure in self.failures.items()
+        """Whether the process, or a candidate that refused, is so young that its runtime may be about to listen. A
+        process that has made no socket yet may have one that an earlier process of its number left.
+        """
+        if any(failure.errno not in (errno.ECONNREFUSED, errno.ENOENT) for failure in self.failures.values()):
+            return False
+        age_s, now = processes.uptime_s(self.pid, self.proc), time.time_ns()
+        return (age_s is not None and age_s < YOUNG_S) or any(
+            0 <= now - endpoint.modified_ns < YOUNG_S * 1e9 for endpoint in self.failures
         )
+
+    def look_again(self) -> None:
+        """Before all are tried again."""
+        self.endpoints = candidates(self.pid, proc=self.proc, tmpdir=self.tmpdir)
+        self.failures.clear()
 
     def error(self) -> ProcessNotFound | NoDiagnostics:
         """Why no endpoint answered, as one line."""
