@@ -277,7 +277,7 @@ def test_stacks_are_kept_when_asked_for() -> None:
     data = made.take() + made.finish()
 
     def names(stacks: object, headers: object) -> list[tuple[str, ...]]:
-        return [("leaf", "root")] * len(headers)  # type: ignore[arg-type]
+        return [("leaf", "root")] * len(headers)  # type: ignore[arg-type]  # columns, of which only the length counts
 
     (window,) = LiveEvents(FakeSession(data, None), stacks=True, frame_names=names).windows()
     assert window.headers.stack.tolist() == [1]

@@ -78,7 +78,7 @@ def test_who_stops_early_stops_the_helpers() -> None:
     pool = ThreadPoolExecutor(2)
     work = in_order(range(1000), square, 3, pool.map)
     assert next(work) == (0, 0)
-    work.close()  # type: ignore[attr-defined]
+    work.close()  # type: ignore[attr-defined]  # it is a generator
     ending = threading.Thread(target=pool.shutdown, daemon=True)
     ending.start()
     ending.join(timeout=30)

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.cli.render import stdout_bytes
 from dotnetdiag.errors import OutputError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def watch(
     lines = json_lines(chosen) if as_json else text_lines(chosen)
     with client_of(pid, name, port) as client, start_watching(client, options) as live, _ends_nicely(live):
         click.echo("Watching. Press <Ctrl+C> to end.", err=True)
-        finished = _print(live, lines, sys.stdout.buffer)
+        finished = _print(live, lines, stdout_bytes())
     if not finished:
         _lead_stdout_nowhere()
     for note in (*live.notes, *([live.ended] if live.ended else [])):
@@ -114,7 +115,8 @@ def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[
         for window in live.windows():
             texts = lines(window)
             texts.append("")
-            _write_all(file, "\n".join(texts).encode("utf-8", "backslashreplace"))
+            file.write("\n".join(texts).encode("utf-8", "backslashreplace"))
+            file.flush()
             account = live.account
             missed = account.missed_here + (account.missed_in_target or 0)
             if missed > told and time.monotonic() - said > _NOTE_EVERY_S:
@@ -127,14 +129,6 @@ def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[
             raise
         raise OutputError("stdout", error.strerror or str(error)) from error
     return True
-
-
-def _write_all(file: IO[bytes], data: bytes) -> None:
-    """With PYTHONUNBUFFERED stdout is a bare file, which may take a part only: when a signal comes, for one."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-    file.flush()
 
 
 def _lead_stdout_nowhere() -> None:

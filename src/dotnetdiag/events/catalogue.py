@@ -55,7 +55,7 @@ def _raw() -> dict[str, Any]:
     assert __spec__ is not None
     assert __spec__.loader is not None
     # what importlib.resources does after an import of 10 ms, and pkgutil after one of 1 ms
-    data = __spec__.loader.get_data(os.path.join(os.path.dirname(__file__), "catalogue.json"))  # type: ignore[attr-defined]
+    data = __spec__.loader.get_data(os.path.join(os.path.dirname(__file__), "catalogue.json"))  # type: ignore[attr-defined]  # loaders of files and archives have it
     loaded: dict[str, Any] = json.loads(data)
     return loaded
 

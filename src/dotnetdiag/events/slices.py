@@ -20,6 +20,8 @@ SLICE_ROWS = 300_000
 """Events that are sorted by their types together, unless all are of one: a call for each type has to pay."""
 CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
+AHEAD_ROWS = 3 << 14
+"""Of the size of pieces taken ahead: less lets a helper wait while the next slice is read, more leaves the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def tables(
     trace has no metadata are left out.
     """
     pieces = _Slices(pointer_size).pieces(batches)
-    for piece, table in in_order(pieces, Piece.table, threads, map, size=len, usual=3 << 14):
+    for piece, table in in_order(pieces, Piece.table, threads, map, size=len, usual=AHEAD_ROWS):
         yield piece.metadata_id, table
 
 

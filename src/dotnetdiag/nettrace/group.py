@@ -121,17 +121,15 @@ class Arenas:
         It is the caller's alone until he gives it back, which he may do as soon as he holds views.
         """
         rows = min(int(size_bytes / self._bytes_per_event) + 64, size_bytes // LEAST_EVENT + 1)
-        arenas: list[Arena] = []
-        while _ARENAS:
+        while fitting := [arena for arena in reversed(_ARENAS) if arena.rows >= rows and arena.idle]:
+            # the smallest that will do, or the large ones are gone when they are needed; of equals the latest, still cached
+            found = min(fitting, key=lambda arena: arena.rows)
             try:
-                arenas.append(_ARENAS.pop())
-            except IndexError:  # another thread has them: its business
-                break
-        # the smallest that will do, or the large ones are gone when they are needed; of equals the latest, still cached
-        fitting = [arena for arena in arenas if arena.rows >= rows and arena.idle]
-        found = min(fitting, key=lambda arena: arena.rows, default=None)
-        _ARENAS.extend(arena for arena in reversed(arenas) if arena is not found)
-        return found or Arena(rows + rows // 8)
+                _ARENAS.remove(found)
+            except ValueError:  # another thread was quicker
+                continue
+            return found
+        return Arena(rows + rows // 8)
 
     def give(self, arena: Arena) -> None:
         """Lend it out again as soon as nobody has a view of it."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -187,8 +186,8 @@ class Scan(Findings):
     def iter_batches(self, *, threads: int = 1, map: Map = map) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
-        Losses are counted on the way. With ``threads`` > 1 so many pieces at a time go through ``map``, and the
-        next ones while these are given out. Columns that nobody holds any more become those of a later piece: keep a
+        Losses are counted on the way. With ``threads`` > 1 so many work, this one and helpers that ``map`` runs, a few
+        pieces ahead (see ``crew``). Columns that nobody holds any more become those of a later piece: keep a
         batch (or any of its columns) and they stay, at the price of new memory for the next.
         """
         threads = max(1, threads)
@@ -282,7 +281,6 @@ def _mark() -> None:
     """Stands for a run of event blocks among postponed acts."""
 
 
-_T = TypeVar("_T")
 LEAST_FULL = 0.95
 """Of a step's size: less room than the rest is not worth a run of its own."""
 
@@ -349,7 +347,7 @@ def _usual_run(blocks: BlockRun, state: TraceState) -> EventRun:
 
 
 def _flat_view(buffer: Buffer) -> memoryview:
-    view: memoryview = memoryview(buffer)  # type: ignore[arg-type]
+    view: memoryview = memoryview(buffer)  # type: ignore[arg-type]  # numpy does not say that arrays are buffers
     return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
 
 
