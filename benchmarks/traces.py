@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.live.runtimes import Target, unpack, workload
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.ipc.choices import DEFAULT_RUNDOWN_KEYWORD
+from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 
 CACHE = Path(os.environ.get("DOTNETDIAG_BENCHMARKS") or Path.home() / ".cache" / "dotnetdiag" / "benchmarks")
 RUNTIME, VERSION = "10", "10.0.14"

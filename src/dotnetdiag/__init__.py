@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 _PUBLIC: dict[str, str] = {
     "AsyncClient": "dotnetdiag.client.aio",
     "Client": "dotnetdiag.client.client",
-    "DumpFlags": "dotnetdiag.ipc.choices",
-    "DumpType": "dotnetdiag.ipc.choices",
+    "DumpFlags": "dotnetdiag.ipc.constants",
+    "DumpType": "dotnetdiag.ipc.constants",
     "Trace": "dotnetdiag.trace.trace",
     "cpu": "dotnetdiag.analysis.cpu",
     "stacks": "dotnetdiag.analysis.stacks",
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
-    from dotnetdiag.ipc.choices import DumpFlags as DumpFlags
-    from dotnetdiag.ipc.choices import DumpType as DumpType
+    from dotnetdiag.ipc.constants import DumpFlags as DumpFlags
+    from dotnetdiag.ipc.constants import DumpType as DumpType
     from dotnetdiag.live.watch import watch as watch
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write

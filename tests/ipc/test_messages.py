@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused
-from dotnetdiag.ipc import dump, environment, eventpipe, process, process_info, profiler
+from dotnetdiag.ipc import dump, environment, eventpipe, process, process_info, profiler, tracing
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider, Tracepoints
 from dotnetdiag.ipc.frames import MAGIC, Frame, FrameReader
@@ -28,7 +28,7 @@ GOLDEN: list[tuple[Request, str]] = [
     (process_info.ProcessInfo(), "1400 04 00 0000"),
     (process_info.ProcessInfo3(), "1400 04 08 0000"),
     (process.ResumeRuntime(), "1400 04 01 0000"),
-    (eventpipe.StopTracing(session_id=0x1122334455667788), "1c00 02 01 0000 8877665544332211"),
+    (tracing.StopTracing(session_id=0x1122334455667788), "1c00 02 01 0000 8877665544332211"),
     (process.EnablePerfMap(perf_map_type=1), "1800 04 05 0000 01000000"),
     (process.DisablePerfMap(), "1400 04 06 0000"),
     (
@@ -40,26 +40,26 @@ GOLDEN: list[tuple[Request, str]] = [
         dump.GenerateCoreDump(path="/tmp/d", dump_type=4, flags=0),
         "2e00 01 01 0000 07000000 2f0074006d0070002f0064000000 04000000 00000000",
     ),
-    (eventpipe.CollectTracing(providers=(P,), buffer_mb=250), "5000 02 02 0000 fa000000 01000000 01000000" + P_BYTES),
-    (eventpipe.CollectTracing3(providers=(P,)), "5200 02 04 0000 00010000 01000000 01 01 01000000" + P_BYTES),
+    (tracing.CollectTracing(providers=(P,), buffer_mb=250), "5000 02 02 0000 fa000000 01000000 01000000" + P_BYTES),
+    (tracing.CollectTracing3(providers=(P,)), "5200 02 04 0000 00010000 01000000 01 01 01000000" + P_BYTES),
     (
-        eventpipe.CollectTracing4(providers=(P,)),
+        tracing.CollectTracing4(providers=(P,)),
         "5900 02 05 0000 00010000 01000000 3901028000000000 01 01000000" + P_BYTES,
     ),
     (
-        eventpipe.CollectTracing5(providers=(FILTERED,)),
+        tracing.CollectTracing5(providers=(FILTERED,)),
         "6a00 02 06 0000 00000000 00010000 01000000 3901028000000000 01 01000000"
         + P_BYTES
         + "01 02000000 01000000 02000000",
     ),
     (
-        eventpipe.CollectTracing5UserEvents(providers=(TRACEPOINT,)),
+        tracing.CollectTracing5UserEvents(providers=(TRACEPOINT,)),
         "6900 02 06 0000 01000000 0000000000000000 01000000"
         + P_BYTES
         + "00 00000000 04000000 7400700030000000 00000000",
     ),
     (
-        eventpipe.CollectTracing6(providers=(P,), buffering_mode=1),
+        tracing.CollectTracing6(providers=(P,), buffering_mode=1),
         "6600 02 07 0000 00000000 00010000 01000000 3901028000000000 01 01000000" + P_BYTES + "00 00000000 01000000",
     ),
 ]
@@ -97,13 +97,13 @@ MANY = tuple(Provider(name=f"P{n}") for n in range(1001))
     [
         process_info.ProcessInfo(trailing=b"x"),
         environment.ProcessEnvironment(trailing=b"x"),
-        eventpipe.CollectTracing2(providers=(P,), buffer_mb=0),
-        eventpipe.CollectTracing2(providers=(P,), format=2),
-        eventpipe.CollectTracing2(providers=MANY),
+        tracing.CollectTracing2(providers=(P,), buffer_mb=0),
+        tracing.CollectTracing2(providers=(P,), format=2),
+        tracing.CollectTracing2(providers=MANY),
         dump.GenerateCoreDump3(path=None),
         process.ApplyStartupHook(path="hook.dll"),
         process.ApplyStartupHook(path="/a/x.dll:/b/y.dll"),
-        eventpipe.CollectTracing5UserEvents(
+        tracing.CollectTracing5UserEvents(
             providers=(
                 Provider(
                     name="A",
@@ -122,10 +122,10 @@ def test_request_that_kills_a_target_never_becomes_bytes(request_: Request) -> N
 @pytest.mark.parametrize(
     "request_",
     [
-        eventpipe.CollectTracing2(providers=()),
-        eventpipe.CollectTracing2(providers=(Provider(name=""),)),
-        eventpipe.CollectTracing2(providers=(Provider(name="A", level=6),)),
-        eventpipe.CollectTracing2(providers=(FILTERED,)),
+        tracing.CollectTracing2(providers=()),
+        tracing.CollectTracing2(providers=(Provider(name=""),)),
+        tracing.CollectTracing2(providers=(Provider(name="A", level=6),)),
+        tracing.CollectTracing2(providers=(FILTERED,)),
         environment.SetEnvironmentVariable(name="", value="x"),
         environment.SetEnvironmentVariable(name="A=B", value="x"),
         process.EnablePerfMap(perf_map_type=0),

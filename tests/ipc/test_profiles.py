@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dotnetdiag.errors import GrammarError, UsageError
-from dotnetdiag.ipc.choices import DEFAULT_RUNDOWN_KEYWORD
+from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.ipc.keywords import CLR_PROVIDER
 from dotnetdiag.ipc.profiles import PROFILES, compose
 

@@ -1,25 +1,28 @@
-"""The asyncio client: the same operations, the other driver."""
+"""The asyncio client and its sessions: the same operations, awaited. What they decide is in ``ipc`` and ``client.progress``."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 from uuid import UUID
 
-from dotnetdiag.client.client import SLOW_TIMEOUT_S, TIMEOUT_S, chosen_providers
-from dotnetdiag.client.copying import DRAIN_TIMEOUT_S, save_stream
+from dotnetdiag.client import suspension
+from dotnetdiag.client.client import chosen_providers
 from dotnetdiag.client.duration import seconds_of
 from dotnetdiag.client.hook_file import require_usable_hook
+from dotnetdiag.client.limits import SLOW_TIMEOUT_S, TIMEOUT_S, Limits
+from dotnetdiag.client.paths import absolute_path
+from dotnetdiag.client.progress import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SessionProgress
 from dotnetdiag.client.routes_aio import AsyncPidRoute, AsyncRoute, route_to
-from dotnetdiag.client.session import CHUNK, CLOSE_TIMEOUT_S
+from dotnetdiag.client.running import run_async
+from dotnetdiag.client.saving import save_stream
+from dotnetdiag.client.session import CHUNK, STOPPER_EXIT_S
 from dotnetdiag.client.user_events import user_events_descriptor
-from dotnetdiag.errors import ConnectionEnded, DiagnosticsError
+from dotnetdiag.errors import DiagnosticsError, ServerError
 from dotnetdiag.ipc import operations
-from dotnetdiag.ipc.choices import (
+from dotnetdiag.ipc.constants import (
     DEFAULT_BUFFER_MB,
     DEFAULT_RUNDOWN_KEYWORD,
     BufferingMode,
@@ -29,11 +32,12 @@ from dotnetdiag.ipc.choices import (
     TraceFormat,
 )
 from dotnetdiag.ipc.eventpipe import Provider
-from dotnetdiag.ipc.frames import Frame, FrameReader
-from dotnetdiag.ipc.messages import OkReply
-from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation
+from dotnetdiag.ipc.exchange import Operation, Run
+from dotnetdiag.ipc.operations import ProcessInformation, StartedSession
+from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
 from dotnetdiag.transport import Deadline, Endpoint
 from dotnetdiag.transport.aio import AsyncStream, sync_stream
+from dotnetdiag.transport.suspension import is_suspended
 
 T = TypeVar("T")
 
@@ -43,49 +47,88 @@ class AsyncTraceSession:
 
     def __init__(
         self,
-        session_id: int,
-        command: str,
-        stream: AsyncStream,
-        stop: Callable[[], Coroutine[Any, Any, None]],
+        started: StartedSession,
+        send_stop: Callable[[Run[None]], Awaitable[None]],
         *,
         duration_s: float | None = None,
+        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> None:
-        self.session_id, self.command, self.duration_s = session_id, command, duration_s
-        self.received_bytes = 0
-        self._stream, self._send_stop = stream, stop
+        self.session_id, self.command, self.duration_s = started.session_id, started.command, duration_s
+        self._stream: AsyncStream = started.connection
+        self._send_stop = send_stop
         self._stopper: asyncio.Task[None] | None = None
-        self._aborted = False
+        self._progress = SessionProgress(drain_timeout_s, self._stream.address)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            await self.aclose()
+        except DiagnosticsError:
+            if kind is None:
+                raise
+
+    @property
+    def state(self) -> State:
+        """As ``TraceSession.state``."""
+        return self._progress.state
+
+    @property
+    def received_bytes(self) -> int:
+        """As ``TraceSession.received_bytes``."""
+        return self._progress.received_bytes
+
+    @property
+    def problem(self) -> DiagnosticsError | None:
+        """As ``TraceSession.problem``."""
+        return self._progress.problem
+
+    @property
+    def was_stopped(self) -> bool:
+        """As ``TraceSession.was_stopped``."""
+        return self._progress.is_stopping
 
     def stop(self) -> None:
         """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends."""
-        if self._stopper is None:
+        if self._progress.claim_stop():
             self._stopper = asyncio.ensure_future(self._stop())
 
     def abort(self) -> None:
         """As ``TraceSession.abort``."""
-        self._aborted = True
+        self._progress.abort()
 
     async def _stop(self) -> None:
         try:
-            await self._send_stop()
-        except DiagnosticsError:
-            pass  # the target may be gone; the stream's end tells the same
+            await self._send_stop(Run(operations.stop(self.session_id)))
+        except DiagnosticsError as error:
+            self._progress.stop_ended(error)
+        else:
+            self._progress.stop_ended(None)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while data := await self.read():
             yield data
 
     async def read(self, size: int = CHUNK, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> bytes:
-        """The next 1..size bytes; ``b""`` when the session has ended. Raises TimedOut."""
-        data = await self._stream.receive(size, Deadline(timeout_s))
-        self.received_bytes += len(data)
-        return data
+        """As ``TraceSession.read``."""
+        view = memoryview(bytearray(size))
+        return bytes(view[: await self._receive_into(view, Deadline(timeout_s))])
+
+    async def _receive_into(self, view: memoryview, deadline: Deadline) -> int:
+        while not self._progress.is_over:
+            try:
+                wait = self._progress.next_wait(deadline)
+                if wait is not None:
+                    return self._progress.arrived(await self._stream.receive_into(view, wait))
+            except DiagnosticsError as error:
+                if self._progress.is_over:
+                    raise
+                self._progress.failed(error, deadline)
+            finally:
+                if self._progress.is_over:
+                    await self._stream.close()
+        return 0
 
     async def save(
         self,
@@ -96,10 +139,7 @@ class AsyncTraceSession:
         tee: Callable[[memoryview], None] | None = None,
     ) -> int:
         """As ``TraceSession.save``; a thread moves the bytes and calls ``tee``. Cancelling leaves a file that holds all that arrived."""
-        loop, cancelled = asyncio.get_running_loop(), threading.Event()
-
-        def stop() -> None:
-            loop.call_soon_threadsafe(self.stop)
+        loop = asyncio.get_running_loop()
 
         def report(size_bytes: int) -> None:
             if progress is not None:
@@ -108,47 +148,55 @@ class AsyncTraceSession:
         work = asyncio.ensure_future(
             asyncio.to_thread(
                 save_stream,
+                self._progress,
                 sync_stream(self._stream),
                 path,
                 duration_s=seconds_of(duration) if duration is not None else self.duration_s,
-                stop=stop,
-                is_stopping=lambda: self._stopper is not None,
-                progress=report,
-                is_cancelled=lambda: self._aborted or cancelled.is_set(),
+                stop=lambda: loop.call_soon_threadsafe(self.stop) and None,
+                report=report,
                 tee=tee,
             )
         )
         try:
-            written = await asyncio.shield(work)
+            return await asyncio.shield(work)
         except asyncio.CancelledError:
-            cancelled.set()
+            self.abort()
             await asyncio.wait([work])
             raise
-        self.received_bytes += written
-        return written
 
-    async def aclose(self) -> None:
-        """Stop, read to the end without keeping it, and close. Never raises for a target that is gone."""
+    async def aclose(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """As ``TraceSession.close``."""
         try:
-            if not self._aborted:
+            if not self._progress.is_over and not self._progress.is_aborted:
                 self.stop()
-                while await self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
+                self._progress.limit_drain(timeout_s)
+                scratch = memoryview(bytearray(CHUNK))
+                while await self._receive_into(scratch, Deadline(None)):
                     pass
+        except ServerError:
+            raise
         except DiagnosticsError:
-            pass  # the target stopped answering: closing the connection ends the session there
+            pass  # it is in `problem`
         finally:
-            await self._stream.close()
-            if self._stopper is not None:
-                await asyncio.wait([self._stopper], timeout=CLOSE_TIMEOUT_S)
+            await self._release()
+
+    async def _release(self) -> None:
+        await self._stream.close()
+        if self._stopper is not None:
+            await asyncio.wait([self._stopper], timeout=0 if self._progress.is_aborted else STOPPER_EXIT_S)
+            self._stopper.cancel()
+            await asyncio.wait([self._stopper])
 
 
 class AsyncUserEventsSession:
     """As ``UserEventsSession``."""
 
-    def __init__(self, session_id: int, stream: AsyncStream, stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.session_id = session_id
-        self._stream, self._stop = stream, stop
-        self._open = True
+    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None]], Awaitable[None]]) -> None:
+        self.session_id = started.session_id
+        self._stream: AsyncStream = started.connection
+        self._send_stop = send_stop
+        self._life = SessionLife(State.STREAMING)
+        self.problem: DiagnosticsError | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -159,17 +207,20 @@ class AsyncUserEventsSession:
     @property
     def is_alive(self) -> bool:
         """Whether the runtime still holds its end."""
-        return self._open and self._stream.is_alive()
+        return not self._life.is_over and self._stream.is_alive()
 
     async def aclose(self) -> None:
         """As ``UserEventsSession.close``."""
-        if not self._open:
+        if self._life.on(Event.STOP) is not Action.SEND_STOP:
             return
-        self._open = False
         try:
-            await self._stop()
-        except DiagnosticsError:
-            pass  # as in UserEventsSession
+            await self._send_stop(Run(operations.stop(self.session_id)))
+            self._life.on(Event.STOP_ANSWERED)
+            self._life.on(Event.STREAM_ENDED)
+        except DiagnosticsError as error:
+            self.problem = error
+            self._life.on(Event.STOP_FAILED)
+            self._life.on(Event.LIMIT_PASSED)
         finally:
             await self._stream.close()
 
@@ -177,23 +228,19 @@ class AsyncUserEventsSession:
 class AsyncClient:
     """``Client`` for asyncio: the same methods, awaited."""
 
-    def __init__(self, pid: int, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._route: AsyncRoute = AsyncPidRoute(pid)
+    def __init__(self, target: int | AsyncRoute, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._route: AsyncRoute = AsyncPidRoute(target) if isinstance(target, int) else target
         self.timeout_s = timeout_s
 
     @classmethod
-    def connect(cls, address: str, *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
+    def connect(cls, address: str, *, timeout_s: float = TIMEOUT_S) -> Self:
         """As ``Client.connect``; with ``listen`` the port is made at the first call."""
-        made = cls.__new__(cls)
-        made._route, made.timeout_s = route_to(address), timeout_s
-        return made
+        return cls(route_to(address), timeout_s=timeout_s)
 
     @classmethod
-    def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
+    def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Self:
         """As ``Client.at``."""
-        made = cls.__new__(cls)
-        made._route, made.timeout_s = AsyncPidRoute(known[0].pid, known), timeout_s
-        return made
+        return cls(AsyncPidRoute(known[0].pid, known), timeout_s=timeout_s)
 
     async def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
         """As ``Client.target_pid``."""
@@ -221,23 +268,38 @@ class AsyncClient:
         """As ``Client.resume``."""
         await self._run(operations.resume())
 
-    async def write_dump(self, path: str, dump_type: int = DumpType.FULL, flags: int = DumpFlags.NONE) -> None:
+    async def write_dump(
+        self,
+        path: str,
+        dump_type: int = DumpType.FULL,
+        flags: int = DumpFlags.NONE,
+        *,
+        answer_timeout_s: float | None = SLOW_TIMEOUT_S,
+    ) -> None:
         """As ``Client.write_dump``."""
-        await self._run(operations.write_dump(os.path.abspath(path) if path else path, dump_type, flags))
+        await self._run(operations.write_dump(absolute_path(path), dump_type, flags), answer_timeout_s)
 
-    async def is_suspended(self) -> bool:
+    async def is_suspended(self) -> bool | None:
         """As ``Client.is_suspended``."""
-        return await self._run(operations.is_suspended())
+        pid = await self.target_pid(timeout_s=self.timeout_s)
+        return None if pid is None else await asyncio.to_thread(is_suspended, pid)
 
     async def set_environment_variable(self, name: str, value: str | None) -> None:
         """As ``Client.set_environment_variable``."""
         await self._run(operations.set_environment_variable(name, value))
 
     async def attach_profiler(
-        self, clsid: UUID, path: str, client_data: bytes = b"", *, timeout_s: float = 10.0
+        self,
+        clsid: UUID,
+        path: str,
+        client_data: bytes = b"",
+        *,
+        timeout_s: float = 10.0,
+        answer_timeout_s: float | None = SLOW_TIMEOUT_S,
     ) -> None:
         """As ``Client.attach_profiler``."""
-        await self._run(operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000)))
+        operation = operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000))
+        await self._run(operation, answer_timeout_s)
 
     async def startup_profiler(self, clsid: UUID, path: str) -> None:
         """As ``Client.startup_profiler``."""
@@ -245,16 +307,16 @@ class AsyncClient:
 
     async def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> None:
         """As ``Client.enable_perf_map``."""
-        await self._run(operations.enable_perf_map(perf_map_type))
+        await self._run(operations.enable_perf_map(perf_map_type, await self.is_suspended()))
 
     async def disable_perf_map(self) -> None:
         """As ``Client.disable_perf_map``."""
         await self._run(operations.disable_perf_map())
 
-    async def apply_startup_hook(self, path: str) -> None:
+    async def apply_startup_hook(self, path: str, *, answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> None:
         """As ``Client.apply_startup_hook``."""
-        require_usable_hook(path, await self.target_pid(timeout_s=self.timeout_s))
-        await self._run(operations.apply_startup_hook(path))
+        await asyncio.to_thread(require_usable_hook, path, await self.target_pid(timeout_s=self.timeout_s))
+        await self._run(operations.apply_startup_hook(path), answer_timeout_s)
 
     async def trace(
         self,
@@ -267,6 +329,7 @@ class AsyncClient:
         format: int = TraceFormat.NETTRACE,
         buffering_mode: int = BufferingMode.DROP,
         duration: float | str | None = None,
+        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> AsyncTraceSession:
         """As ``Client.trace``."""
         duration_s = seconds_of(duration)
@@ -279,14 +342,11 @@ class AsyncClient:
             buffering_mode=buffering_mode,
             rundown_fallback=rundown_fallback,
         )
+        if suspension.has_notes():
+            suspension.refuse_second_session(await self.target_pid(timeout_s=self.timeout_s))
         started = await self._run(operations.collect(wanted))
-        return AsyncTraceSession(
-            started.session_id,
-            started.command,
-            started.connection,
-            lambda: self._run(operations.stop(started.session_id)),
-            duration_s=duration_s,
-        )
+        send_stop = self._stopper(started.connection.peer_pid(), drain_timeout_s)
+        return AsyncTraceSession(started, send_stop, duration_s=duration_s, drain_timeout_s=drain_timeout_s)
 
     async def trace_user_events(
         self, fd: int | None, providers: Iterable[Provider], *, rundown_keyword: int = 0
@@ -294,82 +354,14 @@ class AsyncClient:
         """As ``Client.trace_user_events``."""
         with user_events_descriptor(fd) as descriptor:
             started = await self._run(operations.collect_user_events(tuple(providers), rundown_keyword, descriptor))
-        return AsyncUserEventsSession(
-            started.session_id, started.connection, lambda: self._run(operations.stop(started.session_id))
-        )
+        return AsyncUserEventsSession(started, self._stopper(started.connection.peer_pid(), CLOSE_TIMEOUT_S))
 
-    # -------------------------------------------------------------------------------------------------- driver
+    async def _run(self, operation: Operation[T], answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> T:
+        return await run_async(Run(operation), self._route.dial, Limits(self.timeout_s, answer_timeout_s))
 
-    async def _run(self, operation: Operation[T]) -> T:
-        kept: list[AsyncStream] = []
-        try:
-            ask = next(operation)
-            while True:
-                try:
-                    answer = await (self._drain(ask) if isinstance(ask, Drain) else self._exchange(ask))
-                except DiagnosticsError as error:
-                    ask = operation.throw(error)
-                else:
-                    if answer.connection is not None:
-                        kept.append(answer.connection)
-                    ask = operation.send(answer)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        except BaseException:
-            for stream in kept:
-                await stream.close()
-            raise
+    def _stopper(self, pid: int | None, answer_timeout_s: float | None) -> Callable[[Run[None]], Awaitable[None]]:
+        async def send_stop(stopping: Run[None]) -> None:
+            await asyncio.to_thread(suspension.note_stop, pid)
+            await run_async(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))
 
-    async def _drain(self, step: Drain) -> Answer:
-        stream: AsyncStream = step.connection
-        deadline = Deadline(self.timeout_s)
-        kept = bytearray()
-        try:
-            while data := await stream.receive(1 << 16, deadline):
-                kept += data[: step.limit - len(kept)]
-        finally:
-            await stream.close()
-        return Answer(reply=OkReply(), continuation=bytes(kept))
-
-    async def _exchange(self, ask: Ask) -> Answer:
-        data = ask.request.pack()  # checked before a connection is made
-        deadline = Deadline(SLOW_TIMEOUT_S if ask.slow else self.timeout_s)
-        stream = await self._route.dial(deadline)
-        keep = False
-        try:
-            await stream.send(data, deadline)
-            if ask.descriptor is not None:
-                await stream.send_descriptor(ask.descriptor, deadline)
-            reply = operations.read_reply(ask.request, await _read_frame(stream, deadline))
-            rest = b""
-            if ask.continuation:
-                rest = await _read_exactly(stream, operations.continuation_bytes(reply), deadline)
-            keep = ask.keep
-            return Answer(reply=reply, connection=stream if keep else None, continuation=rest)
-        finally:
-            if not keep:
-                await stream.close()
-
-
-async def _read_frame(stream: AsyncStream, deadline: Deadline) -> Frame:
-    reader = FrameReader()
-    while True:
-        data = await stream.receive(reader.wanted, deadline)
-        if not data:
-            raise ConnectionEnded("the runtime closed the connection before its answer was complete")
-        frame = reader.feed(data)
-        if frame is not None:
-            return frame
-
-
-async def _read_exactly(stream: AsyncStream, size: int, deadline: Deadline) -> bytes:
-    parts: list[bytes] = []
-    left = size
-    while left:
-        data = await stream.receive(min(left, 1 << 20), deadline)
-        if not data:
-            raise ConnectionEnded(f"the runtime closed the connection {left} bytes before the end of its answer")
-        parts.append(data)
-        left -= len(data)
-    return b"".join(parts)
+        return send_stop

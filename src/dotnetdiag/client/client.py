@@ -1,16 +1,17 @@
-"""The synchronous client: a driver for the operations, and one method for each."""
+"""The synchronous client: one method for each operation."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
+from dotnetdiag.client.limits import SLOW_TIMEOUT_S, TIMEOUT_S, Limits
+from dotnetdiag.client.progress import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.routes import PidRoute, Route, route_to
-from dotnetdiag.errors import ConnectionEnded, DiagnosticsError
+from dotnetdiag.client.running import run
 from dotnetdiag.ipc import operations
-from dotnetdiag.ipc.choices import (
+from dotnetdiag.ipc.constants import (
     DEFAULT_BUFFER_MB,
     DEFAULT_RUNDOWN_KEYWORD,
     BufferingMode,
@@ -19,10 +20,9 @@ from dotnetdiag.ipc.choices import (
     PerfMapType,
     TraceFormat,
 )
-from dotnetdiag.ipc.frames import Frame, FrameReader
-from dotnetdiag.ipc.messages import OkReply
-from dotnetdiag.ipc.operations import Answer, Ask, Drain, Operation, ProcessInformation
-from dotnetdiag.transport import Deadline, Stream
+from dotnetdiag.ipc.exchange import Operation, Run
+from dotnetdiag.ipc.operations import ProcessInformation
+from dotnetdiag.transport import Deadline
 
 if TYPE_CHECKING:
     from dotnetdiag.client.session import TraceSession
@@ -32,42 +32,35 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The reference client waits 30 s for a connection; an answer of a healthy runtime comes in milliseconds.
-TIMEOUT_S = 30.0
-# A dump or the flush of a session can take minutes.
-SLOW_TIMEOUT_S = 1800.0
-
 
 class Client:
-    """Talks to one runtime. Every call is a connection of its own, so threads may share a client.
+    """Talks to one runtime. Every command is a connection of its own, so threads may share a client.
 
-    ``timeout_s`` bounds connecting and the answer together. After an error nothing stays open.
+    ``timeout_s`` bounds each call: all connecting, sending and quick answers of it together. Answers that take long (dumps, profilers,
+    hooks, the end of a session) have limits of their own. After an error nothing stays open.
     """
 
-    def __init__(self, pid: int, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._route: Route = PidRoute(pid)
+    def __init__(self, target: int | Route, *, timeout_s: float = TIMEOUT_S) -> None:
+        """``target``: a pid (also a container's own number where only one process has it), or a route to a runtime."""
+        self._route: Route = PidRoute(target) if isinstance(target, int) else target
         self.timeout_s = timeout_s
 
     @classmethod
-    def connect(cls, address: str, *, timeout_s: float = TIMEOUT_S) -> Client:
+    def connect(cls, address: str, *, timeout_s: float = TIMEOUT_S) -> Self:
         """A client of the runtime at ``ADDRESS[,connect|listen]`` (``/path``, ``host:port``; ``connect`` when nothing is said).
 
         ``listen``: we own the socket and runtimes started with ``DOTNET_DiagnosticPorts=ADDRESS`` dial it; the client is of
         the first one that does. Close such a client, or use it in a ``with`` block. TCP beyond loopback is not listened on.
         """
-        made = cls.__new__(cls)
-        made._route, made.timeout_s = route_to(address), timeout_s
-        return made
+        return cls(route_to(address), timeout_s=timeout_s)
 
     @classmethod
-    def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Client:
-        """A client of the process whose endpoints ``transport.endpoints`` has just found, best first."""
-        made = cls.__new__(cls)
-        made._route, made.timeout_s = PidRoute(known[0].pid, known), timeout_s
-        return made
+    def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Self:
+        """A client of the process whose endpoints ``transport.endpoints`` has found, best first. It looks again when none answers."""
+        return cls(PidRoute(known[0].pid, known), timeout_s=timeout_s)
 
     def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
-        """The runtime's process as this machine sees it; None where the system does not tell (TCP).
+        """The runtime's process as this machine sees it; None where the system does not tell (TCP, other namespaces).
 
         Waits for the first runtime on a port of ours; ``None`` waits for ever.
         """
@@ -97,36 +90,61 @@ class Client:
         """Let a runtime run that is suspended at startup; no effect on others."""
         self._run(operations.resume())
 
-    def write_dump(self, path: str, dump_type: int = DumpType.FULL, flags: int = DumpFlags.NONE) -> None:
-        """A dump, written by the target: the path (made absolute here) is one of its file system. Takes up to minutes."""
-        self._run(operations.write_dump(os.path.abspath(path) if path else path, dump_type, flags))
+    def write_dump(
+        self,
+        path: str,
+        dump_type: int = DumpType.FULL,
+        flags: int = DumpFlags.NONE,
+        *,
+        answer_timeout_s: float | None = SLOW_TIMEOUT_S,
+    ) -> None:
+        """A dump, written by the target into its own file system. A path that is absolute on any system goes as it is; another one
+        is made absolute from our working directory. The target stands still meanwhile.
+        """
+        from dotnetdiag.client.paths import absolute_path
 
-    def is_suspended(self) -> bool:
-        """Whether the runtime waits at startup. Starts and stops an empty session to find out."""
-        return self._run(operations.is_suspended())
+        self._run(operations.write_dump(absolute_path(path), dump_type, flags), answer_timeout_s)
+
+    def is_suspended(self) -> bool | None:
+        """Whether the runtime waits at startup, from the names of its threads; None where that cannot be told (other machines,
+        other systems than Linux, .NET 5 and older). The runtime is asked nothing: finding out with a session can kill it.
+        """
+        from dotnetdiag.transport.suspension import is_suspended
+
+        pid = self.target_pid(timeout_s=self.timeout_s)
+        return None if pid is None else is_suspended(pid)
 
     def set_environment_variable(self, name: str, value: str | None) -> None:
         """Set a variable of the runtime's environment; ``None`` removes it."""
         self._run(operations.set_environment_variable(name, value))
 
-    def attach_profiler(self, clsid: UUID, path: str, client_data: bytes = b"", *, timeout_s: float = 10.0) -> None:
-        """Attach a profiler; the path is one of the target's file system."""
-        self._run(operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000)))
+    def attach_profiler(
+        self,
+        clsid: UUID,
+        path: str,
+        client_data: bytes = b"",
+        *,
+        timeout_s: float = 10.0,
+        answer_timeout_s: float | None = SLOW_TIMEOUT_S,
+    ) -> None:
+        """Attach a profiler; the path is one of the target's file system. ``timeout_s`` is what the runtime gives the profiler."""
+        operation = operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000))
+        self._run(operation, answer_timeout_s)
 
     def startup_profiler(self, clsid: UUID, path: str) -> None:
         """Register a profiler with a runtime that is suspended at startup."""
         self._run(operations.startup_profiler(clsid, path))
 
     def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> None:
-        """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``. Refused while a .NET 8 or 9 is suspended."""
-        self._run(operations.enable_perf_map(perf_map_type))
+        """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``. Refused while a .NET 8 or 9 is, or may be, suspended."""
+        self._run(operations.enable_perf_map(perf_map_type, self.is_suspended()))
 
-    def apply_startup_hook(self, path: str) -> None:
+    def apply_startup_hook(self, path: str, *, answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> None:
         """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
         from dotnetdiag.client.hook_file import require_usable_hook
 
         require_usable_hook(path, self.target_pid(timeout_s=self.timeout_s))
-        self._run(operations.apply_startup_hook(path))
+        self._run(operations.apply_startup_hook(path), answer_timeout_s)
 
     def disable_perf_map(self) -> None:
         """Stop writing the perf map."""
@@ -143,10 +161,13 @@ class Client:
         format: int = TraceFormat.NETTRACE,
         buffering_mode: int = BufferingMode.DROP,
         duration: float | str | None = None,
+        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> TraceSession:
         """Start a session. ``providers`` is the text of ``--providers``, or values; ``duration`` (seconds, or ``"30s"``) is how long
-        ``save`` records. Raises RuntimeTooOld, GrammarError.
+        ``save`` records; ``drain_timeout_s`` bounds all that comes after the stop. Raises RuntimeTooOld, GrammarError, and
+        DangerousRequest where an earlier session makes another one fatal.
         """
+        from dotnetdiag.client import suspension
         from dotnetdiag.client.duration import seconds_of
         from dotnetdiag.client.session import TraceSession
 
@@ -160,14 +181,11 @@ class Client:
             buffering_mode=buffering_mode,
             rundown_fallback=rundown_fallback,
         )
+        if suspension.has_notes():
+            suspension.refuse_second_session(self.target_pid(timeout_s=self.timeout_s))
         started = self._run(operations.collect(wanted))
-        return TraceSession(
-            started.session_id,
-            started.command,
-            started.connection,
-            lambda: self._run(operations.stop(started.session_id)),
-            duration_s=duration_s,
-        )
+        send_stop = self._stopper(started.connection.peer_pid(), drain_timeout_s)
+        return TraceSession(started, send_stop, duration_s=duration_s, drain_timeout_s=drain_timeout_s)
 
     def trace_user_events(
         self, fd: int | None, providers: Iterable[Provider], *, rundown_keyword: int = 0
@@ -181,62 +199,19 @@ class Client:
 
         with user_events_descriptor(fd) as descriptor:
             started = self._run(operations.collect_user_events(tuple(providers), rundown_keyword, descriptor))
-        return UserEventsSession(
-            started.session_id, started.connection, lambda: self._run(operations.stop(started.session_id))
-        )
+        return UserEventsSession(started, self._stopper(started.connection.peer_pid(), CLOSE_TIMEOUT_S))
 
-    # -------------------------------------------------------------------------------------------------- driver
+    def _run(self, operation: Operation[T], answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> T:
+        return run(Run(operation), self._route.dial, Limits(self.timeout_s, answer_timeout_s))
 
-    def _run(self, operation: Operation[T]) -> T:
-        kept: list[Stream] = []
-        try:
-            ask = next(operation)
-            while True:
-                try:
-                    answer = self._drain(ask) if isinstance(ask, Drain) else self._exchange(ask)
-                except DiagnosticsError as error:
-                    ask = operation.throw(error)
-                else:
-                    if answer.connection is not None:
-                        kept.append(answer.connection)
-                    ask = operation.send(answer)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        except BaseException:
-            for stream in kept:
-                stream.close()
-            raise
+    def _stopper(self, pid: int | None, answer_timeout_s: float | None) -> Callable[[Run[None]], None]:
+        def send_stop(stopping: Run[None]) -> None:
+            from dotnetdiag.client import suspension
 
-    def _drain(self, step: Drain) -> Answer:
-        stream: Stream = step.connection
-        deadline = Deadline(self.timeout_s)
-        kept = bytearray()
-        try:
-            while data := stream.receive(1 << 16, deadline):
-                kept += data[: step.limit - len(kept)]
-        finally:
-            stream.close()
-        return Answer(reply=OkReply(), continuation=bytes(kept))
+            suspension.note_stop(pid)
+            run(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))
 
-    def _exchange(self, ask: Ask) -> Answer:
-        data = ask.request.pack()  # checked before a connection is made
-        deadline = Deadline(SLOW_TIMEOUT_S if ask.slow else self.timeout_s)
-        stream = self._route.dial(deadline)
-        keep = False
-        try:
-            stream.send(data, deadline)
-            if ask.descriptor is not None:
-                stream.send_descriptor(ask.descriptor, deadline)
-            reply = operations.read_reply(ask.request, _read_frame(stream, deadline))
-            rest = b""
-            if ask.continuation:
-                rest = _read_exactly(stream, operations.continuation_bytes(reply), deadline)
-            keep = ask.keep
-            return Answer(reply=reply, connection=stream if keep else None, continuation=rest)
-        finally:
-            if not keep:
-                stream.close()
+        return send_stop
 
 
 def chosen_providers(providers: str | Iterable[Provider]) -> tuple[Provider, ...]:
@@ -246,26 +221,3 @@ def chosen_providers(providers: str | Iterable[Provider]) -> tuple[Provider, ...
 
         return parse_providers(providers)
     return tuple(providers)
-
-
-def _read_frame(stream: Stream, deadline: Deadline) -> Frame:
-    reader = FrameReader()
-    while True:
-        data = stream.receive(reader.wanted, deadline)
-        if not data:
-            raise ConnectionEnded("the runtime closed the connection before its answer was complete")
-        frame = reader.feed(data)
-        if frame is not None:
-            return frame
-
-
-def _read_exactly(stream: Stream, size: int, deadline: Deadline) -> bytes:
-    parts: list[bytes] = []
-    left = size
-    while left:
-        data = stream.receive(min(left, 1 << 20), deadline)
-        if not data:
-            raise ConnectionEnded(f"the runtime closed the connection {left} bytes before the end of its answer")
-        parts.append(data)
-        left -= len(data)
-    return b"".join(parts)

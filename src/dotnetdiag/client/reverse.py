@@ -1,168 +1,194 @@
 """The owner's side of a reverse port: runtimes dial us (``DOTNET_DiagnosticPorts=ADDRESS``) and say who they are.
 
-A runtime keeps one connection waiting here; it carries one command, then the runtime dials again. Rules (ipc-protocol.md §12):
-the first 34 bytes come within 250 ms or the connection is dropped; the key is the cookie, not the pid; a newer connection of a
-cookie replaces the older one; a dead one is not used.
+What is decided about them is in ``ipc.waiting``; here is one thread that accepts, and a short-lived one for each connection that has
+something to say, so that a silent one delays nobody. Both clients use this port: the asyncio one is told of changes by a callback.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from dotnetdiag.errors import DiagnosticsError, ProtocolError, TransportError
-from dotnetdiag.ipc.advertise import SIZE, Advertise
+from dotnetdiag.client.limits import Limits
+from dotnetdiag.client.running import run
+from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError
+from dotnetdiag.ipc import operations
+from dotnetdiag.ipc.advertise import Advertise, receive_advertise
+from dotnetdiag.ipc.exchange import Run
+from dotnetdiag.ipc.waiting import Decision, WaitingRuntimes
 from dotnetdiag.transport import Deadline, Stream, listen
 
 if TYPE_CHECKING:
     from dotnetdiag.transport import Address
 
+T = TypeVar("T")
 ADVERTISE_TIMEOUT_S = 0.25
-"""What the reference client allows on a local socket."""
+"""For all 34 bytes: what the reference client allows on a local socket (ipc-protocol.md §12)."""
 RESUME_TIMEOUT_S = 1.0
+SWEEP_S = 0.5
+"""How often connections whose runtimes are gone are looked for."""
+SHORTAGE_PAUSE_S = 0.1
+"""Without free descriptors, or with too many connections that say nothing, accepting waits this long."""
+MOST_TALKING = 256
+"""Connections that may be saying who they are, or be resumed, at the same time."""
+LONGEST_WAIT_S = 86400.0
+"""``Condition.wait`` takes no infinite number."""
 
 
-class _Living(Protocol):
-    def is_alive(self) -> bool: ...
+class ReversePort:
+    """A listening port for runtimes. Several threads may use it.
 
-
-S = TypeVar("S", bound=_Living)
-
-
-class Waiting(Generic[S]):
-    """The connections that wait, by cookie; no I/O. ``S`` is a stream of either kind."""
-
-    def __init__(self) -> None:
-        self._by_cookie: dict[UUID, tuple[Advertise, S]] = {}
-
-    def admit(self, advertise: Advertise, stream: S) -> S | None:
-        """Keep a connection; the older one of its cookie, which the caller closes."""
-        replaced = self._by_cookie.pop(advertise.cookie, None)
-        self._by_cookie[advertise.cookie] = (advertise, stream)
-        return None if replaced is None else replaced[1]
-
-    def first(self) -> Advertise | None:
-        """Who has waited longest and still lives."""
-        return next((advertise for advertise, stream in self._by_cookie.values() if stream.is_alive()), None)
-
-    def peek(self, cookie: UUID) -> S | None:
-        """The connection of a runtime, left where it is."""
-        found = self._by_cookie.get(cookie)
-        return None if found is None else found[1]
-
-    def take(self, cookie: UUID) -> S | None:
-        """The connection of a runtime, which is gone from here then; dead or alive."""
-        found = self._by_cookie.pop(cookie, None)
-        return None if found is None else found[1]
-
-    def clear(self) -> list[S]:
-        """All connections, for the caller to close."""
-        left = [stream for _, stream in self._by_cookie.values()]
-        self._by_cookie.clear()
-        return left
-
-
-def read_advertise(stream: Stream) -> Advertise:
-    """The 34 bytes that a runtime sends first. Raises TimedOut, ProtocolError, TransportError."""
-    deadline = Deadline(ADVERTISE_TIMEOUT_S)
-    data = bytearray()
-    while len(data) < SIZE:
-        part = stream.receive(SIZE - len(data), deadline)
-        if not part:
-            raise ProtocolError(f"{len(data)} bytes are too few for an advertise of {SIZE}", where="advertise")
-        data += part
-    return Advertise.parse(bytes(data))
-
-
-def resume_request() -> bytes:
-    """What a runtime that nobody meant is sent, so that it does not wait at its start for ever."""
-    from dotnetdiag.ipc.process import ResumeRuntime
-
-    return ResumeRuntime().pack()
-
-
-class ReverseServer:
-    """A listening port for runtimes, with a thread that accepts them. Several threads may use it.
-
-    Once a runtime was chosen by :meth:`first`, others that dial (children of the program inherit the port) are resumed
-    and otherwise left alone: dotnet-trace leaves them suspended for ever.
+    Once a runtime was chosen by :meth:`choose`, others that dial (children of the program inherit the port) are resumed and otherwise
+    left alone: dotnet-trace leaves them suspended for ever.
     """
 
     def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
         self.address = address
         self._listener = listen(address, allow_remote=allow_remote)
-        self._waiting: Waiting[Stream] = Waiting()
+        self._runtimes: WaitingRuntimes[Stream] = WaitingRuntimes()
         self._changed = threading.Condition()
-        self._chosen: UUID | None = None
-        self._resumed: set[UUID] = set()
-        self._closed = False
+        self._observers: list[Callable[[], None]] = []
+        self._talking: dict[threading.Thread, Stream] = {}
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._accept_all, name="dotnetdiag port", daemon=True)
         self._thread.start()
 
-    def first(self, deadline: Deadline) -> tuple[Advertise, int | None]:
-        """The first runtime that waits, which is chosen from then on, and its pid here where the system tells it."""
+    def choose(self) -> tuple[Advertise, int | None] | None:
+        """The runtime that is meant, from the first call on that finds one, and its pid here where the system tells it."""
         with self._changed:
-            while (advertise := self._waiting.first()) is None:
-                self._wait(deadline)
-            self._chosen = advertise.cookie
-            stream = self._waiting.peek(advertise.cookie)
-            return advertise, None if stream is None else stream.peer_pid()
+            self.check_open()
+            chosen = self._runtimes.choose(Stream.is_alive)
+            for one in self._runtimes.to_resume():
+                self._talk(self._resume, one.advertise.cookie, one.connection)
+            return None if chosen is None else (chosen.advertise, chosen.connection.peer_pid() or None)
 
-    def take(self, cookie: UUID, deadline: Deadline) -> Stream:
-        """A living connection of one runtime; waits for it to dial again when it has none. Raises TimedOut."""
+    def take(self, cookie: UUID) -> Stream | None:
+        """A living connection of one runtime; None when it has to dial again first."""
         with self._changed:
-            while True:
-                stream = self._waiting.take(cookie)
-                if stream is None:
-                    self._wait(deadline)
-                elif stream.is_alive():
+            self.check_open()
+            while (stream := self._runtimes.take(cookie)) is not None:
+                if stream.is_alive():
                     return stream
-                else:
-                    stream.close()
+                stream.close()
+            return None
 
-    def _wait(self, deadline: Deadline) -> None:
-        if self._closed:
-            raise TransportError("the port is closed", address=str(self.address))
-        self._changed.wait(deadline.left("no runtime has connected", address=str(self.address)))
-
-    def _accept_all(self) -> None:
-        while not self._closed:
-            try:
-                stream = self._listener.accept(Deadline(None))
-            except DiagnosticsError:
-                break  # closed, or the system has no more descriptors: who waits is told by its deadline
-            try:
-                self._admit(read_advertise(stream), stream)
-            except DiagnosticsError:
-                stream.close()  # not a runtime; the port goes on
-
-    def _admit(self, advertise: Advertise, stream: Stream) -> None:
-        stranger = self._chosen is not None and advertise.cookie != self._chosen
-        if stranger and advertise.cookie not in self._resumed:
-            self._resumed.add(advertise.cookie)
-            deadline = Deadline(RESUME_TIMEOUT_S)
-            stream.send(resume_request(), deadline)
-            while stream.receive(1 << 10, deadline):
-                pass
-            stream.close()
-            return
+    def wait(self, look: Callable[[], T | None], deadline: Deadline) -> T:
+        """What ``look`` finds, as soon as it does. Raises TimedOut."""
         with self._changed:
-            if self._closed:
-                replaced: Stream | None = stream
-            else:
-                replaced = self._waiting.admit(advertise, stream)
-            self._changed.notify_all()
-        if replaced is not None:
-            replaced.close()
+            while (found := look()) is None:
+                left = deadline.left("no runtime has connected", address=str(self.address))
+                self._changed.wait(LONGEST_WAIT_S if left is None else min(left, LONGEST_WAIT_S))
+            return found
+
+    @contextmanager
+    def observed(self, observer: Callable[[], None]) -> Iterator[None]:
+        """``observer`` is called, from another thread, whenever there may be something new to find."""
+        with self._changed:
+            self._observers.append(observer)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._observers.remove(observer)
+
+    def check_open(self) -> None:
+        """Raise TransportError when the port is closed."""
+        if self._closed.is_set():
+            raise TransportError("the port is closed", address=str(self.address))
 
     def close(self) -> None:
-        """Stop listening and close what waits. A runtime keeps trying to dial; it is not harmed."""
+        """Stop listening and close what waits. A runtime keeps trying to dial; it is not harmed. May be called again."""
         with self._changed:
-            self._closed = True
-            left = self._waiting.clear()
-            self._changed.notify_all()
+            self._closed.set()
+            left = [*self._runtimes.clear(), *self._talking.values()]
+            talking = tuple(self._talking)
+            self._notify()
         self._listener.close()
         for stream in left:
             stream.close()
-        self._thread.join(1.0)
+        for thread in (self._thread, *talking):
+            thread.join(RESUME_TIMEOUT_S)
+
+    def _notify(self) -> None:
+        self._changed.notify_all()
+        for observer in self._observers:
+            observer()
+
+    def _accept_all(self) -> None:
+        swept = time.monotonic()
+        while not self._closed.is_set():
+            try:
+                stream = self._listener.accept(Deadline(SWEEP_S))
+            except TimedOut:
+                pass
+            except DiagnosticsError:  # closed, or the system has no more descriptors: it may have some again
+                self._closed.wait(SHORTAGE_PAUSE_S)
+            else:
+                with self._changed:
+                    self._talk(self._admit, stream)
+            if time.monotonic() - swept >= SWEEP_S:
+                swept = time.monotonic()
+                self._drop_the_gone()
+            while len(self._talking) >= MOST_TALKING and not self._closed.wait(SHORTAGE_PAUSE_S):
+                pass
+
+    def _drop_the_gone(self) -> None:
+        with self._changed:
+            gone = self._runtimes.gone(Stream.is_alive)
+        for stream in gone:
+            stream.close()
+
+    def _talk(self, what: Callable[..., None], *arguments: object) -> None:
+        """Call ``what`` in a thread of its own; the connection is the last of its arguments. With the lock held."""
+        thread = threading.Thread(target=self._talked, args=(what, arguments), name="dotnetdiag port talk", daemon=True)
+        stream = arguments[-1]
+        assert isinstance(stream, Stream)
+        self._talking[thread] = stream
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads: the runtime dials again
+            del self._talking[thread]
+            stream.close()
+
+    def _talked(self, what: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        try:
+            what(*arguments)
+        finally:
+            with self._changed:
+                del self._talking[threading.current_thread()]
+
+    def _admit(self, stream: Stream) -> None:
+        kept = False
+        try:
+            advertise = run(Run(receive_advertise(stream)), lambda _: stream, Limits(ADVERTISE_TIMEOUT_S, None))
+            with self._changed:
+                if self._closed.is_set():
+                    return
+                decision, replaced = self._runtimes.admit(advertise, stream)
+                kept = decision is Decision.KEEP
+                self._notify()
+            if replaced is not None:
+                replaced.close()
+            if not kept:
+                self._resume(advertise.cookie, stream)
+        except DiagnosticsError:
+            pass  # not a runtime; the port goes on
+        finally:
+            if not kept:
+                stream.close()
+
+    def _resume(self, cookie: UUID, stream: Stream) -> None:
+        try:
+            run(Run(operations.resume()), lambda _: stream, Limits(RESUME_TIMEOUT_S, None))
+        except ServerError:
+            pass  # it has nothing to resume
+        except DiagnosticsError:
+            return  # it is asked again when it dials again
+        finally:
+            stream.close()
+        with self._changed:
+            self._runtimes.resumed(cookie)

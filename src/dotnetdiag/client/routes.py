@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from dotnetdiag.errors import TransportError, UsageError
-from dotnetdiag.transport import Deadline, Stream, connect
-from dotnetdiag.transport.discovery import connect_pid
+from dotnetdiag.errors import TargetStopped, UsageError
+from dotnetdiag.transport import Deadline, Stream, connect, processes
+from dotnetdiag.transport.discovery import candidates, connect_pid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dotnetdiag.client.reverse import ReverseServer
+    from dotnetdiag.client.reverse import ReversePort
     from dotnetdiag.ipc.advertise import Advertise
     from dotnetdiag.transport import Address, Endpoint
 
@@ -29,20 +29,48 @@ class Route(Protocol):
         """Release what the route holds."""
 
 
-class PidRoute:
-    """Looks for the endpoint at each command: a socket may move, a process be replaced. ``known`` saves the first look."""
+class ProcessIdentity:
+    """Which process a pid stands for: the one that was found first. A number that was given away is not followed."""
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
-        if pid <= 0:
+        if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
             raise UsageError(f"{pid} is not a valid process ID")
         self.pid, self.known = pid, known
+        self.found: Endpoint | None = known[0] if known else None
+
+    @property
+    def started_ticks(self) -> int | None:
+        """When the process that is meant started; None while nobody has been found."""
+        return None if self.found is None else self.found.started_ticks
+
+    def take_known(self) -> Sequence[Endpoint] | None:
+        """The endpoints that were found before; once: they may be out of date later."""
+        known, self.known = self.known, None
+        return known
+
+    def target_pid(self) -> int:
+        """The process as this machine sees it: ``pid`` may be its number in a container."""
+        if self.found is None:
+            found = candidates(self.pid)
+            return found[0].pid if found else self.pid
+        return self.found.pid
+
+
+class PidRoute:
+    """Looks for the endpoint at each command: a socket may move. The process must stay the same."""
+
+    def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
+        self._process = ProcessIdentity(pid, known)
 
     def dial(self, deadline: Deadline) -> Stream:
-        known, self.known = self.known, None
-        return connect_pid(self.pid, deadline, known=known)[0]
+        process = self._process
+        stream, process.found = connect_pid(
+            process.pid, deadline, known=process.take_known(), started_ticks=process.started_ticks
+        )
+        return stream
 
     def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
-        return self.pid
+        return self._process.target_pid()
 
     def close(self) -> None:
         pass
@@ -55,16 +83,17 @@ class AddressRoute:
         self.address = address
 
     def dial(self, deadline: Deadline) -> Stream:
-        return connect(self.address, deadline)
+        stream = connect(self.address, deadline)
+        try:
+            refuse_stopped(stream.peer_pid())
+        except TargetStopped:
+            stream.close()
+            raise
+        return stream
 
     def target_pid(self, deadline: Deadline) -> int | None:
-        stream = self.dial(deadline)  # a connection without a command harms nobody
-        try:
-            return stream.peer_pid()
-        except TransportError:
-            return None
-        finally:
-            stream.close()
+        with connect(self.address, deadline) as stream:  # a connection without a command harms nobody
+            return stream.peer_pid() or None
 
     def close(self) -> None:
         pass
@@ -73,36 +102,46 @@ class AddressRoute:
 class ReverseRoute:
     """The first runtime that dials us, and from then on only this one (by its cookie)."""
 
-    def __init__(self, server: ReverseServer) -> None:
-        self.server = server
-        self.advertise: Advertise | None = None
-        self._pid: int | None = None
+    def __init__(self, port: ReversePort) -> None:
+        self.port = port
+        self._chosen: tuple[Advertise, int | None] | None = None
 
     def dial(self, deadline: Deadline) -> Stream:
-        return self.server.take(self._known(deadline).cookie, deadline)
+        cookie = self._choose(deadline)[0].cookie
+        return self.port.wait(lambda: self.port.take(cookie), deadline)
 
     def target_pid(self, deadline: Deadline) -> int | None:
-        self._known(deadline)
-        return self._pid
+        return self._choose(deadline)[1]
 
-    def _known(self, deadline: Deadline) -> Advertise:
-        if self.advertise is None:
-            self.advertise, self._pid = self.server.first(deadline)
-        return self.advertise
+    def _choose(self, deadline: Deadline) -> tuple[Advertise, int | None]:
+        if self._chosen is None:
+            self._chosen = self.port.wait(self.port.choose, deadline)
+        return self._chosen
 
     def close(self) -> None:
-        self.server.close()
+        self.port.close()
 
 
-def route_to(address: str) -> Route:
-    """The route that ``ADDRESS[,connect|listen]`` means; ``connect`` when nothing is said. Listens at once."""
+def refuse_stopped(pid: int | None) -> None:
+    """Raise TargetStopped for a process that would take a connection, and never answer."""
+    if pid and processes.is_stopped(pid):
+        raise TargetStopped(pid)
+
+
+def parse_port(address: str) -> tuple[Address, bool]:
+    """``ADDRESS[,connect|listen]``: the address, and whether we are to listen there; ``connect`` when nothing is said."""
     from dotnetdiag.ipc.ports import PortMode, parse_tool_port
     from dotnetdiag.transport import parse_address
 
     port = parse_tool_port(address if "," in address else address + ",connect")
-    parsed = parse_address(port.address)
-    if port.mode is PortMode.CONNECT:
-        return AddressRoute(parsed)
-    from dotnetdiag.client.reverse import ReverseServer
+    return parse_address(port.address), port.mode is PortMode.LISTEN
 
-    return ReverseRoute(ReverseServer(parsed))
+
+def route_to(address: str) -> Route:
+    """The route that ``ADDRESS[,connect|listen]`` means. Listens at once."""
+    parsed, listens = parse_port(address)
+    if not listens:
+        return AddressRoute(parsed)
+    from dotnetdiag.client.reverse import ReversePort
+
+    return ReverseRoute(ReversePort(parsed))

@@ -1,18 +1,19 @@
-"""``routes`` and the reverse port for asyncio: the same decisions, awaited."""
+"""``routes`` for asyncio: the same decisions, awaited."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
-from uuid import UUID
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
-from dotnetdiag.client.reverse import ADVERTISE_TIMEOUT_S, RESUME_TIMEOUT_S, Waiting, resume_request
-from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError, UsageError
-from dotnetdiag.ipc.advertise import SIZE, Advertise
-from dotnetdiag.ipc.ports import PortMode, parse_tool_port
-from dotnetdiag.transport import Address, Deadline, Endpoint, aio, parse_address
-from dotnetdiag.transport.aio import AsyncListener, AsyncStream
+from dotnetdiag.client.reverse import ReversePort
+from dotnetdiag.client.routes import ProcessIdentity, parse_port, refuse_stopped
+from dotnetdiag.errors import TargetStopped, TimedOut, TransportError
+from dotnetdiag.ipc.advertise import Advertise
+from dotnetdiag.transport import Address, Deadline, Endpoint, aio
+from dotnetdiag.transport.aio import AsyncStream
+
+T = TypeVar("T")
 
 
 class AsyncRoute(Protocol):
@@ -29,16 +30,17 @@ class AsyncPidRoute:
     """As ``PidRoute``."""
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
-        if pid <= 0:
-            raise UsageError(f"{pid} is not a valid process ID")
-        self.pid, self.known = pid, known
+        self._process = ProcessIdentity(pid, known)
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
-        known, self.known = self.known, None
-        return (await aio.connect_pid(self.pid, deadline, known=known))[0]
+        process = self._process
+        stream, process.found = await aio.connect_pid(
+            process.pid, deadline, known=process.take_known(), started_ticks=process.started_ticks
+        )
+        return stream
 
     async def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
-        return self.pid
+        return await asyncio.to_thread(self._process.target_pid)
 
     async def close(self) -> None:
         pass
@@ -51,135 +53,99 @@ class AsyncAddressRoute:
         self.address = address
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
-        return await aio.connect(self.address, deadline)
+        stream = await aio.connect(self.address, deadline)
+        try:
+            refuse_stopped(stream.peer_pid())
+        except TargetStopped:
+            await stream.close()
+            raise
+        return stream
 
     async def target_pid(self, deadline: Deadline) -> int | None:
-        stream = await self.dial(deadline)
-        try:
-            return stream.peer_pid()
-        except TransportError:
-            return None
-        finally:
-            await stream.close()
+        async with await aio.connect(self.address, deadline) as stream:
+            return stream.peer_pid() or None
 
     async def close(self) -> None:
         pass
 
 
 class AsyncReverseRoute:
-    """As ``ReverseRoute`` on a ``ReverseServer`` of its own; listens, in a task, from the first use on."""
+    """As ``ReverseRoute``; listens from the first use on."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.advertise: Advertise | None = None
-        self._listener: AsyncListener | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._waiting: Waiting[AsyncStream] = Waiting()
-        self._changed = asyncio.Event()
-        self._resumed: set[UUID] = set()
-        self._pid: int | None = None
+        self._port: ReversePort | None = None
+        self._chosen: tuple[Advertise, int | None] | None = None
+        self._opening = asyncio.Lock()
         self._closed = False
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
-        cookie = (await self._known(deadline)).cookie
-        while True:
-            stream = self._waiting.take(cookie)
-            if stream is None:
-                await self._wait(deadline)
-            elif stream.is_alive():
-                return stream
-            else:
-                await stream.close()
+        cookie = (await self._choose(deadline))[0].cookie
+        port = await self._open()
+        return AsyncStream(await self._wait(port, lambda: port.take(cookie), deadline))
 
     async def target_pid(self, deadline: Deadline) -> int | None:
-        await self._known(deadline)
-        return self._pid
+        return (await self._choose(deadline))[1]
 
     async def close(self) -> None:
         self._closed = True
-        self._changed.set()
-        if self._listener is not None:
-            await self._listener.close()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        for stream in self._waiting.clear():
-            await stream.close()
+        async with self._opening:
+            if self._port is not None:
+                await asyncio.to_thread(self._port.close)
 
-    async def _known(self, deadline: Deadline) -> Advertise:
-        await self._listen()
-        while self.advertise is None:
-            self.advertise = self._waiting.first()
-            if self.advertise is None:
-                await self._wait(deadline)
-            else:
-                stream = self._waiting.peek(self.advertise.cookie)
-                self._pid = None if stream is None else stream.peer_pid()
-        return self.advertise
+    async def _choose(self, deadline: Deadline) -> tuple[Advertise, int | None]:
+        port = await self._open()
+        if self._chosen is None:
+            self._chosen = await self._wait(port, port.choose, deadline)
+        return self._chosen
 
-    async def _listen(self) -> None:
-        if self._closed:
-            raise TransportError("the port is closed", address=str(self.address))
-        if self._task is None:
-            self._listener = await aio.listen(self.address)
-            self._task = asyncio.ensure_future(self._accept_all(self._listener))
+    async def _open(self) -> ReversePort:
+        async with self._opening:
+            if self._closed:
+                raise TransportError("the port is closed", address=str(self.address))
+            if self._port is None:
+                opening = asyncio.ensure_future(asyncio.to_thread(ReversePort, self.address))
+                try:
+                    self._port = await asyncio.shield(opening)
+                except asyncio.CancelledError:  # the thread goes on: what it opens is ours to close
+                    opening.add_done_callback(_close_port)
+                    raise
+            return self._port
 
-    async def _wait(self, deadline: Deadline) -> None:
-        """Until something has been admitted. All who wait look again then, in their turn."""
-        if self._closed:
-            raise TransportError("the port is closed", address=str(self.address))
-        left = deadline.left("no runtime has connected", address=str(self.address))
-        self._changed.clear()
-        try:
-            await asyncio.wait_for(self._changed.wait(), left)
-        except TimeoutError:
-            raise TimedOut(
-                "no runtime has connected", address=str(self.address), timeout_s=deadline.timeout_s
-            ) from None
-
-    async def _accept_all(self, listener: AsyncListener) -> None:
-        while True:
-            try:
-                stream = await listener.accept(Deadline(None))
-            except DiagnosticsError:
-                return
-            try:
-                await self._admit(await _read_advertise(stream), stream)
-            except DiagnosticsError:
-                await stream.close()  # not a runtime; the port goes on
-            except asyncio.CancelledError:
-                await stream.close()
-                raise
-
-    async def _admit(self, advertise: Advertise, stream: AsyncStream) -> None:
-        stranger = self.advertise is not None and advertise.cookie != self.advertise.cookie
-        if stranger and advertise.cookie not in self._resumed:
-            self._resumed.add(advertise.cookie)
-            deadline = Deadline(RESUME_TIMEOUT_S)
-            await stream.send(resume_request(), deadline)
-            while await stream.receive(1 << 10, deadline):
-                pass
-            await stream.close()
-            return
-        replaced = self._waiting.admit(advertise, stream)
-        self._changed.set()
-        if replaced is not None:
-            await replaced.close()
+    async def _wait(self, port: ReversePort, look: Callable[[], T | None], deadline: Deadline) -> T:
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        with port.observed(lambda: _tell(loop, changed)):
+            while True:
+                changed.clear()
+                found = look()
+                if found is not None:
+                    return found
+                problem, address = "no runtime has connected", str(port.address)
+                left = deadline.left(problem, address=address)
+                try:
+                    async with asyncio.timeout(left if left is None or left < LONGEST_TIMER_S else LONGEST_TIMER_S):
+                        await changed.wait()
+                except TimeoutError:
+                    if deadline.is_over:
+                        raise TimedOut(problem, address=address, timeout_s=deadline.timeout_s) from None
 
 
-async def _read_advertise(stream: AsyncStream) -> Advertise:
-    deadline = Deadline(ADVERTISE_TIMEOUT_S)
-    data = bytearray()
-    while len(data) < SIZE:
-        part = await stream.receive(SIZE - len(data), deadline)
-        if not part:
-            raise ProtocolError(f"{len(data)} bytes are too few for an advertise of {SIZE}", where="advertise")
-        data += part
-    return Advertise.parse(bytes(data))
+LONGEST_TIMER_S = 86400.0
+
+
+def _tell(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
+    try:
+        loop.call_soon_threadsafe(changed.set)
+    except RuntimeError:
+        pass  # the loop was closed: nobody waits any more
+
+
+def _close_port(opening: asyncio.Future[ReversePort]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def route_to(address: str) -> AsyncRoute:
-    """As ``routes.route_to``."""
-    port = parse_tool_port(address if "," in address else address + ",connect")
-    parsed = parse_address(port.address)
-    return AsyncAddressRoute(parsed) if port.mode is PortMode.CONNECT else AsyncReverseRoute(parsed)
+    """As ``routes.route_to``, but nothing is opened yet."""
+    parsed, listens = parse_port(address)
+    return AsyncReverseRoute(parsed) if listens else AsyncAddressRoute(parsed)

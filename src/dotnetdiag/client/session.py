@@ -2,76 +2,119 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-from dotnetdiag.client.copying import DRAIN_TIMEOUT_S, save_stream
 from dotnetdiag.client.duration import seconds_of
-from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.client.progress import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SessionProgress
+from dotnetdiag.client.receiving import receive_into
+from dotnetdiag.client.saving import save_stream
+from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError
+from dotnetdiag.ipc import operations
+from dotnetdiag.ipc.exchange import Run
+from dotnetdiag.ipc.operations import StartedSession
+from dotnetdiag.ipc.session_life import State
 from dotnetdiag.transport import Deadline, Stream
 
 CHUNK = 1 << 20
-# A target that has been told to stop and sends nothing for so long is left.
-CLOSE_TIMEOUT_S = 5.0
+STOPPER_EXIT_S = 0.5
+"""How long ``close`` waits for the answer to StopTracing when the stream has ended; then its connection is closed."""
 
 
 class TraceSession:
     """The stream of one session. Iterate it for bytes, or :meth:`save` it; leaving the ``with`` block stops and drains it.
 
     Stop is sent on a second connection, while the first is read to its end: that is when the rundown comes (ipc-protocol.md §5.5).
+    What goes wrong is raised by the call that reads, and stays in ``problem``; the connection is closed then.
     """
 
     def __init__(
         self,
-        session_id: int,
-        command: str,
-        stream: Stream,
-        stop: Callable[[], None],
+        started: StartedSession,
+        send_stop: Callable[[Run[None]], None],
         *,
         duration_s: float | None = None,
+        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> None:
-        self.session_id, self.command, self.duration_s = session_id, command, duration_s
-        self.received_bytes = 0
-        self._stream, self._send_stop = stream, stop
-        self._stopper: threading.Thread | None = None
-        self._stop_error: DiagnosticsError | None = None
-        self._lock = threading.Lock()
-        self._aborted = False
+        self.session_id, self.command, self.duration_s = started.session_id, started.command, duration_s
+        self._stream: Stream = started.connection
+        self._send_stop = send_stop
+        self._stop_run: Run[None] | None = None
+        self._stop_has_ended = threading.Event()
+        self._progress = SessionProgress(drain_timeout_s, self._stream.address)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except DiagnosticsError:
+            if kind is None:  # what happened in the block matters more
+                raise
+
+    @property
+    def state(self) -> State:
+        """Where the session stands (``ipc.session_life``)."""
+        return self._progress.state
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes have been read."""
+        return self._progress.received_bytes
+
+    @property
+    def problem(self) -> DiagnosticsError | None:
+        """What kept the session from ending as it should; None while it runs well, and when it did, or the target was gone."""
+        return self._progress.problem
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether we asked for its end. When not, and it has ended, the target exited or somebody else stopped it."""
+        return self._progress.is_stopping
 
     def stop(self) -> None:
-        """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends."""
-        with self._lock:
-            if self._stopper is None:
-                self._stopper = threading.Thread(target=self._stop, name="dotnetdiag stop", daemon=True)
-                self._stopper.start()
+        """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends.
+
+        May be called again, from any thread, and from signal handlers, also while it runs.
+        """
+        if self._progress.claim_stop():
+            try:
+                # not threading.Thread: its start takes a lock that the code under a signal handler may hold
+                _thread.start_new_thread(self._stop, ())
+            except RuntimeError as error:
+                self._progress.stop_ended(TransportError(f"StopTracing was not sent: {error}"))
+                self._stop_has_ended.set()
 
     def abort(self) -> None:
-        """Have ``save`` return at once with what is in the file, and ``close`` not wait for the rest. May be called from a signal handler."""
-        self._aborted = True
+        """Have ``save`` return soon with what is in the file, and ``close`` not wait for the rest. As ``stop``, from anywhere."""
+        self._progress.abort()
 
     def _stop(self) -> None:
         try:
-            self._send_stop()
-        except DiagnosticsError as error:  # the target may be gone; the stream's end tells the same
-            self._stop_error = error
+            self._stop_run = Run(operations.stop(self.session_id))
+            self._send_stop(self._stop_run)
+        except DiagnosticsError as error:
+            self._progress.stop_ended(error)
+        else:
+            self._progress.stop_ended(None)
+        finally:
+            self._stop_has_ended.set()
 
     def __iter__(self) -> Iterator[bytes]:
         while data := self.read():
             yield data
 
     def read(self, size: int = CHUNK, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> bytes:
-        """The next 1..size bytes; ``b""`` when the session has ended. Raises TimedOut."""
-        data = self._stream.receive(size, Deadline(timeout_s))
-        self.received_bytes += len(data)
-        return data
+        """The next 1..size bytes; ``b""`` when the session is over. Raises TimedOut, after which it can be read again, and what
+        broke the session.
+        """
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        return bytes(view[: receive_into(self._progress, self._stream, view, Deadline(timeout_s))])
 
     def save(
         self,
@@ -85,41 +128,44 @@ class TraceSession:
         one given to ``trace``, without that never). ``progress`` gets the size so far, ``tee`` the bytes
         (in a buffer that is used again). Returns the bytes written.
 
-        What has arrived is in the file whatever happens: the target's exit ends it, a full disk raises OutputError,
-        Ctrl-C passes through after the session was stopped and closed by the caller.
+        Raises OutputError for a file that cannot be made, that another recording writes into, or that takes no more; what ``tee`` and
+        ``progress`` raise; what broke the session. The file then holds what had arrived.
         """
-        seconds = seconds_of(duration) if duration is not None else self.duration_s
-        before, written = self.received_bytes, 0
-
-        def count(size_bytes: int) -> None:
-            nonlocal written
-            written = size_bytes
-            self.received_bytes = before + size_bytes
-            if progress is not None:
-                progress(size_bytes)
-
-        written = save_stream(
+        return save_stream(
+            self._progress,
             self._stream,
             path,
-            duration_s=seconds,
+            duration_s=seconds_of(duration) if duration is not None else self.duration_s,
             stop=self.stop,
-            is_stopping=lambda: self._stopper is not None,
-            is_cancelled=lambda: self._aborted,
-            progress=count,
+            report=progress,
             tee=tee,
         )
-        self.received_bytes = before + written
-        return written
 
-    def close(self) -> None:
-        """Stop, read to the end without keeping it, and close. Never raises for a target that is gone."""
-        if not self._aborted:
+    def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Stop, read to the end without keeping it, for at most ``timeout_s``, and close. May be called again.
+
+        Raises ServerError when the runtime refused to stop the session, which goes on there. A target that is gone, or does not get
+        to the end in time, is only told in ``problem``: closing the connection ends the session there.
+        """
+        if not self._progress.is_over and not self._progress.is_aborted:
             self.stop()
+            self._progress.limit_drain(timeout_s)
+            scratch = memoryview(bytearray(CHUNK))
             try:
-                while self._stream.receive(CHUNK, Deadline(CLOSE_TIMEOUT_S)):
+                while receive_into(self._progress, self._stream, scratch, Deadline(None)):
                     pass
+            except ServerError:
+                raise
             except DiagnosticsError:
-                pass  # the target stopped answering: closing the connection ends the session there
+                pass  # it is in `problem`
+            finally:
+                self._release()
+        self._release()
+
+    def _release(self) -> None:
+        """Leave no connection and no thread behind."""
         self._stream.close()
-        if self._stopper is not None and not self._aborted:
-            self._stopper.join(CLOSE_TIMEOUT_S)
+        if self._progress.is_stopping and not self._stop_has_ended.wait(0 if self._progress.is_aborted else STOPPER_EXIT_S):
+            for connection in tuple(self._stop_run.open) if self._stop_run is not None else ():
+                connection.close()
+            self._stop_has_ended.wait(STOPPER_EXIT_S)

@@ -13,14 +13,21 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from dotnetdiag.errors import OutputError
 
 if sys.platform == "linux":
     import fcntl
+
+    def _lock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _set_direct(fd: int, on: bool) -> bool:
         flags = fcntl.fcntl(fd, fcntl.F_GETFL)
@@ -30,6 +37,9 @@ if sys.platform == "linux":
             return False  # this file system has no such thing
         return True
 else:
+
+    def _lock(fd: int) -> None:
+        """Two recordings into one file are told apart on Linux only."""
 
     def _set_direct(fd: int, on: bool) -> bool:  # noqa: ARG001 - as the one above
         return False
@@ -50,14 +60,20 @@ SLOW_AVERAGE_S, SLOW_WRITE_S = 0.005, 0.05
 class FileSink:
     """Receive into ``view``, then call ``take`` with the number of bytes. ``written`` counts what is in the file.
 
-    Raises OutputError when the file cannot be made, OSError when it takes no more.
+    Raises OutputError when the file cannot be made, when another recording writes into it, or when it takes no more.
     """
 
     def __init__(self, path: str | Path) -> None:
+        self._path = str(path)
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         except OSError as error:
-            raise OutputError(str(path), error.strerror or str(error)) from error
+            raise OutputError(self._path, error.strerror or str(error)) from error
+        try:
+            self._claim()
+        except BaseException:
+            os.close(self._fd)
+            raise
         self._buffer = memoryview(mmap.mmap(-1, BUFFER_BYTES))  # aligned, as O_DIRECT wants it
         self.written = 0
         self._held = 0
@@ -65,6 +81,24 @@ class FileSink:
         self._may_be_direct = sys.platform == "linux"
         self._window = (time.monotonic(), 0)
         self._average_s = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _claim(self) -> None:
+        """Empty the file, unless somebody else records into it: both recordings would be lost."""
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+            return  # a pipe or a device has no beginning
+        try:
+            _lock(self._fd)
+        except BlockingIOError as error:
+            raise OutputError(self._path, "another recording writes into this file") from error
+        except OSError:
+            pass  # this file system has no locks
+        os.ftruncate(self._fd, 0)
 
     @property
     def view(self) -> memoryview:
@@ -75,29 +109,43 @@ class FileSink:
     def take(self, count: int) -> None:
         """So many bytes of ``view`` hold data now."""
         self._held += count
-        if self._direct:
-            if self._held == BUFFER_BYTES:
-                self._write_direct()
-        elif self._may_be_direct and self._is_fast():
-            self._become_direct()
-        else:
-            self._write(self._held)
+        with self._blamed_on_the_file():
+            if self._direct:
+                if self._held == BUFFER_BYTES:
+                    self._write_direct()
+            elif self._may_be_direct and self._is_fast():
+                self._become_direct()
+            else:
+                self._write(self._held)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Bring what is held into the file: the stream is quiet."""
-        if self._direct:
-            self._leave_direct()
-        if self._held:
-            self._write(self._held)
-        self._window = (time.monotonic(), self.written)
+        with self._blamed_on_the_file():
+            if self._direct:
+                self._leave_direct()
+            if self._held:
+                self._write(self._held)
+            self._window = (time.monotonic(), self.written)
 
     def close(self) -> None:
-        """Bring all into the file and close it."""
+        """Bring all into the file and close it. May be called again."""
+        if self._fd < 0:
+            return
         try:
-            self.settle()
+            self.flush()
         finally:
-            os.close(self._fd)
-            self._fd = -1
+            descriptor, self._fd = self._fd, -1
+            os.close(descriptor)
+
+    @contextmanager
+    def _blamed_on_the_file(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            problem = f"{error.strerror or error}; {self.written} bytes are in the file"
+            raise OutputError(self._path, problem) from error
 
     def _write(self, size: int) -> None:
         """The first ``size`` bytes of the buffer; what is behind them moves to its start."""
@@ -161,4 +209,4 @@ class FileSink:
             self._buffer[:rest] = bytes(self._buffer[count:])
             self._held = rest
         self._may_be_direct = False
-        self.settle()
+        self.flush()

@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from typing import Self
 
 from dotnetdiag.errors import DiagnosticsError, RequestRefused
+from dotnetdiag.ipc import operations
+from dotnetdiag.ipc.exchange import Run
+from dotnetdiag.ipc.operations import StartedSession
+from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
 from dotnetdiag.transport import Stream
 
 PLACES = ("/sys/kernel/tracing/user_events_data", "/sys/kernel/debug/tracing/user_events_data")
@@ -61,10 +65,12 @@ def _exists(place: str) -> bool:
 class UserEventsSession:
     """A session that runs until it is closed: the runtime watches the connection (ipc-protocol.md §15)."""
 
-    def __init__(self, session_id: int, stream: Stream, stop: Callable[[], None]) -> None:
-        self.session_id = session_id
-        self._stream, self._stop = stream, stop
-        self._open = True
+    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None]], None]) -> None:
+        self.session_id = started.session_id
+        self._stream: Stream = started.connection
+        self._send_stop = send_stop
+        self._life = SessionLife(State.STREAMING)
+        self.problem: DiagnosticsError | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -75,16 +81,22 @@ class UserEventsSession:
     @property
     def is_alive(self) -> bool:
         """Whether the runtime still holds its end."""
-        return self._open and self._stream.is_alive()
+        return not self._life.is_over and self._stream.is_alive()
 
     def close(self) -> None:
-        """End the session: by command, and by closing the connection. Never raises for a target that is gone."""
-        if not self._open:
+        """End the session: by command, and by closing the connection. May be called again, from any thread.
+
+        Never raises for a target that is gone or refuses; ``problem`` tells. Closing the connection ends the session there.
+        """
+        if self._life.on(Event.STOP) is not Action.SEND_STOP:
             return
-        self._open = False
         try:
-            self._stop()
-        except DiagnosticsError:
-            pass  # earlier previews did not watch the connection, a dead target cannot be asked: closing does the rest
+            self._send_stop(Run(operations.stop(self.session_id)))
+            self._life.on(Event.STOP_ANSWERED)
+            self._life.on(Event.STREAM_ENDED)  # nothing is left to be read
+        except DiagnosticsError as error:  # earlier previews did not watch the connection
+            self.problem = error
+            self._life.on(Event.STOP_FAILED)
+            self._life.on(Event.LIMIT_PASSED)
         finally:
             self._stream.close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from dotnetdiag.errors import ProtocolError
+from dotnetdiag.ipc.exchange import Operation, Receive
 from dotnetdiag.wire import Cursor, Packer
 
 MAGIC = b"ADVR_V1\0"
@@ -45,3 +47,14 @@ class Advertise:
         cookie = UUID(bytes_le=cursor.take(16, "cookie"))
         pid, future = cursor.u64("pid"), cursor.u16("future")
         return cls(cookie=cookie, pid=pid, future=future, trailing=cursor.rest())
+
+
+def receive_advertise(connection: Any) -> Operation[Advertise]:
+    """The advertise that a connection begins with. Raises ProtocolError for a connection that ends before, or says something else."""
+    data = b""
+    while len(data) < SIZE:
+        part = yield Receive(connection, SIZE - len(data))
+        if not part:
+            raise ProtocolError(f"{len(data)} bytes are too few for an advertise of {SIZE}", where="advertise")
+        data += part
+    return Advertise.parse(data)

@@ -7,63 +7,54 @@ The reply comes when the dump is finished, which can take minutes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dotnetdiag.ipc.choices import DumpType
+from dotnetdiag.errors import RequestRefused
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.messages import OkReply, Request, pack_text, read_text
+from dotnetdiag.ipc.constants import DumpFlags, DumpType
+from dotnetdiag.ipc.fields import TEXT, U32, Field, Fields, text_problem
+from dotnetdiag.ipc.messages import Request
 from dotnetdiag.ipc.replies import ResultReply
-from dotnetdiag.wire import Cursor, Packer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Dump(Request):
-    REPLY: ClassVar[type[OkReply]] = ResultReply
-    ALLOWED_FLAGS: ClassVar[int] = 0x0F
+class GenerateCoreDump(Request[ResultReply]):
+    """``0x0101``; ``flags`` is 0 or 1 (logging)."""
+
+    COMMAND: ClassVar[Command] = Command.GenerateCoreDump
+    FIELDS: ClassVar[Fields] = (
+        Field("path", "dumpName", TEXT),
+        Field("dump_type", "dumpType", U32),
+        Field("flags", "flags", U32),
+    )
+    ALLOWED_FLAGS: ClassVar[int] = DumpFlags.LOGGING
 
     path: str | None
     dump_type: int = DumpType.FULL
     flags: int = 0
 
-    def check(self) -> None:
+    def refusal(self) -> RequestRefused | None:
         if self.path is None:
-            raise self.dangerous("a dump without a name kills the target (.NET 3.1 to 10); give a path")
-        self.check_text("the dump path", self.path, empty=True)
+            return self.dangerous("a dump without a name kills the target (.NET 3.1 to 10); give a path")
+        if problem := text_problem(self.path, empty=True):
+            return self.refuse(f"the dump's path {problem}")
         if self.dump_type not in (1, 2, 3, 4):
-            raise self.refuse(f"dump type {self.dump_type} is none of 1 Mini, 2 Heap, 3 Triage, 4 Full")
-        if self.flags & ~self.ALLOWED_FLAGS or self.flags < 0:
-            raise self.refuse(f"flags 0x{self.flags:x} are not all known to this command")
-
-    def _write(self, packer: Packer) -> None:
-        pack_text(packer, self.path)
-        packer.u32(self.dump_type).u32(self.flags)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return {
-            "path": read_text(cursor, "dumpName"),
-            "dump_type": cursor.u32("dumpType"),
-            "flags": cursor.u32("flags"),
-        }
+            return self.refuse(f"dump type {self.dump_type} is none of 1 Mini, 2 Heap, 3 Triage, 4 Full")
+        if not isinstance(self.flags, int) or self.flags & ~self.ALLOWED_FLAGS or self.flags < 0:
+            return self.refuse(f"flags {self.flags!r} are not all known to this command")
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateCoreDump(_Dump):
-    """``0x0101``; ``flags`` is 0 or 1 (logging)."""
-
-    COMMAND: ClassVar[Command] = Command.GenerateCoreDump
-    ALLOWED_FLAGS: ClassVar[int] = 0x01
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateCoreDump2(_Dump):
+class GenerateCoreDump2(GenerateCoreDump):
     """``0x0102``."""
 
     COMMAND: ClassVar[Command] = Command.GenerateCoreDump2
+    ALLOWED_FLAGS: ClassVar[int] = 0x0F
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateCoreDump3(_Dump):
+class GenerateCoreDump3(GenerateCoreDump2):
     """``0x0103``: an error reply carries a text as well."""
 
     COMMAND: ClassVar[Command] = Command.GenerateCoreDump3

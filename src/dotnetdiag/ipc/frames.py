@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from dotnetdiag.errors import ProtocolError
+from dotnetdiag.errors import ProtocolError, UsageError
 from dotnetdiag.ipc.commands import command_name
 
 MAGIC = b"DOTNET_IPC_V1\0"
@@ -73,8 +73,12 @@ class Frame:
         return self.command_set << 8 | self.command_id
 
     def pack(self) -> bytes:
-        """The bytes of the message. Raises ProtocolError above 65,535 of them."""
+        """The bytes of the message. Raises UsageError for numbers that do not fit, ProtocolError above 65,535 bytes."""
         size = HEADER_SIZE + len(self.payload)
+        if not (0 <= self.command_set <= 0xFF and 0 <= self.command_id <= 0xFF and 0 <= self.reserved <= 0xFFFF):
+            raise UsageError(
+                f"command set {self.command_set} and id {self.command_id} are bytes, reserved {self.reserved} has 16 bits"
+            )
         if size > MAX_MESSAGE_SIZE:
             raise ProtocolError(
                 f"{size} bytes are more than the {MAX_MESSAGE_SIZE} of a message", where=command_name(self.code)
@@ -106,31 +110,32 @@ class FrameReader:
 
     @property
     def wanted(self) -> int:
-        """How many bytes are missing for the next frame (never 0): what to read next without reading too much."""
-        if len(self._buffer) < HEADER_SIZE:
-            return HEADER_SIZE - len(self._buffer)
-        size = FrameHeader.parse(memoryview(self._buffer)[:HEADER_SIZE].tobytes()).size
-        return max(size - len(self._buffer), 1)
+        """How many bytes are missing for the next frame; 0: one is there, and ``feed(b"")`` gives it. Raises ProtocolError."""
+        return max(self._missing(), 0)
 
     def feed(self, data: bytes | memoryview) -> Frame | None:
         """Take bytes; the first complete frame, or None. Raises ProtocolError."""
-        if self._error is not None:
-            raise self._error
         self._buffer += data
-        if len(self._buffer) < HEADER_SIZE:
+        if self._missing() > 0:
             return None
-        try:
-            header = FrameHeader.parse(bytes(self._buffer[:HEADER_SIZE]))
-        except ProtocolError as error:
-            self._error = error
-            raise
-        if len(self._buffer) < header.size:
-            return None
-        frame = Frame.parse(bytes(self._buffer[: header.size]))
-        del self._buffer[: header.size]
+        size = len(self._buffer) + self._missing()
+        frame = Frame.parse(bytes(self._buffer[:size]))
+        del self._buffer[:size]
         return frame
 
     @property
     def leftover(self) -> bytes:
         """Bytes after the last frame given: the start of a continuation."""
         return bytes(self._buffer)
+
+    def _missing(self) -> int:
+        """Bytes missing for the next frame; negative when there are more than it takes."""
+        if self._error is not None:
+            raise self._error
+        if len(self._buffer) < HEADER_SIZE:
+            return HEADER_SIZE - len(self._buffer)
+        try:
+            return FrameHeader.parse(bytes(self._buffer[:HEADER_SIZE])).size - len(self._buffer)
+        except ProtocolError as error:
+            self._error = error
+            raise

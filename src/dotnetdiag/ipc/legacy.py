@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 from uuid import UUID
 
 from dotnetdiag.errors import ProtocolError, RequestRefused
-from dotnetdiag.ipc.choices import MAX_PROVIDERS
-from dotnetdiag.ipc.eventpipe import Provider
+from dotnetdiag.ipc.constants import MAX_PROVIDERS
+from dotnetdiag.ipc.eventpipe import Provider, Providers
+from dotnetdiag.ipc.fields import BYTES, GUID, TEXT, U32, U64, Field, Fields, text_problem
 from dotnetdiag.ipc.frames import MAX_MESSAGE_SIZE
-from dotnetdiag.ipc.messages import pack_text, read_guid, read_text
+from dotnetdiag.ipc.messages import payload_of, values_of
 from dotnetdiag.wire import Cursor, Packer
 
 SOCKET_PREFIX = "dotnetcore-diagnostic-"
@@ -49,31 +50,23 @@ class LegacyRequest:
     """Base of the requests. ``client_pid`` is of who asks."""
 
     TYPE: ClassVar[RequestType]
+    FIELDS: ClassVar[Fields] = ()
 
     client_pid: int
     trailing: bytes = b""
 
-    def check(self) -> None:
-        """Raise RequestRefused for a request that must not be sent."""
-
-    def _write(self, packer: Packer) -> None:
-        """Append the body."""
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        """Fields from the body."""
-        return {}
+    def refusal(self) -> str:
+        """Why it must not be sent, or ``""``."""
+        return ""
 
     def pack(self) -> bytes:
-        """The bytes of the request, checked."""
-        if not 0 <= self.client_pid < 1 << 32:
-            raise RequestRefused(self.TYPE.name, f"pid {self.client_pid} does not fit 32 bits")
-        self.check()
-        packer = Packer().u32(self.TYPE).u32(self.client_pid)
-        self._write(packer)
-        data = bytes(packer) + self.trailing
+        """The bytes of the request, checked. Raises RequestRefused."""
+        payload, problem = payload_of(self, (Field("client_pid", "pid", U32), *self.FIELDS))
+        data = self.TYPE.to_bytes(4, "little") + payload + self.trailing
         if len(data) > MAX_MESSAGE_SIZE:
-            raise RequestRefused(self.TYPE.name, f"{len(data)} bytes are more than {MAX_MESSAGE_SIZE}")
+            problem = f"{len(data)} bytes are more than {MAX_MESSAGE_SIZE}"
+        if problem := self.refusal() or problem:
+            raise RequestRefused(self.TYPE.name, problem)
         return data
 
     @classmethod
@@ -84,7 +77,7 @@ class LegacyRequest:
         if found != cls.TYPE:
             raise cursor.fail(f"request type is {found}, not {int(cls.TYPE)}")
         pid = cursor.u32("pid")
-        values = cls._read(cursor)
+        values = values_of(cursor, cls.FIELDS)
         return cls(client_pid=pid, **values, trailing=cursor.rest())
 
 
@@ -93,87 +86,49 @@ class LegacyGenerateCoreDump(LegacyRequest):
     """``string dumpName · i32 type · i32 diagnostics`` (from 2019-05-06). The low half of the reply is an HRESULT."""
 
     TYPE: ClassVar[RequestType] = RequestType.GenerateCoreDump
+    FIELDS: ClassVar[Fields] = (
+        Field("path", "dumpName", TEXT),
+        Field("dump_type", "type", U32),
+        Field("diagnostics", "diagnostics", U32),
+    )
 
     path: str | None
     dump_type: int
     diagnostics: int = 0
 
-    def check(self) -> None:
-        if not self.path:
-            raise RequestRefused(self.TYPE.name, "give a path")
+    def refusal(self) -> str:
+        if problem := text_problem(self.path):
+            return f"the path {problem}"
         if self.dump_type not in (1, 2, 3, 4):
-            raise RequestRefused(
-                self.TYPE.name, f"dump type {self.dump_type} is none of 1 Mini, 2 Heap, 3 Triage, 4 Full"
-            )
-        if self.diagnostics not in (0, 1):
-            raise RequestRefused(self.TYPE.name, "diagnostics is 0 or 1")
-
-    def _write(self, packer: Packer) -> None:
-        pack_text(packer, self.path)
-        packer.u32(self.dump_type).u32(self.diagnostics)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return {
-            "path": read_text(cursor, "dumpName"),
-            "dump_type": cursor.u32("type"),
-            "diagnostics": cursor.u32("diagnostics"),
-        }
+            return f"dump type {self.dump_type} is none of 1 Mini, 2 Heap, 3 Triage, 4 Full"
+        return "" if self.diagnostics in (0, 1) else "diagnostics is 0 or 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tracing(LegacyRequest):
-    """``u32 circularBufferMB · string outputPath · array<provider>``; a provider is keywords, level, name, arguments."""
+class StartEventPipeTracing(LegacyRequest):
+    """``u32 circularBufferMB · string outputPath · array<provider>``: to a file of the target. The reply is the session id."""
+
+    TYPE: ClassVar[RequestType] = RequestType.StartEventPipeTracing
+    FIELDS: ClassVar[Fields] = (
+        Field("buffer_mb", "circularBufferMB", U32),
+        Field("output_path", "outputPath", TEXT),
+        Field("providers", "provider", Providers()),
+    )
 
     buffer_mb: int
     output_path: str | None
     providers: tuple[Provider, ...]
 
-    def check(self) -> None:
-        if not 0 < self.buffer_mb < 1 << 32:
-            raise RequestRefused(self.TYPE.name, "give a buffer of at least 1 MB")
-        if not 0 < len(self.providers) <= MAX_PROVIDERS:
-            raise RequestRefused(self.TYPE.name, f"a session has 1 to {MAX_PROVIDERS} providers")
-        for one in self.providers:
-            if not one.name or "\0" in one.name or not 0 <= one.keywords < 1 << 64 or not 0 <= one.level <= 5:
-                raise RequestRefused(
-                    self.TYPE.name, f"provider {one.name!r} has no name, or keywords or level out of range"
-                )
-            if one.event_filter is not None or one.tracepoints is not None:
-                raise RequestRefused(self.TYPE.name, f"{one.name}: event filters and tracepoints came years later")
-
-    def _write(self, packer: Packer) -> None:
-        packer.u32(self.buffer_mb)
-        pack_text(packer, self.output_path)
-        packer.u32(len(self.providers))
-        for one in self.providers:
-            packer.u64(one.keywords).u32(one.level)
-            pack_text(packer, one.name)
-            pack_text(packer, one.arguments)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        buffer_mb, path = cursor.u32("circularBufferMB"), read_text(cursor, "outputPath")
-        count = cursor.u32("provider count")
-        if count * 20 > cursor.left:
-            raise cursor.fail(f"{count} providers need more than the {cursor.left} bytes left")
-        providers = []
-        for _ in range(count):
-            keywords, level = cursor.u64("keywords"), cursor.u32("level")
-            name, arguments = read_text(cursor, "provider name"), read_text(cursor, "arguments")
-            providers.append(Provider(name=name or "", keywords=keywords, level=level, arguments=arguments))
-        return {"buffer_mb": buffer_mb, "output_path": path, "providers": tuple(providers)}
+    def refusal(self) -> str:
+        if self.buffer_mb == 0:
+            return "give a buffer of at least 1 MB"
+        if len(self.providers) > MAX_PROVIDERS:
+            return f"a session has 1 to {MAX_PROVIDERS} providers"
+        return "" if all("\0" not in (one.name or "") for one in self.providers) else "a provider's name holds a NUL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartEventPipeTracing(_Tracing):
-    """To a file of the target. The reply is the session id."""
-
-    TYPE: ClassVar[RequestType] = RequestType.StartEventPipeTracing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectEventPipeTracing(_Tracing):
+class CollectEventPipeTracing(StartEventPipeTracing):
     """As a stream: after the session id come NetPerf bytes to the end of the connection."""
 
     TYPE: ClassVar[RequestType] = RequestType.CollectEventPipeTracing
@@ -184,19 +139,9 @@ class StopEventPipeTracing(LegacyRequest):
     """``u64 sessionId``, which is also the reply."""
 
     TYPE: ClassVar[RequestType] = RequestType.StopEventPipeTracing
+    FIELDS: ClassVar[Fields] = (Field("session_id", "sessionId", U64),)
 
     session_id: int
-
-    def check(self) -> None:
-        if not 0 <= self.session_id < 1 << 64:
-            raise RequestRefused(self.TYPE.name, f"session {self.session_id} does not fit 64 bits")
-
-    def _write(self, packer: Packer) -> None:
-        packer.u64(self.session_id)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return {"session_id": cursor.u64("sessionId")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,31 +149,21 @@ class LegacyAttachProfiler(LegacyRequest):
     """``u32 timeoutMs · GUID · string path · u32 length · bytes``. The low half of the reply is an HRESULT."""
 
     TYPE: ClassVar[RequestType] = RequestType.AttachProfiler
+    FIELDS: ClassVar[Fields] = (
+        Field("timeout_ms", "timeoutMs", U32),
+        Field("clsid", "clsid", GUID),
+        Field("path", "path", TEXT),
+        Field("client_data", "client data", BYTES),
+    )
 
     timeout_ms: int
     clsid: UUID
     path: str | None
     client_data: bytes = b""
 
-    def check(self) -> None:
-        if not self.path:
-            raise RequestRefused(self.TYPE.name, "give the profiler's path")
-        if not 0 <= self.timeout_ms < 1 << 32:
-            raise RequestRefused(self.TYPE.name, f"timeout {self.timeout_ms} ms does not fit 32 bits")
-
-    def _write(self, packer: Packer) -> None:
-        packer.u32(self.timeout_ms).raw(self.clsid.bytes_le)
-        pack_text(packer, self.path)
-        packer.u32(len(self.client_data)).raw(self.client_data)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return {
-            "timeout_ms": cursor.u32("timeoutMs"),
-            "clsid": read_guid(cursor, "clsid"),
-            "path": read_text(cursor, "path"),
-            "client_data": cursor.take(cursor.u32("length"), "client data"),
-        }
+    def refusal(self) -> str:
+        problem = text_problem(self.path)
+        return f"the profiler's path {problem}" if problem else ""
 
 
 REQUESTS: dict[RequestType, type[LegacyRequest]] = {

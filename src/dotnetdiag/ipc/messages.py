@@ -1,75 +1,58 @@
-"""What all messages share: text and GUID encodings, the base of requests and of replies.
+"""The base of requests and of replies: a table of fields, and what may be sent.
 
 Rule 1: ``pack()`` checks first; a request that fails its check never becomes bytes.
 Rule 2: ``parse()`` gives a message or raises ProtocolError, whatever the bytes are. Bytes behind the last known field are kept
 in ``trailing``.
+Rule 3: *invalid* is what a server answers BAD_ENCODING to; *refused* is what we do not send, though some server would take it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
-from uuid import UUID
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
-from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused
-from dotnetdiag.ipc.commands import ERROR_ID, OK_ID, SERVER_SET, Command
-from dotnetdiag.ipc.frames import MAX_MESSAGE_SIZE, Frame
+from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused, UsageError
+from dotnetdiag.ipc.commands import ERROR_ID, OK_ID, SERVER_SET, SINCE, Command, command_name
+from dotnetdiag.ipc.fields import Fields, pack_text, read_text
+from dotnetdiag.ipc.frames import HEADER_SIZE, MAX_MESSAGE_SIZE, Frame
 from dotnetdiag.wire import Cursor, Packer
 
-__all__ = ["OkReply", "Request", "pack_text", "read_guid", "read_text"]
+UNKNOWN_COMMAND = 0x80131385
+FAILURE_BIT = 0x80000000
+"""Of an HRESULT. S_FALSE (1) and other codes without it are successes."""
 
 
-def pack_text(packer: Packer, text: str | None) -> None:
-    """u32 count of UTF-16 units with the NUL, then the units; ``None`` is count 0, which is not ``""`` (§21.2)."""
-    if text is None:
-        packer.u32(0)
-        return
-    data = text.encode("utf-16-le", "surrogatepass")
-    packer.u32(len(data) // 2 + 1).raw(data).u16(0)
+def payload_of(message: Any, fields: Fields) -> tuple[bytes, str]:
+    """The bytes of the fields, and why there are none (``""`` when there are)."""
+    packer = Packer()
+    for field in fields:
+        if problem := field.write(packer, message):
+            return b"", problem
+    return bytes(packer), ""
 
 
-def read_text(cursor: Cursor, what: str) -> str | None:
-    """The counterpart of :func:`pack_text`. The last unit must be NUL; the count is checked against what is left."""
-    count = cursor.u32(f"length of {what}")
-    if count == 0:
-        return None
-    if count * 2 > cursor.left:
-        raise cursor.fail(f"{what} needs {count * 2} bytes, {cursor.left} left")
-    data = cursor.take(count * 2)
-    if data[-2:] != b"\0\0":
-        raise cursor.fail(f"{what} does not end with NUL")
-    return data[:-2].decode("utf-16-le", "surrogatepass")
-
-
-def read_guid(cursor: Cursor, what: str) -> UUID:
-    """16 bytes in the order of .NET's ``Guid.ToByteArray``."""
-    return UUID(bytes_le=cursor.take(16, what))
-
-
-def read_bool(cursor: Cursor, what: str) -> bool:
-    """One byte; anything but 0 is true."""
-    return cursor.u8(what) != 0
+def values_of(cursor: Cursor, fields: Fields) -> dict[str, Any]:
+    """The values of the fields, by name."""
+    values: dict[str, Any] = {}
+    for field in fields:
+        field.read(cursor, values)
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OkReply:
     """Base of all OK replies; by itself a bare OK (size 20), which runtimes never send but clients tolerate."""
 
+    FIELDS: ClassVar[Fields] = ()
+
     trailing: bytes = b""
 
-    def _write(self, packer: Packer) -> None:
-        """Append the payload."""
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        """Fields from the payload."""
-        return {}
-
     def pack(self) -> bytes:
-        """The bytes of the reply."""
-        packer = Packer()
-        self._write(packer)
-        return Frame(command_set=SERVER_SET, command_id=OK_ID, payload=bytes(packer) + self.trailing).pack()
+        """The bytes of the reply. Raises UsageError for a value that does not fit its field."""
+        payload, problem = payload_of(self, self.FIELDS)
+        if problem:
+            raise UsageError(f"{type(self).__name__}: {problem}")
+        return Frame(command_set=SERVER_SET, command_id=OK_ID, payload=payload + self.trailing).pack()
 
     @classmethod
     def parse(cls, data: bytes | memoryview) -> Self:
@@ -81,48 +64,59 @@ class OkReply:
         """The reply in a frame. Raises ProtocolError when it is not an OK or is too short."""
         if frame.command_set != SERVER_SET or frame.command_id != OK_ID:
             raise ProtocolError(f"0x{frame.code:04X} is not an OK reply", offset=16, where=cls.__name__)
-        cursor = Cursor(frame.payload, base=20, where=cls.__name__, error=ProtocolError)
-        values = cls._read(cursor)
+        cursor = Cursor(frame.payload, base=HEADER_SIZE, where=cls.__name__, error=ProtocolError)
+        values = values_of(cursor, cls.FIELDS)
         return cls(**values, trailing=cursor.rest())
+
+    def failure(self) -> int:
+        """The HRESULT when the OK reply carries a failure, otherwise 0."""
+        return 0
+
+
+ReplyT = TypeVar("ReplyT", bound=OkReply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """Base of all requests."""
+class Request(Generic[ReplyT]):
+    """Base of all requests. ``Request[SessionReply]``: an OK to it is a SessionReply."""
 
     COMMAND: ClassVar[Command]
+    FIELDS: ClassVar[Fields] = ()
     REPLY: ClassVar[type[OkReply]] = OkReply
-    NO_PAYLOAD: ClassVar[bool] = False
 
     trailing: bytes = b""
 
+    def __init_subclass__(cls, **_: Any) -> None:
+        for base in getattr(cls, "__orig_bases__", ()):
+            for argument in get_args(base):
+                if isinstance(argument, type) and issubclass(argument, OkReply):
+                    cls.REPLY = argument
+
+    def invalid(self) -> str:
+        """Why a server would answer BAD_ENCODING, or ``""``. For what was parsed and for what is to be packed."""
+        return payload_of(self, self.FIELDS)[1]
+
+    def refusal(self) -> RequestRefused | None:
+        """Why we do not send it though it is valid: it kills a runtime (DangerousRequest), or makes no sense."""
+        return None
+
     def check(self) -> None:
         """Raise RequestRefused or DangerousRequest for a request that must not be sent."""
-
-    def _write(self, packer: Packer) -> None:
-        """Append the payload."""
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        """Fields from the payload."""
-        return {}
+        if not self.FIELDS and self.trailing:
+            # §21.1: with a payload the runtime answers with heap memory instead of a message.
+            raise self.dangerous("the command takes no payload; one corrupts the answer")
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+        if problem := self.invalid():
+            raise self.refuse(problem)
 
     def pack(self) -> bytes:
         """The bytes of the request, checked. Raises RequestRefused."""
-        if self.NO_PAYLOAD and self.trailing:
-            # §21.1: with a payload the runtime answers with heap memory instead of a message.
-            raise DangerousRequest(self.COMMAND.name, "the command takes no payload; one corrupts the answer")
         self.check()
-        packer = Packer()
-        try:
-            self._write(packer)
-        except UnicodeEncodeError as error:  # pragma: no cover - surrogatepass accepts all str
-            raise RequestRefused(self.COMMAND.name, f"text cannot be encoded: {error}") from error
-        payload = bytes(packer) + self.trailing
-        if len(payload) + 20 > MAX_MESSAGE_SIZE:
-            raise RequestRefused(
-                self.COMMAND.name, f"{len(payload) + 20} bytes are more than the {MAX_MESSAGE_SIZE} of a message"
-            )
+        payload = payload_of(self, self.FIELDS)[0] + self.trailing
+        if len(payload) + HEADER_SIZE > MAX_MESSAGE_SIZE:
+            raise self.refuse(f"{len(payload) + HEADER_SIZE} bytes are more than the {MAX_MESSAGE_SIZE} of a message")
         return Frame(command_set=self.COMMAND >> 8, command_id=self.COMMAND & 0xFF, payload=payload).pack()
 
     @classmethod
@@ -135,11 +129,29 @@ class Request:
         """The request in a frame whose code is this command's."""
         if frame.code != cls.COMMAND:
             raise ProtocolError(f"command is 0x{frame.code:04X}, not 0x{int(cls.COMMAND):04X}", where=cls.COMMAND.name)
-        cursor = Cursor(frame.payload, base=20, where=cls.COMMAND.name, error=ProtocolError)
-        values = cls._read(cursor)
+        cursor = Cursor(frame.payload, base=HEADER_SIZE, where=cls.COMMAND.name, error=ProtocolError)
+        values = values_of(cursor, cls.FIELDS)
         return cls(**values, trailing=cursor.rest())
 
-    # -- helpers for check() of subclasses
+    def read_reply(self, frame: Frame) -> ReplyT:
+        """The OK reply in a frame. Raises ServerError for an error or a failure in it, ProtocolError for anything else."""
+        name = self.COMMAND.name
+        if frame.command_set != SERVER_SET or frame.command_id not in (OK_ID, ERROR_ID):
+            raise ProtocolError(f"the reply is a 0x{frame.code:04X}, neither OK nor Error", offset=16, where=name)
+        if frame.command_id == OK_ID:
+            reply: Any = self.REPLY.from_frame(frame)
+            if not (failure := reply.failure()):
+                return reply  # type: ignore[no-any-return] # REPLY is ReplyT: __init_subclass__ reads it from there
+            text = ""
+        else:
+            error = ErrorReply.from_frame(frame)
+            failure, text = error.hresult, error.text or ""
+        from dotnetdiag.ipc.hresults import server_error
+
+        needs = f"{command_name(self.COMMAND)} needs {SINCE[self.COMMAND]} or newer"
+        raise server_error(name, failure, text=text, advice=needs if failure == UNKNOWN_COMMAND else "")
+
+    # -- helpers of subclasses
 
     def refuse(self, reason: str) -> RequestRefused:
         """The error for a wrong request."""
@@ -148,19 +160,6 @@ class Request:
     def dangerous(self, reason: str) -> DangerousRequest:
         """The error for a request that would kill a target."""
         return DangerousRequest(self.COMMAND.name, reason)
-
-    def check_u(self, bits: int, **values: int) -> None:
-        """Every value fits so many unsigned bits."""
-        for name, value in values.items():
-            if not 0 <= value < 1 << bits:
-                raise self.refuse(f"{name} {value} does not fit {bits} unsigned bits")
-
-    def check_text(self, what: str, text: str | None, *, empty: bool = False) -> None:
-        """A text without NUL inside, and not empty unless allowed."""
-        if text is None or (not text and not empty):
-            raise self.refuse(f"{what} must not be empty")
-        if "\0" in text:
-            raise self.refuse(f"{what} must not contain a NUL character")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,15 +191,14 @@ class ErrorReply:
         """The reply in a frame. A text that does not parse stays in ``trailing``: the HRESULT matters more."""
         if frame.command_set != SERVER_SET or frame.command_id != ERROR_ID:
             raise ProtocolError(f"0x{frame.code:04X} is not an error reply", offset=16, where="ErrorReply")
-        cursor = Cursor(frame.payload, base=20, where="ErrorReply", error=ProtocolError)
+        cursor = Cursor(frame.payload, base=HEADER_SIZE, where="ErrorReply", error=ProtocolError)
         hresult = cursor.u32("hresult")
-        text = None
+        start, text = cursor.position, None
         if cursor.left:
-            start = cursor.position
             try:
                 text = read_text(cursor, "text")
             except ProtocolError:
-                text = None
-            if text is None:
-                cursor.position = start
+                pass
+        if text is None:
+            cursor.position = start
         return cls(hresult=hresult, text=text, trailing=cursor.rest())

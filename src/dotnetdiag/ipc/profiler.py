@@ -3,68 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
+from dotnetdiag.errors import RequestRefused
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.messages import OkReply, Request, pack_text, read_guid, read_text
+from dotnetdiag.ipc.fields import BYTES, GUID, TEXT, U32, Field, Fields, text_problem
+from dotnetdiag.ipc.messages import Request
 from dotnetdiag.ipc.replies import ResultReply
-from dotnetdiag.wire import Cursor, Packer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttachProfiler(Request):
+class AttachProfiler(Request[ResultReply]):
     """``0x0301``: ``u32 timeout · GUID · string path · u32 length · bytes``.
 
     The timeout is in milliseconds, as the runtime takes it (the C# client sends seconds, §18 no. 13).
     """
 
     COMMAND: ClassVar[Command] = Command.AttachProfiler
-    REPLY: ClassVar[type[OkReply]] = ResultReply
+    FIELDS: ClassVar[Fields] = (
+        Field("timeout_ms", "attachTimeout", U32),
+        Field("clsid", "clsid", GUID),
+        Field("path", "profilerPath", TEXT),
+        Field("client_data", "clientData", BYTES),
+    )
 
     timeout_ms: int
     clsid: UUID
     path: str | None
     client_data: bytes = b""
 
-    def check(self) -> None:
-        self.check_u(32, timeout_ms=self.timeout_ms)
-        self.check_text("the profiler path", self.path)
+    def invalid(self) -> str:
         if self.trailing:
-            raise self.refuse("bytes behind the client data are refused by runtimes")
+            return "bytes behind the client data are refused by runtimes"
+        return Request.invalid(self)
 
-    def _write(self, packer: Packer) -> None:
-        packer.u32(self.timeout_ms).raw(self.clsid.bytes_le)
-        pack_text(packer, self.path)
-        packer.u32(len(self.client_data)).raw(self.client_data)
-
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return {
-            "timeout_ms": cursor.u32("attachTimeout"),
-            "clsid": read_guid(cursor, "clsid"),
-            "path": read_text(cursor, "profilerPath"),
-            "client_data": cursor.take(cursor.u32("clientDataLength"), "clientData"),
-        }
+    def refusal(self) -> RequestRefused | None:
+        return _path_refusal(self, self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartupProfiler(Request):
+class StartupProfiler(Request[ResultReply]):
     """``0x0302``: ``GUID · string path``. Means something only while the runtime is suspended at startup."""
 
     COMMAND: ClassVar[Command] = Command.StartupProfiler
-    REPLY: ClassVar[type[OkReply]] = ResultReply
+    FIELDS: ClassVar[Fields] = (Field("clsid", "clsid", GUID), Field("path", "profilerPath", TEXT))
 
     clsid: UUID
     path: str | None
 
-    def check(self) -> None:
-        self.check_text("the profiler path", self.path)
+    def refusal(self) -> RequestRefused | None:
+        return _path_refusal(self, self.path)
 
-    def _write(self, packer: Packer) -> None:
-        packer.raw(self.clsid.bytes_le)
-        pack_text(packer, self.path)
 
-    @classmethod
-    def _read(cls, cursor: Cursor) -> dict[str, Any]:
-        return {"clsid": read_guid(cursor, "clsid"), "path": read_text(cursor, "profilerPath")}
+def _path_refusal(request: Request[ResultReply], path: str | None) -> RequestRefused | None:
+    problem = text_problem(path)
+    return request.refuse(f"the profiler's path {problem}") if problem else None

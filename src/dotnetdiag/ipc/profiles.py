@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.ipc.choices import DEFAULT_RUNDOWN_KEYWORD, EventLevel
+from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, EventLevel
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.ipc.keywords import CLR_PROVIDER, PRIVATE_PROVIDER, TPL_PROVIDER
 from dotnetdiag.ipc.providers import merge_providers, parse_clr_events, parse_event_filter, parse_level, parse_providers

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dotnetdiag.errors import GrammarError, UsageError
-from dotnetdiag.ipc.choices import EventLevel
+from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.ipc.keywords import CLR_KEYWORDS, CLR_PROVIDER, KEYWORDS, find_keyword
 from dotnetdiag.wire import decimal

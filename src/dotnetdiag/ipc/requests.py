@@ -1,28 +1,30 @@
-"""The table from command codes to request classes, and from requests to their replies."""
+"""The table from command codes to request classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from dotnetdiag.errors import ProtocolError
-from dotnetdiag.ipc import choices, dump, environment, eventpipe, process, process_info, profiler
+from dotnetdiag.ipc import dump, environment, process, process_info, profiler, tracing
 from dotnetdiag.ipc.commands import Command, command_name
+from dotnetdiag.ipc.constants import SESSION_USER_EVENTS
 from dotnetdiag.ipc.frames import Frame
-from dotnetdiag.ipc.messages import OkReply, Request
+from dotnetdiag.ipc.messages import Request
 
-STREAMING: dict[Command, type[Request]] = {
+STREAMING: dict[Command, type[Request[Any]]] = {
     kind.COMMAND: kind
     for kind in (
         dump.GenerateCoreDump,
         dump.GenerateCoreDump2,
         dump.GenerateCoreDump3,
-        eventpipe.StopTracing,
-        eventpipe.CollectTracing,
-        eventpipe.CollectTracing2,
-        eventpipe.CollectTracing3,
-        eventpipe.CollectTracing4,
-        eventpipe.CollectTracing5,
-        eventpipe.CollectTracing6,
+        tracing.StopTracing,
+        tracing.CollectTracing,
+        tracing.CollectTracing2,
+        tracing.CollectTracing3,
+        tracing.CollectTracing4,
+        tracing.CollectTracing5,
+        tracing.CollectTracing6,
         profiler.AttachProfiler,
         profiler.StartupProfiler,
         process_info.ProcessInfo,
@@ -36,16 +38,11 @@ STREAMING: dict[Command, type[Request]] = {
         process_info.ProcessInfo3,
     )
 }
-USER_EVENTS: dict[Command, type[Request]] = {
-    Command.CollectTracing5: eventpipe.CollectTracing5UserEvents,
-    Command.CollectTracing6: eventpipe.CollectTracing6UserEvents,
+USER_EVENTS: dict[Command, type[Request[Any]]] = {
+    Command.CollectTracing5: tracing.CollectTracing5UserEvents,
+    Command.CollectTracing6: tracing.CollectTracing6UserEvents,
 }
-ALL_REQUESTS: tuple[type[Request], ...] = (*STREAMING.values(), *USER_EVENTS.values())
-
-
-def reply_type(command: Command) -> type[OkReply]:
-    """The class of the OK reply to a command."""
-    return STREAMING[command].REPLY
+ALL_REQUESTS: tuple[type[Request[Any]], ...] = (*STREAMING.values(), *USER_EVENTS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,7 @@ class UnknownRequest:
         return self.frame.pack()
 
 
-def parse_request(frame: Frame) -> Request | UnknownRequest:
+def parse_request(frame: Frame) -> Request[Any] | UnknownRequest:
     """The request in a frame, for a server. Raises ProtocolError for a known command with a payload that does not parse."""
     try:
         command = Command(frame.code)
@@ -69,6 +66,6 @@ def parse_request(frame: Frame) -> Request | UnknownRequest:
     if command in USER_EVENTS:
         if len(frame.payload) < 4:
             raise ProtocolError("session type is missing", offset=20, where=command_name(frame.code))
-        if int.from_bytes(frame.payload[:4], "little") == choices.SESSION_USER_EVENTS:
+        if int.from_bytes(frame.payload[:4], "little") == SESSION_USER_EVENTS:
             kind = USER_EVENTS[command]
     return kind.from_frame(frame)

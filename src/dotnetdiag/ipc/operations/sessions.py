@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dotnetdiag.errors import ProtocolError, RuntimeTooOld, ServerError, UnsupportedCommand
-from dotnetdiag.ipc import eventpipe
-from dotnetdiag.ipc.choices import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, TraceFormat
+from dotnetdiag.errors import RuntimeTooOld, ServerError, UnsupportedCommand
+from dotnetdiag.ipc import tracing
 from dotnetdiag.ipc.commands import SINCE
+from dotnetdiag.ipc.constants import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, TraceFormat
 from dotnetdiag.ipc.eventpipe import Provider
+from dotnetdiag.ipc.exchange import Operation, ask, exchange
+from dotnetdiag.ipc.merging import merge_providers
 from dotnetdiag.ipc.messages import Request
-from dotnetdiag.ipc.operations.steps import Answer, Ask, Operation
-from dotnetdiag.ipc.providers import merge_providers
 from dotnetdiag.ipc.replies import SessionReply
 
 
@@ -41,65 +42,59 @@ class StartedSession:
     command: str
 
 
-def collect_request(wanted: SessionConfiguration) -> tuple[Request, str]:
-    """The lowest CollectTracing that can express a configuration, and the feature that asks for it (ipc-protocol.md §14)."""
-    providers = merge_providers(wanted.providers)
-    plain_rundown = wanted.rundown_keyword in (0, DEFAULT_RUNDOWN_KEYWORD)
-    filtered = any(provider.event_filter is not None for provider in providers)
+def needed_features(wanted: SessionConfiguration) -> Iterator[tuple[type[tracing.CollectTracing], str]]:
+    """The commands that a configuration needs, and for what, newest first (ipc-protocol.md §14); the last one is always there."""
     if wanted.buffering_mode != BufferingMode.DROP:
-        return eventpipe.CollectTracing6(
-            providers=providers,
-            buffer_mb=wanted.buffer_mb,
-            format=wanted.format,
-            rundown_keyword=wanted.rundown_keyword,
-            stackwalk=wanted.stackwalk,
-            buffering_mode=wanted.buffering_mode,
-        ), "the Block buffering mode"
-    if filtered or not plain_rundown:
-        kind = eventpipe.CollectTracing5 if filtered else eventpipe.CollectTracing4
-        return kind(
-            providers=providers,
-            buffer_mb=wanted.buffer_mb,
-            format=wanted.format,
-            rundown_keyword=wanted.rundown_keyword,
-            stackwalk=wanted.stackwalk,
-        ), "an event filter" if filtered else "a rundown keyword of one's own"
-    rundown = wanted.rundown_keyword != 0
+        yield tracing.CollectTracing6, "the Block buffering mode"
+    if any(provider.event_filter is not None for provider in wanted.providers):
+        yield tracing.CollectTracing5, "an event filter"
+    if wanted.rundown_keyword not in (0, DEFAULT_RUNDOWN_KEYWORD):
+        yield tracing.CollectTracing4, "a rundown keyword of one's own"
     if not wanted.stackwalk:
-        return eventpipe.CollectTracing3(
-            providers=providers,
-            buffer_mb=wanted.buffer_mb,
-            format=wanted.format,
-            rundown=rundown,
-            stackwalk=False,
-        ), "a session without stacks"
-    return eventpipe.CollectTracing2(
-        providers=providers, buffer_mb=wanted.buffer_mb, format=wanted.format, rundown=rundown
-    ), "a session"
+        yield tracing.CollectTracing3, "a session without stacks"
+    yield tracing.CollectTracing2, "a session"
+
+
+def collect_request(wanted: SessionConfiguration) -> tuple[tracing.CollectTracing, str]:
+    """The lowest CollectTracing that can express a configuration, and the feature that asks for it."""
+    kind, feature = next(needed_features(wanted))
+    values: dict[str, Any] = {"buffer_mb": wanted.buffer_mb, "format": wanted.format}
+    if issubclass(kind, tracing.CollectTracing4):
+        values["rundown_keyword"] = wanted.rundown_keyword
+    else:
+        values["rundown"] = wanted.rundown_keyword != 0
+    if issubclass(kind, tracing.CollectTracing3 | tracing.CollectTracing4):
+        values["stackwalk"] = wanted.stackwalk
+    if issubclass(kind, tracing.CollectTracing6):
+        values["buffering_mode"] = wanted.buffering_mode
+    return kind(providers=merge_providers(wanted.providers), **values), feature
 
 
 def collect(wanted: SessionConfiguration) -> Operation[StartedSession]:
     """Start a streaming session. Raises RuntimeTooOld naming the feature that the runtime lacks."""
     request, feature = collect_request(wanted)
-    try:
-        answer = yield Ask(request=request, keep=True)
-    except UnsupportedCommand:
-        if isinstance(request, eventpipe.CollectTracing4) and wanted.rundown_fallback is not None:
-            request = eventpipe.CollectTracing2(
+    # only what needs nothing newer than the rundown keyword can do without it
+    replaceable = feature == "a rundown keyword of one's own" and wanted.stackwalk
+    if replaceable and wanted.rundown_fallback is not None:
+        try:
+            return (yield from _started(request))
+        except UnsupportedCommand:
+            request = tracing.CollectTracing2(
                 providers=request.providers,
                 buffer_mb=wanted.buffer_mb,
                 format=wanted.format,
                 rundown=wanted.rundown_fallback != 0,
             )
-            answer = yield Ask(request=request, keep=True)
-        else:
-            raise (yield from _too_old(request, feature)) from None
-    return _started(request, answer)
+            feature = "a session"
+    try:
+        return (yield from _started(request))
+    except UnsupportedCommand:
+        raise (yield from _too_old(request, feature)) from None
 
 
 def stop(session_id: int) -> Operation[None]:
     """Stop a session. The answer comes when its stream has been flushed: somebody must keep reading it."""
-    yield Ask(request=eventpipe.StopTracing(session_id=session_id), slow=True)
+    yield from ask(tracing.StopTracing(session_id=session_id), slow=True)
 
 
 def collect_user_events(
@@ -110,27 +105,23 @@ def collect_user_events(
     ``descriptor`` is ``/sys/kernel/tracing/user_events_data``, opened for reading and writing; the runtime gets a copy.
     The connection stays open for as long as the session is wanted (ipc-protocol.md §15).
     """
-    request = eventpipe.CollectTracing5UserEvents(providers=merge_providers(providers), rundown_keyword=rundown_keyword)
+    request = tracing.CollectTracing5UserEvents(providers=merge_providers(providers), rundown_keyword=rundown_keyword)
     try:
-        answer = yield Ask(request=request, keep=True, descriptor=descriptor)
+        return (yield from _started(request, descriptor))
     except UnsupportedCommand:
         raise (yield from _too_old(request, "a user_events session")) from None
-    return _started(request, answer)
 
 
-def _too_old(request: Request, feature: str) -> Operation[RuntimeTooOld]:
-    from dotnetdiag.ipc.operations.identity import process_info
+def _started(request: Request[SessionReply], descriptor: int | None = None) -> Operation[StartedSession]:
+    connection, reply = yield from exchange(request, descriptor=descriptor)
+    return StartedSession(session_id=reply.session_id, connection=connection, command=request.COMMAND.name)
+
+
+def _too_old(request: Request[SessionReply], feature: str) -> Operation[RuntimeTooOld]:
+    from dotnetdiag.ipc.operations.information import process_info
 
     try:
         version = (yield from process_info()).runtime_version or None
     except ServerError:
         version = None
     return RuntimeTooOld(request.COMMAND.name, feature, needs=SINCE[request.COMMAND], has=version)
-
-
-def _started(request: Request, answer: Answer) -> StartedSession:
-    if not isinstance(answer.reply, SessionReply):
-        raise ProtocolError("the reply is no session id", where=request.COMMAND.name)
-    return StartedSession(
-        session_id=answer.reply.session_id, connection=answer.connection, command=request.COMMAND.name
-    )

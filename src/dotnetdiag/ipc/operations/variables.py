@@ -5,13 +5,15 @@ from __future__ import annotations
 from dotnetdiag.errors import DangerousRequest, NotSupported, ServerError
 from dotnetdiag.ipc import environment as messages
 from dotnetdiag.ipc import process
-from dotnetdiag.ipc.operations.steps import Ask, Operation, send
+from dotnetdiag.ipc.exchange import Close, Operation, ask, exchange, receive_exactly
 
 
 def environment() -> Operation[dict[str, str]]:
     """The runtime's environment, by name."""
-    answer = yield Ask(request=messages.ProcessEnvironment(), continuation=True)
-    return messages.EnvironmentBlock.parse(answer.continuation).variables()
+    connection, reply = yield from exchange(messages.ProcessEnvironment())
+    data = yield from receive_exactly(connection, reply.size_bytes)
+    yield Close(connection)
+    return messages.EnvironmentBlock.parse(data).variables()
 
 
 def set_environment_variable(name: str, value: str | None) -> Operation[None]:
@@ -24,11 +26,11 @@ def set_environment_variable(name: str, value: str | None) -> Operation[None]:
     request.check()
     if value is None:
         try:
-            yield Ask(request=process.StartupHookProbe())
+            yield from ask(process.StartupHookProbe())
         except NotSupported:
             raise DangerousRequest(
                 request.COMMAND.name, "removing a variable kills a NativeAOT runtime; set it to an empty text instead"
             ) from None
         except ServerError:
             pass  # the refusal that tells CoreCLR
-    return (yield from send(request))
+    yield from ask(request)

@@ -1,0 +1,124 @@
+"""How far a session is: its state, how long it may still take, what went wrong. What both kinds of session share; no I/O.
+
+Rule: the state is changed by the one who reads. ``claim_stop``, ``stop_ended`` and ``abort`` only leave word for it, each in one atomic
+step, so that a signal handler, another thread, or a second signal in the middle of the first may call them.
+"""
+
+from __future__ import annotations
+
+from dotnetdiag.errors import DiagnosticsError, TimedOut
+from dotnetdiag.ipc.session_life import Event, SessionLife, State
+from dotnetdiag.transport import Deadline
+
+TICK_S = 0.1
+"""How often somebody who waits for bytes looks whether the session was stopped meanwhile."""
+GRACE_S = 1.0
+"""After a stop that failed: a target that has exited closes its end within this, and what it wrote is read."""
+DRAIN_TIMEOUT_S = 600.0
+"""For all that comes after ``stop``. The rundown of a large application can take minutes."""
+CLOSE_TIMEOUT_S = 5.0
+"""``close`` does not keep what comes, so it does not wait longer for it."""
+
+
+class SessionProgress:
+    """``drain_timeout_s`` is for all that comes after ``stop``: the flush, the rundown, the end of the stream."""
+
+    def __init__(self, drain_timeout_s: float | None, address: str) -> None:
+        self.received_bytes = 0
+        self.problem: DiagnosticsError | None = None
+        self._drain_timeout_s, self._address = drain_timeout_s, address
+        self._life = SessionLife()
+        self._life.on(Event.STARTED)
+        self._stops = [True]
+        self._outcomes: list[DiagnosticsError | None] = []
+        self._drain: Deadline | None = None
+        self._aborted = False
+
+    @property
+    def state(self) -> State:
+        """Where the session stands."""
+        return self._life.state
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return self._life.is_over
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody has asked for its end."""
+        return not self._stops
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether nobody wants the rest."""
+        return self._aborted
+
+    def claim_stop(self) -> bool:
+        """Whether the caller is the one who sends StopTracing: true once."""
+        try:
+            return self._stops.pop()
+        except IndexError:
+            return False
+
+    def stop_ended(self, error: DiagnosticsError | None) -> None:
+        """StopTracing was answered, or failed."""
+        self._outcomes.append(error)
+
+    def abort(self) -> None:
+        """Nobody wants the rest."""
+        self._aborted = True
+
+    def limit_drain(self, timeout_s: float | None) -> None:
+        """All that is left may take no longer than this."""
+        limit = Deadline(timeout_s)
+        if self._drain is None or _seconds_left(limit) < _seconds_left(self._drain):
+            self._drain = limit
+
+    def next_wait(self, deadline: Deadline) -> Deadline | None:
+        """How long to wait for the next bytes; None when the session was aborted. Raises what broke it."""
+        if self._aborted:
+            self._life.on(Event.ABORTED)
+            return None
+        if self.is_stopping and self.state is State.STREAMING:
+            self._life.on(Event.STOP)
+            self.limit_drain(self._drain_timeout_s)
+        if self._outcomes and self.state is State.STOPPING:
+            self.problem = self._outcomes[0]
+            if self.problem is None:
+                self._life.on(Event.STOP_ANSWERED)
+            else:
+                self._life.on(Event.STOP_FAILED)
+                self.limit_drain(GRACE_S)
+        if self._drain is not None and self._drain.is_over and self.is_stopping:
+            self._life.on(Event.LIMIT_PASSED)
+            limit = "the session did not end"
+            self.problem = self.problem or TimedOut(limit, address=self._address, timeout_s=self._drain.timeout_s)
+            raise self.problem
+        left = [TICK_S, _seconds_left(deadline), *([] if self._drain is None else [_seconds_left(self._drain)])]
+        return Deadline(min(left))
+
+    def arrived(self, count: int) -> int:
+        """So many bytes came; 0: the stream has ended, and a stop that failed did so because the target was gone."""
+        self.received_bytes += count
+        if not count:
+            self._life.on(Event.STREAM_ENDED)
+            self.problem = None
+        return count
+
+    def failed(self, error: DiagnosticsError, deadline: Deadline) -> None:
+        """Receiving raised ``error``. Returns when it is to be tried again, otherwise raises what the caller is to see."""
+        if not isinstance(error, TimedOut):
+            self._life.on(Event.STREAM_FAILED)
+            self.problem = error
+            raise error
+        if deadline.is_over:
+            raise TimedOut("nothing arrived", address=self._address, timeout_s=deadline.timeout_s) from error
+
+
+def _seconds_left(deadline: Deadline) -> float:
+    try:
+        left = deadline.left()
+    except TimedOut:
+        return 0.0
+    return float("inf") if left is None else left

@@ -1,0 +1,65 @@
+"""Bytes from a session's stream into a file, until the stream ends.
+
+Waiting a millisecond after a small piece halves the wake-ups (measured with the figures of ``sink``) and loses no event: the socket holds
+208 KB, and no pause follows a piece that is a good part of that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dotnetdiag.client.progress import TICK_S, SessionProgress
+from dotnetdiag.client.receiving import Receiver, receive_into
+from dotnetdiag.client.sink import FileSink
+from dotnetdiag.errors import TimedOut
+from dotnetdiag.transport import Deadline
+
+SMALL_PIECE_BYTES = 100_000
+PAUSE_S = 0.001
+
+
+def save_stream(
+    progress: SessionProgress,
+    stream: Receiver,
+    path: str | Path,
+    *,
+    duration_s: float | None,
+    stop: Callable[[], None],
+    report: Callable[[int], None] | None = None,
+    tee: Callable[[memoryview], None] | None = None,
+) -> int:
+    """Write a session's stream to a file until it ends; ``stop`` is called after ``duration_s``. The bytes written.
+
+    Raises OutputError for a file that takes no more, what broke the session, and what ``report`` and ``tee`` raise; what had arrived
+    is in the file then. ``tee`` gets all bytes, in a buffer that is used again; ``report`` the bytes so far, several times a second.
+    """
+    ends = None if duration_s is None else time.monotonic() + duration_s
+    with FileSink(path) as sink:
+        last = 0.0
+        while True:
+            view = sink.view
+            try:
+                count = receive_into(progress, stream, view, Deadline(TICK_S))
+            except TimedOut:
+                if progress.is_over:
+                    raise
+                sink.flush()
+            else:
+                if not count:
+                    break
+                try:
+                    if tee is not None:
+                        tee(view[:count])
+                finally:
+                    sink.take(count)
+                if count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S:  # they come fast: let some more gather
+                    time.sleep(PAUSE_S)
+            last = time.monotonic()
+            if ends is not None and last >= ends:
+                ends = None
+                stop()
+            if report is not None:
+                report(sink.written)
+    return sink.written

@@ -1,0 +1,51 @@
+"""Who a runtime is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.ipc import process_info as messages
+from dotnetdiag.ipc.exchange import Operation, ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessInformation:
+    """Who a runtime says it is. What its version of the command does not tell is ``""``."""
+
+    pid: int
+    cookie: UUID
+    command_line: str
+    os: str
+    arch: str
+    entry_assembly: str = ""
+    runtime_version: str = ""
+    runtime_identifier: str = ""
+
+
+def process_info() -> Operation[ProcessInformation]:
+    """ProcessInfo 3, 2, 1. Raises UnsupportedCommand when none is known (.NET Core 3.x)."""
+    try:
+        return _information((yield from ask(messages.ProcessInfo3())))
+    except UnsupportedCommand:
+        pass
+    try:
+        return _information((yield from ask(messages.ProcessInfo2())))
+    except UnsupportedCommand:
+        return _information((yield from ask(messages.ProcessInfo())))
+
+
+def _information(reply: messages.ProcessInfoReply) -> ProcessInformation:
+    newer = isinstance(reply, messages.ProcessInfo2Reply)
+    newest = isinstance(reply, messages.ProcessInfo3Reply)
+    return ProcessInformation(
+        pid=reply.pid,
+        cookie=reply.cookie,
+        command_line=reply.command_line or "",
+        os=reply.os or "",
+        arch=reply.arch or "",
+        entry_assembly=reply.entry_assembly or "" if newer else "",
+        runtime_version=reply.runtime_version or "" if newer else "",
+        runtime_identifier=reply.runtime_identifier or "" if newest else "",
+    )

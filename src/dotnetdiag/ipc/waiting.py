@@ -1,0 +1,100 @@
+"""The runtimes that wait at a port of ours, as a table: who is kept, who is resumed, who is dropped (ipc-protocol.md §12, §21.3).
+
+A runtime keeps one connection waiting; it carries one command, then the runtime dials again, at once. Rules:
+
+1. The key is the cookie, not the pid. A newer connection of a cookie replaces the older one.
+2. Once one runtime was chosen, each other one is resumed, whenever it dialled and as often as it dials, until it has said that it
+   was: what the chosen program starts inherits the port, and would wait at its start for ever.
+3. A connection of a runtime that nobody meant is kept, not closed: a runtime dials again without a pause, thousands of times a second.
+4. A connection whose runtime is gone is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from dotnetdiag.ipc.advertise import Advertise
+
+C = TypeVar("C")
+MOST_REMEMBERED = 4096
+"""Cookies of runtimes that were resumed. A forgotten one is resumed once more, which harms nobody."""
+
+
+class Decision(Enum):
+    """What to do with a connection that has just said who it is."""
+
+    KEEP = "keep"
+    RESUME = "resume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Generic[C]):
+    """One runtime's connection."""
+
+    advertise: Advertise
+    connection: C
+
+
+class WaitingRuntimes(Generic[C]):
+    """Who waits. ``C`` is a connection of whatever kind; nothing is done to it here."""
+
+    def __init__(self) -> None:
+        self.chosen: UUID | None = None
+        self._waiting: dict[UUID, Waiting[C]] = {}
+        self._resumed: dict[UUID, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def admit(self, advertise: Advertise, connection: C) -> tuple[Decision, C | None]:
+        """A runtime has dialled: what to do with the connection, and the older one to close. RESUME: it is the caller's."""
+        replaced = self._waiting.pop(advertise.cookie, None)
+        if self._is_to_be_resumed(advertise.cookie):
+            decision = Decision.RESUME
+        else:
+            decision = Decision.KEEP
+            self._waiting[advertise.cookie] = Waiting(advertise=advertise, connection=connection)
+        return decision, None if replaced is None else replaced.connection
+
+    def choose(self, is_alive: Callable[[C], bool]) -> Waiting[C] | None:
+        """The runtime that was chosen or, the first time, the one that has waited longest and still lives; None: nobody."""
+        if self.chosen is None:
+            found = next((one for one in self._waiting.values() if is_alive(one.connection)), None)
+            if found is None:
+                return None
+            self.chosen = found.advertise.cookie
+        return self._waiting.get(self.chosen)
+
+    def to_resume(self) -> list[Waiting[C]]:
+        """Those that dialled before another was chosen; they are the caller's from now on."""
+        cookies = [cookie for cookie in self._waiting if self._is_to_be_resumed(cookie)]
+        return [self._waiting.pop(cookie) for cookie in cookies]
+
+    def resumed(self, cookie: UUID) -> None:
+        """The runtime has said that it runs."""
+        self._resumed[cookie] = None
+        while len(self._resumed) > MOST_REMEMBERED:
+            del self._resumed[next(iter(self._resumed))]
+
+    def take(self, cookie: UUID) -> C | None:
+        """The connection of a runtime, for one command; it is the caller's, dead or alive."""
+        found = self._waiting.pop(cookie, None)
+        return None if found is None else found.connection
+
+    def gone(self, is_alive: Callable[[C], bool]) -> list[C]:
+        """The connections whose runtimes have gone, for the caller to close."""
+        dead = [cookie for cookie, one in self._waiting.items() if not is_alive(one.connection)]
+        return [self._waiting.pop(cookie).connection for cookie in dead]
+
+    def clear(self) -> list[C]:
+        """All connections, for the caller to close."""
+        left = [one.connection for one in self._waiting.values()]
+        self._waiting.clear()
+        return left
+
+    def _is_to_be_resumed(self, cookie: UUID) -> bool:
+        return self.chosen not in (None, cookie) and cookie not in self._resumed
