@@ -10,7 +10,7 @@ import pytest
 PACKAGE = "dotnetdiag"
 SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
 
-BELOW_RECIPES = {"errors", "wire", "ipc", "nettrace", "events", "trace", "analysis", "export"} | {
+BELOW_RECIPES = {"errors", "wire", "ipc", "providers", "nettrace", "events", "trace", "analysis", "export"} | {
     "transport",
     "client",
     "server",
@@ -24,16 +24,17 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "wire": {"errors"},
     "ipc": {"errors", "wire"},
+    "providers": {"errors", "ipc"},
     "nettrace": {"errors", "wire"},
     "events": {"errors", "wire", "nettrace"},
     "trace": {"errors", "nettrace", "events"},
     "analysis": {"errors", "events", "trace"},
     "export": {"errors", "trace", "analysis"},
     "transport": {"errors"},
-    "client": {"errors", "ipc", "transport"},
+    "client": {"errors", "ipc", "providers", "transport"},
     "server": {"errors", "ipc", "transport"},
     "router": {"errors", "ipc", "transport"},
-    "live": {"errors", "client", "nettrace", "events", "trace"},
+    "live": {"errors", "providers", "client", "nettrace", "events", "trace"},
     "recipes": BELOW_RECIPES - {"wire", "ipc"},
     "testing": BELOW_RECIPES,
     # faces: recipes, the result types of three rooms, export's registry, errors to turn into exit codes
@@ -42,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "monitor": {"errors", "recipes", "events", "trace", "analysis", "export"},
 }
 
-PURE = {"errors", "wire", "ipc", "nettrace", "events", "trace", "analysis", "export"}
+PURE = {"errors", "wire", "ipc", "providers", "nettrace", "events", "trace", "analysis", "export"}
 IMPURE_MODULES = {"socket", "asyncio", "threading", "time", "subprocess", "selectors", "select", "multiprocessing"}
 # numpy is the one third party of the core; everything else is imported only where it stands here.
 THIRD_PARTIES: dict[str, set[str]] = {

@@ -11,6 +11,12 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
         {"hresult": 0x8013135B},  # PROFILER_NOT_YET_AVAILABLE
         "run `dotnetdiag resume` first, or `dotnetdiag profiler startup` while it is suspended",
     ),
+    (errors.UnknownName, {"what": "preset"}, "`dotnetdiag trace list-profiles` shows what --profile takes"),
+    (
+        errors.UnknownName,
+        {"what": "provider", "where": "in the session"},
+        "--event-filter is for those of --providers, --profile and --clrevents",
+    ),
     (errors.TargetError, {"code": "no-such-process"}, "`dotnetdiag ps` lists what can be reached"),
 )
 

@@ -10,9 +10,9 @@ from dotnetdiag.ipc import eventpipe
 from dotnetdiag.ipc.choices import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, TraceFormat
 from dotnetdiag.ipc.commands import SINCE
 from dotnetdiag.ipc.eventpipe import Provider
+from dotnetdiag.ipc.merging import merge_providers
 from dotnetdiag.ipc.messages import Request
 from dotnetdiag.ipc.operations.steps import Answer, Ask, Operation
-from dotnetdiag.ipc.providers import merge_providers
 from dotnetdiag.ipc.replies import SessionReply
 
 
