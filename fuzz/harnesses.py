@@ -27,9 +27,9 @@ from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import ErrorReply
 from dotnetdiag.ipc.operations.steps import read_reply
 from dotnetdiag.ipc.ports import format_runtime_ports, parse_runtime_ports, parse_tool_port
-from dotnetdiag.ipc.providers import parse_event_filter, parse_providers
 from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
 from dotnetdiag.nettrace import HeaderColumns, Metadata, Reader, Writer, read, rewrite, scan
+from dotnetdiag.providers.text import parse_event_filter, parse_providers
 
 Seen = Hashable
 _DIGITS = re.compile(r"(0x)?[0-9a-f]*\d[0-9a-f]*")

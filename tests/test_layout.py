@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
+from dotnetdiag.cli.commands import COMMANDS
+
 PACKAGE = "dotnetdiag"
 SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
 
-BELOW_RECIPES = {"errors", "wire", "ipc", "nettrace", "events", "trace", "analysis", "export"} | {
-    "transport",
-    "client",
-    "server",
-    "router",
-    "live",
-}
+DATA_ROOMS = {"wire", "table", "nettrace", "events", "trace", "analysis", "heap", "query", "export"}
+SESSION_ROOMS = {"wire", "ipc", "providers", "transport", "client", "server", "router", "live"}
+BELOW_RECIPES = {"errors"} | DATA_ROOMS | SESSION_ROOMS
+FACES = {"cli", "tui", "service"}
+# What faces see beside recipes: errors, which they turn into exit codes; types of results; export's registry.
+SEEN_BY_FACES = {"errors", "recipes", "events", "table", "trace", "analysis", "heap", "export"}
 
 # room -> the rooms of ours that it may import (itself always)
 ALLOWED: dict[str, set[str]] = {
@@ -24,39 +26,74 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "wire": {"errors"},
     "ipc": {"errors", "wire"},
+    "providers": {"errors", "ipc"},
+    "table": {"errors"},
     "nettrace": {"errors", "wire"},
     "events": {"errors", "wire", "nettrace"},
-    "trace": {"errors", "nettrace", "events"},
-    "analysis": {"errors", "events", "trace"},
+    "trace": {"errors", "nettrace", "events", "table"},
+    "analysis": {"errors", "events", "trace", "table"},
+    "heap": {"errors", "wire", "events", "trace", "table"},
+    "query": {"errors", "trace", "analysis", "heap", "table"},
     "export": {"errors", "trace", "analysis"},
     "transport": {"errors"},
-    "client": {"errors", "ipc", "transport"},
-    "server": {"errors", "ipc", "transport"},
+    "client": {"errors", "ipc", "providers", "transport"},
+    "server": {"errors", "ipc", "transport", "nettrace"},
     "router": {"errors", "ipc", "transport"},
-    "live": {"errors", "client", "nettrace", "events", "trace"},
+    "live": {"errors", "providers", "client", "nettrace", "events", "trace"},
     "recipes": BELOW_RECIPES - {"wire", "ipc"},
     "testing": BELOW_RECIPES,
-    # faces: recipes, the result types of three rooms, export's registry, errors to turn into exit codes
-    "cli": {"errors", "recipes", "events", "trace", "analysis", "export"},
-    "tui": {"errors", "recipes", "events", "trace", "analysis", "export"},
-    "monitor": {"errors", "recipes", "events", "trace", "analysis", "export"},
+    **dict.fromkeys(FACES, SEEN_BY_FACES),
 }
 
-PURE = {"errors", "wire", "ipc", "nettrace", "events", "trace", "analysis", "export"}
+PURE = {"errors", "wire", "ipc", "providers", "nettrace", "events", "table", "trace", "analysis", "heap", "export"}
 IMPURE_MODULES = {"socket", "asyncio", "threading", "time", "subprocess", "selectors", "select", "multiprocessing"}
 # numpy is the one third party of the core; everything else is imported only where it stands here.
 THIRD_PARTIES: dict[str, set[str]] = {
-    "numpy": {"nettrace", "events", "trace", "analysis", "export", "live", "recipes", "testing"},
-    "cython": {"nettrace", "events", "trace"},
+    "numpy": {"table", "nettrace", "events", "trace", "analysis", "heap", "export", "live", "recipes", "testing"},
+    "cython": {"nettrace", "events", "trace", "heap"},
     "click": {"cli"},
     "rich": {"cli"},
-    "pandas": {"trace"},
-    "pyarrow": {"trace", "export"},
-    "polars": {"trace"},
+    "textual": {"tui"},
+    "starlette": {"service"},
+    "pandas": {"table", "trace"},
+    "pyarrow": {"table", "trace", "export", "query"},
+    "polars": {"table", "trace"},
+    "duckdb": {"query"},
     "google": {"export"},
 }
 FORBIDDEN_CALLS = {"eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve"}
+
+# Imports between files of one room that go round in a circle, for types alone and inside of functions too. To be mended: a new one fails,
+# and so does one that is gone and still stands here.
+CYCLES_LEFT: dict[str, set[str]] = {
+    # what is known of an event needs its schema, and schemas are completed with what is known
+    "events": {
+        *("catalogue -> known", "catalogue -> names", "catalogue -> schema", "known -> names", "known -> schema"),
+        *("names -> catalogue", "names -> known", "schema -> catalogue", "schema -> known", "schema -> names"),
+    },
+    # the values of a report stand in the file that makes it
+    "recipes": {"stack_report -> stack_samples", "stack_samples -> stack_report"},
+    # for types alone
+    "trace": {"events -> trace", "process -> trace", "trace -> events", "trace -> process"},
+    "transport": {"diagnosis -> discovery", "discovery -> diagnosis", "pipes -> streams", "streams -> pipes"},
+}
+
+# Words of the command line in messages of the rooms below it. To be mended likewise: file -> what stands there.
+OPTION_NAMES_LEFT: dict[str, set[str]] = {
+    "analysis/cpu.py": {"--no-event-marks"},
+    "recipes/examination.py": {"dotnetdiag resume", "dotnetdiag doctor"},
+    "recipes/stopping.py": {
+        *("--stopping-event-provider-name", "--stopping-event-event-name", "--stopping-event-payload-filter"),
+    },
+    "recipes/target.py": {"--process-id", "--name", "--diagnostic-port"},
+    "recipes/trace_files.py": {"--force"},
+    "recipes/trace_rewrite.py": {"--providers", "--events"},
+    "trace/where.py": {"--where"},
+    "transport/diagnosis.py": {"dotnetdiag ps"},
+}
+OPTION_NAME = re.compile(rf"(?<![-\w])--[a-z][a-z-]+|\bdotnetdiag (?:{'|'.join(COMMANDS)})\b")
+INSTALLING = re.compile(r"pip install .*")  # has options of its own
 
 
 def room_of(path: Path) -> str:
@@ -134,3 +171,93 @@ def test_rooms_do_not_import_in_a_circle() -> None:
 
     for room in seen:
         reaches(room, room, (room,))
+
+
+# files of one room ----------------------------------------------------------------------------------------------------
+
+
+def module_of(path: Path) -> str:
+    parts = [PACKAGE, *path.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def files_imported_by(path: Path) -> set[str]:
+    """Modules of ours; ``from package import name`` means the module of that name where there is one."""
+    package = [PACKAGE, *path.relative_to(SOURCE).parts[:-1]]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            inner = {f"{module}.{alias.name}" for alias in node.names}
+            found |= (inner & MODULES.keys()) | ({module} if inner - MODULES.keys() else set())
+    return (found & MODULES.keys()) - {module_of(path)}
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imports_in_circles(room: str) -> set[str]:
+    """``file -> file`` for every import between two files that can reach each other."""
+    below = {
+        module: {other for other in files_imported_by(path) if room_of(MODULES[other]) == room}
+        for module, path in MODULES.items()
+        if room_of(path) == room
+    }
+
+    def reached_from(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for other in below[waiting.pop()] - seen:
+                seen.add(other)
+                waiting.append(other)
+        return seen
+
+    reached = {module: reached_from(module) for module in below}
+    short = len(f"{PACKAGE}.{room}.")
+    return {
+        f"{module[short:] or '__init__'} -> {other[short:] or '__init__'}"
+        for module, others in below.items()
+        for other in others
+        if module in reached[other]
+    }
+
+
+ROOMS = sorted({room_of(path) for path in FILES} - {"__init__", "__main__"})
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_files_of_a_room_do_not_import_in_a_circle(room: str) -> None:
+    assert imports_in_circles(room) == CYCLES_LEFT.get(room, set())
+
+
+# words ----------------------------------------------------------------------------------------------------------------
+
+
+def option_names_in(path: Path) -> set[str]:
+    """Names of options and verbs in texts that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    ]
+    return {match for text in texts for match in OPTION_NAME.findall(INSTALLING.sub("", text))}
+
+
+def test_only_faces_name_options() -> None:
+    found = {
+        str(path.relative_to(SOURCE)): names
+        for path in FILES
+        if room_of(path) not in FACES and (names := option_names_in(path))
+    }
+    assert found == OPTION_NAMES_LEFT
+
+
+def test_the_allowances_are_for_rooms_and_files_that_there_are() -> None:
+    assert set(CYCLES_LEFT) <= set(ROOMS)
+    assert all((SOURCE / name).exists() for name in OPTION_NAMES_LEFT)

@@ -32,6 +32,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "AmbiguousName",
     "BadEncoding",
@@ -62,8 +64,36 @@ __all__ = [
 ]
 
 
+# What the builtin bases keep outside of ``__dict__`` (OSError, ImportError).
+_BUILTIN_STATE = ("errno", "strerror", "filename", "filename2", "msg", "name", "path")
+
+
 class DiagnosticsError(Exception):
-    """Root of all errors of this package. ``str()`` is one line that says what to do."""
+    """Root of all errors of this package. ``str()`` is one line, made of the attributes when the error is made.
+
+    Errors can be pickled and copied: type, message, attributes and notes are kept. Cause and traceback are not, as with every exception.
+    """
+
+    def __str__(self) -> str:
+        """The message as it is: without the quotes of KeyError, the ``[Errno …]`` of OSError."""
+        return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Not by calling ``__init__`` again, as builtin exceptions do: its arguments are not ``args``."""
+        state = dict(vars(self))
+        if "__notes__" in state:
+            state["__notes__"] = list(state["__notes__"])
+        for name in _BUILTIN_STATE:
+            value = getattr(self, name, None)
+            if value is not None:
+                state[name] = value
+        return _without_init, (type(self), self.args), state
+
+
+def _without_init(kind: type[DiagnosticsError], args: tuple[object, ...]) -> DiagnosticsError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class UsageError(DiagnosticsError, ValueError):
@@ -87,12 +117,8 @@ class UnknownName(UsageError, KeyError):
     """A name that is not there (an event, a provider, a field). ``near`` lists the names that are alike."""
 
     def __init__(self, what: str, name: str, near: tuple[str, ...] = (), *, where: str = "in the trace") -> None:
-        self.what, self.name, self.near = what, name, near
-        self.text = f"no {what} {name!r} {where}" + (f"; near: {', '.join(near)}" if near else "")
-        super().__init__(self.text)
-
-    def __str__(self) -> str:  # KeyError would quote it
-        return self.text
+        self.what, self.name, self.near, self.where = what, name, near, where
+        super().__init__(f"no {what} {name!r} {where}" + (f"; near: {', '.join(near)}" if near else ""))
 
 
 class RequestRefused(UsageError):
@@ -193,14 +219,11 @@ class TimedOut(TransportError, TimeoutError):
 
 
 class TargetError(DiagnosticsError, LookupError):
-    """The process to talk to could not be found. ``pid`` may be None."""
+    """The process to talk to could not be found. ``pid`` may be None; ``code`` is that of the finding that says why, or empty."""
 
-    def __init__(self, problem: str, *, pid: int | None = None) -> None:
-        self.problem, self.pid = problem, pid
+    def __init__(self, problem: str, *, pid: int | None = None, code: str = "") -> None:
+        self.problem, self.pid, self.code = problem, pid, code
         super().__init__(problem)
-
-    def __str__(self) -> str:  # LookupError would not change it, KeyError-like quoting must not creep in
-        return self.problem
 
 
 class ProcessNotFound(TargetError):
@@ -210,8 +233,8 @@ class ProcessNotFound(TargetError):
 class AmbiguousName(TargetError):
     """Several processes have the name. ``pids`` lists them."""
 
-    def __init__(self, problem: str, *, pids: tuple[int, ...] = ()) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: str, *, pids: tuple[int, ...] = (), code: str = "") -> None:
+        super().__init__(problem, code=code)
         self.pids = pids
 
 
@@ -220,19 +243,19 @@ class NoDiagnostics(TargetError):
 
 
 class InputError(DiagnosticsError, OSError):
-    """A file could not be read."""
+    """A file could not be read. ``path`` is the ``filename`` of OSError too."""
 
     def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
         super().__init__(f"{path}: {problem}")
+        self.path, self.problem, self.filename = path, problem, path  # after OSError, which clears the last
 
 
 class OutputError(DiagnosticsError, OSError):
     """A result could not be written. What had arrived before is in the file, if one could be made."""
 
     def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
         super().__init__(f"{path}: {problem}")
+        self.path, self.problem, self.filename = path, problem, path
 
 
 class MissingDependency(DiagnosticsError, ImportError):
@@ -240,4 +263,4 @@ class MissingDependency(DiagnosticsError, ImportError):
 
     def __init__(self, library: str, *, extra: str, purpose: str) -> None:
         self.library, self.extra, self.purpose = library, extra, purpose
-        super().__init__(f"{purpose} needs {library}: pip install 'dotnetdiag[{extra}]'")
+        super().__init__(f"{purpose} needs {library}: pip install 'dotnetdiag[{extra}]'", name=library)

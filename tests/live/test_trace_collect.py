@@ -249,11 +249,11 @@ def test_a_stopping_event_ends_it(tmp_path: Path) -> None:
         (["-p", "1", "--", "true"], "options may be specified when launching a child process"),
         (["-p", "1", "--show-child-io"], "--show-child-io must not be specified when attaching to a process"),
         (["-p", "1", "--providers", "A:xyz"], "at character 3"),
-        (["-p", "1", "--profile", "gc-verbos"], "did you mean gc-verbose?"),
+        (["-p", "1", "--profile", "gc-verbos"], "near: gc-verbose; `dotnetdiag trace list-profiles`"),
         (["-p", "1", "--clrevents", "gcc"], "is not a valid CLR event keyword; did you mean 'gc'?"),
         (["-p", "1", "--duration", "10"], "write 30s, 5m, 1h30m or dd:hh:mm:ss"),
         (["-p", "1", "--stopping-event-event-name", "x"], "--stopping-event-provider-name"),
-        (["-p", "1", "--event-filter", "X=1"], "the provider X is not recorded"),
+        (["-p", "1", "--event-filter", "X=1"], "no provider 'X' in the session"),
     ],
 )
 def test_bad_input_is_one_line_and_code_3(arguments: list[str], text: str) -> None:

@@ -51,9 +51,11 @@ def _run(words: list[str]) -> int:
 
 
 def _fail(text: str, error: BaseException) -> int:
+    from dotnetdiag.cli.advice import advice_for
     from dotnetdiag.cli.exits import exit_code
 
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    advice = advice_for(error)
+    print(f"error: {' '.join(text.split())}{'; ' if advice else ''}{advice}", file=sys.stderr)
     return exit_code(error)
 
 

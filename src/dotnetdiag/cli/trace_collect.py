@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
+OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
+"""Which option each source of providers is here."""
 LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
 
 
@@ -32,7 +34,7 @@ LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informati
     help="File to write.  [default: NAME_DATE_TIME.nettrace]",
 )
 @click.option("--providers", help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +.")
-@click.option("--profile", "profiles", help="Named sets of providers, joined by commas; see list-profiles.")
+@click.option("--profile", "presets", help="Named sets of providers, joined by commas; see list-profiles.")
 @click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception.")
 @click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]")
 @click.option(
@@ -75,7 +77,7 @@ def collect(
     port: str | None,
     output: Path | None,
     providers: str | None,
-    profiles: str | None,
+    presets: str | None,
     clrevents: str | None,
     clreventlevel: str | None,
     event_filters: tuple[str, ...],
@@ -125,7 +127,7 @@ def collect(
         show_child_io=show_child_io,
         output=output,
         providers=providers,
-        profiles=profiles,
+        presets=presets,
         clr_events=clrevents,
         clr_event_level=clreventlevel,
         event_filters=event_filters,
@@ -143,13 +145,14 @@ def collect(
     with ends_nicely(watch, enter=not show_child_io):
         done = record(options, watch)
     display.finish()
-    for note in done.notes:
+    notes = (*display.notes, *done.notes)
+    for note in notes:
         click.echo(note, err=True)
     converted = _convert(done.path, wanted)
     if as_json:
         from dotnetdiag.cli.render import json_text
 
-        json_text({**done.to_json(), "converted": [str(path) for path in converted]})
+        json_text({**done.to_json(), "notes": list(notes), "converted": [str(path) for path in converted]})
     else:
         from dotnetdiag.cli.render import size_text
 
@@ -182,6 +185,17 @@ def _convert(path: Path, formats: tuple[str, ...]) -> list[Path]:
     return [made.path for made in convert_file(path, formats, options=ConvertOptions(force=True))]
 
 
+def _notes(composition: Composition) -> Iterator[str]:
+    """What dotnet-trace says there."""
+    if composition.is_default:
+        from dotnetdiag.recipes.presets import DEFAULT_PRESETS
+
+        names = " + ".join(f"'{name}'" for name in DEFAULT_PRESETS)
+        yield f"No profile or providers specified, defaulting to trace profiles {names}."
+    if composition.clr_events_ignored:
+        yield "The CLR provider was already specified through --providers or --profile. Ignoring --clrevents."
+
+
 class Display:
     """What is seen of a recording on stderr: what is recorded, then bytes, rate and time left on one line."""
 
@@ -193,8 +207,11 @@ class Display:
         self._last = (0.0, 0)
         self._rate = 0.0
         self._shown = False
+        self.notes: tuple[str, ...] = ()
+        """What is to be said of the composition, when all is done."""
 
     def started(self, composition: Composition, path: Path, pid: int | None) -> None:
+        self.notes = tuple(_notes(composition))
         if self._quiet:
             return
         if self._duration is not None:
@@ -202,9 +219,9 @@ class Display:
 
             self._left_s = seconds_of(self._duration)
         click.echo(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By", err=True)
-        for provider, source in zip(composition.providers, composition.enabled_by, strict=True):
+        for provider, source in zip(composition.providers, composition.sources, strict=True):
             level = f"{LEVELS.get(provider.level, '?')}({provider.level})"
-            click.echo(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {source}", err=True)
+            click.echo(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {OPTIONS[source.value]}", err=True)
         click.echo(f"Process        : {'' if pid is None else pid}\nOutput File    : {path}", err=True)
         if sys.stdin.isatty():
             click.echo("Press <Enter> or <Ctrl+C> to exit...", err=True)
@@ -302,9 +319,9 @@ def list_profiles(as_json: bool) -> None:
     \b
     dotnetdiag trace list-profiles
     """
-    from dotnetdiag.recipes.profiles import profiles
+    from dotnetdiag.recipes.presets import list_presets
 
-    found = profiles()
+    found = list_presets()
     if as_json:
         from dotnetdiag.cli.render import json_text
 

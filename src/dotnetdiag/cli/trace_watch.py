@@ -35,7 +35,7 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 @click.command()
 @target_options
 @click.option("--providers", help="As in trace collect.  [default: the profile dotnet-common]")
-@click.option("--profile", "profiles", help="Named sets of providers, joined by commas; see list-profiles.")
+@click.option("--profile", "presets", help="Named sets of providers, joined by commas; see list-profiles.")
 @click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception.")
 @click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]")
 @click.option(
@@ -57,7 +57,7 @@ def watch(
     name: str | None,
     port: str | None,
     providers: str | None,
-    profiles: str | None,
+    presets: str | None,
     clrevents: str | None,
     clreventlevel: str | None,
     event_filters: tuple[str, ...],
@@ -83,7 +83,7 @@ def watch(
 
     options = WatchOptions(
         providers=providers,
-        profiles=profiles,
+        presets=presets,
         clr_events=clrevents,
         clr_event_level=clreventlevel,
         event_filters=event_filters,

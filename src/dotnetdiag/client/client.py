@@ -217,7 +217,7 @@ class Client:
 def chosen_providers(providers: str | Iterable[Provider]) -> tuple[Provider, ...]:
     """The providers of a text or of values."""
     if isinstance(providers, str):
-        from dotnetdiag.ipc.providers import parse_providers
+        from dotnetdiag.providers.text import parse_providers
 
         return parse_providers(providers)
     return tuple(providers)

@@ -1,4 +1,4 @@
-"""The error codes a runtime is known to answer, each with a name and a sentence that says what to do.
+"""The error codes a runtime is known to answer, each with a name and a sentence that says what it means.
 
 Source: ipc-protocol.md §6, and the codes measured in §5.7 and §21.
 """
@@ -40,7 +40,7 @@ ADVICE: dict[int, str] = {
     HResult.NOT_SUPPORTED: "the feature is not built into this runtime (NativeAOT and Mono lack profilers, dumps, hooks, perf maps)",
     HResult.FAIL: "the runtime failed without a reason; for sessions: at most 64 may be open, stop one; for dumps: look at the target's output",
     HResult.INVALID_ARGUMENT: "the runtime refused an argument, or the command is only allowed while it is suspended at startup",
-    HResult.PROFILER_NOT_YET_AVAILABLE: "the runtime is still starting; resume it first, or use `profiler startup` while it is suspended",
+    HResult.PROFILER_NOT_YET_AVAILABLE: "the runtime is still starting; until it is resumed, profilers can only be registered for its start",
     HResult.PROFILER_RUNTIME_UNINITIALIZED: "the runtime is not initialised yet; try again in a moment",
     HResult.PROFILER_ALREADY_ACTIVE: "a profiler is already attached; only one is possible at a time",
     HResult.INSUFFICIENT_BUFFER: "the runtime's buffer was too small for the answer; nothing can be done from outside",

@@ -1,4 +1,4 @@
-"""Diagnostic port texts: what a runtime reads from ``DOTNET_DiagnosticPorts``, and what tools take as ``--diagnostic-port``.
+"""Diagnostic port texts: what a runtime reads from ``DOTNET_DiagnosticPorts``, and what tools take as a diagnostic port.
 
 Source: ipc-protocol.md §11 (as the runtime parses it, measured in §21) and §13.
 """
@@ -69,7 +69,7 @@ def format_runtime_ports(ports: tuple[RuntimePort, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPort:
-    """``--diagnostic-port ADDRESS[,connect|listen]``. ``LISTEN``: we own the socket and the runtime connects to it."""
+    """``ADDRESS[,connect|listen]``, as tools take it. ``LISTEN``: we own the socket and the runtime connects to it."""
 
     address: str
     mode: PortMode = PortMode.LISTEN

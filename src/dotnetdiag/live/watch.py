@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dotnetdiag.client.configuration import compose
 from dotnetdiag.client.duration import seconds_of
 from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents
+from dotnetdiag.providers.composition import compose
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
     from dotnetdiag.client import Client
 
-DEFAULT_PROFILE = "dotnet-common"
+DEFAULT_PRESET = "dotnet-common"
 
 
 def watch(
@@ -29,11 +29,11 @@ def watch(
 ) -> LiveEvents:
     """Start a session without rundown and give its events while they arrive; ``for event in watch(client, "System.Net.Http")``.
 
-    ``providers`` as in ``trace collect --providers`` (None: the profile ``dotnet-common``), ``events`` names in any
+    ``providers`` is a provider text (None: the preset ``dotnet-common``), ``events`` names in any
     spelling, ``where`` a filter as of ``trace events``. The session runs when this returns. Raises what ``client.trace``
     raises, GrammarError.
     """
-    chosen = compose(providers=providers, profiles=None if providers else DEFAULT_PROFILE, rundown=False)
+    chosen = compose(providers=providers, presets=None if providers else DEFAULT_PRESET, rundown=False)
     wanted = Where(where) if isinstance(where, str) else where
     seconds = seconds_of(duration)
     return LiveEvents(

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.client.configuration import Composition, compose
 from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.recipes.target import Target, connected
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent
 
-__all__ = ["CollectOptions", "Collected", "Composition", "Watch", "collect"]
+__all__ = ["CollectOptions", "Collected", "Composition", "ProviderSource", "Watch", "collect"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class CollectOptions:
     show_child_io: bool = False
     output: Path | None = None
     providers: str | None = None
-    profiles: str | None = None
+    presets: str | None = None
     clr_events: str | None = None
     clr_event_level: str | None = None
     event_filters: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class CollectOptions:
         """The session that the options mean. Raises GrammarError, UsageError."""
         return compose(
             providers=self.providers,
-            profiles=self.profiles,
+            presets=self.presets,
             clr_events=self.clr_events,
             clr_event_level=self.clr_event_level,
             rundown=self.rundown,
@@ -157,7 +157,7 @@ def _record(
 ) -> Collected:
     chosen = composed or options.composed()
     path = options.output or Path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}.nettrace")
-    notes = list(chosen.notes)
+    notes: list[str] = []
     with client.trace(
         chosen.providers,
         buffer_mb=options.buffer_mb,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dotnetdiag.client.configuration import Composition, compose
 from dotnetdiag.errors import UnsupportedCommand
 from dotnetdiag.live import Account, LiveEvents
-from dotnetdiag.live.watch import DEFAULT_PROFILE
+from dotnetdiag.live.watch import DEFAULT_PRESET
+from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.recipes.durations import seconds_of
 from dotnetdiag.trace.where import Where
 
@@ -23,11 +23,11 @@ __all__ = ["Account", "Composition", "LiveEvents", "WatchOptions", "start_watchi
 class WatchOptions:
     """What to watch; the texts are those of ``trace collect`` and ``trace events``. None and empty: all.
 
-    Without providers and profiles: the profile ``dotnet-common``.
+    Without providers, presets and CLR events: the preset ``dotnet-common``.
     """
 
     providers: str | None = None
-    profiles: str | None = None
+    presets: str | None = None
     clr_events: str | None = None
     clr_event_level: str | None = None
     event_filters: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class WatchOptions:
 
     def composed(self) -> Composition:
         """The session that the options mean. Raises GrammarError, UsageError."""
-        some = self.providers or self.profiles or self.clr_events
+        some = self.providers or self.presets or self.clr_events
         return compose(
             providers=self.providers,
-            profiles=self.profiles if some else DEFAULT_PROFILE,
+            presets=self.presets if some else DEFAULT_PRESET,
             clr_events=self.clr_events,
             clr_event_level=self.clr_event_level,
             rundown=False,

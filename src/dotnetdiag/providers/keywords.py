@@ -1,4 +1,4 @@
-"""Keyword names of the runtime's own providers, as users type them (peers.md §1.2), any case.
+"""Keywords of well-known providers by name, as users type them (peers.md §1.2), in any case.
 
 The suffix ``Keyword`` of the manifests is accepted too.
 """

@@ -1,0 +1,29 @@
+"""What to do about an error, in the words of this command line. Errors themselves state facts and name no options."""
+
+from __future__ import annotations
+
+from dotnetdiag import errors
+
+# An error of the type whose attributes have these values gets the sentence; the first row that fits decides.
+TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] = (
+    (
+        errors.ServerError,
+        {"hresult": 0x8013135B},  # PROFILER_NOT_YET_AVAILABLE
+        "run `dotnetdiag resume` first, or `dotnetdiag profiler startup` while it is suspended",
+    ),
+    (errors.UnknownName, {"what": "preset"}, "`dotnetdiag trace list-profiles` shows what --profile takes"),
+    (
+        errors.UnknownName,
+        {"what": "provider", "where": "in the session"},
+        "--event-filter is for those of --providers, --profile and --clrevents",
+    ),
+    (errors.TargetError, {"code": "no-such-process"}, "`dotnetdiag ps` lists what can be reached"),
+)
+
+
+def advice_for(error: BaseException) -> str:
+    """A sentence, or ``""`` where the error says all there is to say."""
+    for kind, attributes, sentence in TABLE:
+        if isinstance(error, kind) and all(getattr(error, name) == value for name, value in attributes.items()):
+            return sentence
+    return ""

@@ -1,0 +1,110 @@
+"""Presets: named sets of providers. Names and contents are those of dotnet-trace's profiles (peers.md §1.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.ipc.choices import DEFAULT_RUNDOWN_KEYWORD, EventLevel
+from dotnetdiag.ipc.eventpipe import Provider
+from dotnetdiag.providers.keywords import CLR_PROVIDER, PRIVATE_PROVIDER, SAMPLE_PROFILER, TPL_PROVIDER
+
+_COMMAND_FIELDS = (
+    "CommandText=Command.CommandText;CommandType=Command.CommandType;CommandTimeout=Command.CommandTimeout;"
+    "Database=Command.Connection.Database;DataSource=Command.Connection.DataSource;ConnectionId"
+)
+# A line for each event of a DiagnosticSource; the ids pair start and stop (System.Diagnostics.DiagnosticSourceEventSource).
+_DATABASE_SPECS = "\r\n".join(
+    (
+        f"SqlClientDiagnosticListener/System.Data.SqlClient.WriteCommandBefore@Activity1Start:-{_COMMAND_FIELDS}",
+        "SqlClientDiagnosticListener/System.Data.SqlClient.WriteCommandAfter@Activity1Stop:",
+        f"SqlClientDiagnosticListener/Microsoft.Data.SqlClient.WriteCommandBefore@Activity1Start:-{_COMMAND_FIELDS}",
+        "SqlClientDiagnosticListener/Microsoft.Data.SqlClient.WriteCommandAfter@Activity1Stop:",
+        "Microsoft.EntityFrameworkCore/Microsoft.EntityFrameworkCore.Database.Command.CommandExecuting@Activity2Start:"
+        f"-{_COMMAND_FIELDS};IsAsync",
+        "Microsoft.EntityFrameworkCore/Microsoft.EntityFrameworkCore.Database.Command.CommandExecuted@Activity2Stop:",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """``rundown_keyword`` is what its trace needs at the end; ``rundown_fallback`` the keyword to ask a runtime for that does not
+    let its client choose one (0: no rundown, None: nothing to fall back to).
+    """
+
+    name: str
+    description: str
+    providers: tuple[Provider, ...]
+    rundown_keyword: int = DEFAULT_RUNDOWN_KEYWORD
+    rundown_fallback: int | None = None
+
+
+def _clr(keywords: int, level: int) -> Provider:
+    return Provider(name=CLR_PROVIDER, keywords=keywords, level=level)
+
+
+PRESETS: dict[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            name="dotnet-common",
+            description="Lightweight runtime events: GC, loader, JIT, exceptions, threads, compilation.",
+            providers=(_clr(0x100003801D, 4),),
+        ),
+        Preset(
+            name="dotnet-sampled-thread-time",
+            description="Stacks of all managed threads, about 100 times a second: where wall-clock time goes.",
+            providers=(Provider(name=SAMPLE_PROFILER, keywords=0xF00000000000, level=4),),
+        ),
+        Preset(
+            name="gc-verbose",
+            description="Collections and sampled object allocations.",
+            providers=(_clr(0x8003, 5),),
+        ),
+        Preset(
+            name="gc-collect",
+            description="Collections only, at very low overhead.",
+            providers=(_clr(0x1, 4), Provider(name=PRIVATE_PROVIDER, keywords=0x1, level=4)),
+            rundown_keyword=0x1,
+            rundown_fallback=0,
+        ),
+        Preset(
+            name="database",
+            description="Commands of ADO.NET and Entity Framework.",
+            providers=(
+                Provider(name=TPL_PROVIDER, keywords=0x80, level=4),
+                Provider(
+                    name="Microsoft-Diagnostics-DiagnosticSource",
+                    keywords=0x3,
+                    level=EventLevel.VERBOSE,
+                    arguments=f'FilterAndPayloadSpecs="{_DATABASE_SPECS}"',
+                ),
+            ),
+        ),
+    )
+}
+DEFAULT_PRESETS = ("dotnet-common", "dotnet-sampled-thread-time")
+LINUX_ONLY_PRESETS = ("cpu-sampling", "thread-time")
+"""Of ``dotnet-trace collect-linux``, which samples in the kernel."""
+
+
+def find_preset(name: str) -> Preset:
+    """The preset of a name, in any case. Raises UnknownName; UsageError for those that are recorded in the kernel."""
+    wanted = name.strip().lower()
+    found = PRESETS.get(wanted)
+    if found is not None:
+        return found
+    if wanted in LINUX_ONLY_PRESETS:
+        raise UsageError(
+            f"the preset {wanted!r} samples in the kernel, which a session of the runtime cannot; "
+            "'dotnet-sampled-thread-time' is the nearest"
+        )
+    from difflib import get_close_matches
+
+    raise UnknownName(
+        "preset",
+        name.strip(),
+        tuple(get_close_matches(wanted[:100], PRESETS, n=1)),
+        where=f"among {', '.join(PRESETS)}",
+    )
