@@ -25,7 +25,6 @@ from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.environment import EnvironmentBlock
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import ErrorReply
-from dotnetdiag.ipc.operations.steps import read_reply
 from dotnetdiag.ipc.ports import format_runtime_ports, parse_runtime_ports, parse_tool_port
 from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
 from dotnetdiag.nettrace import HeaderColumns, Metadata, Reader, Writer, read, rewrite, scan
@@ -235,7 +234,7 @@ def messages(data: bytes) -> Seen:
         request = parse_request(Frame.parse(data))
         packed = request.pack()
         assert parse_request(Frame.parse(packed)) == request
-        return read_reply(request, Frame.parse(data)) if isinstance(request, kind) else request
+        return request.read_reply(Frame.parse(data)) if isinstance(request, kind) else request
 
     said.append(_attempt(again))
     frames, piece = FrameReader(), 1 + len(data) % 7

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import dotnetdiag
+import dotnetdiag.errors
 
 
 def test_every_public_name_is_there() -> None:
@@ -21,3 +22,7 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(dotnetdiag, "nonsense")
+
+
+def test_every_error_is_at_the_root() -> None:
+    assert set(dotnetdiag.errors.__all__) <= set(dotnetdiag.__all__)

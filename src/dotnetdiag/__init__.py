@@ -15,8 +15,17 @@ __version__ = "0.1.0"
 _PUBLIC: dict[str, str] = {
     "AsyncClient": "dotnetdiag.client.aio",
     "Client": "dotnetdiag.client.client",
+    "BufferingMode": "dotnetdiag.ipc.constants",
     "DumpFlags": "dotnetdiag.ipc.constants",
     "DumpType": "dotnetdiag.ipc.constants",
+    "EventFilter": "dotnetdiag.ipc.eventpipe",
+    "EventLevel": "dotnetdiag.ipc.constants",
+    "PerfMapType": "dotnetdiag.ipc.constants",
+    "ProcessInformation": "dotnetdiag.ipc.operations.information",
+    "Provider": "dotnetdiag.ipc.eventpipe",
+    "TraceFormat": "dotnetdiag.ipc.constants",
+    "TraceSession": "dotnetdiag.client.session",
+    "AsyncTraceSession": "dotnetdiag.client.aio",
     "Trace": "dotnetdiag.trace.trace",
     "cpu": "dotnetdiag.analysis.cpu",
     "stacks": "dotnetdiag.analysis.stacks",
@@ -26,6 +35,40 @@ _PUBLIC: dict[str, str] = {
     "Process": "dotnetdiag.recipes.processes",
     "processes": "dotnetdiag.recipes.processes:list_processes",
 }
+
+# the errors, all of them
+_PUBLIC |= dict.fromkeys(
+    (
+        "AmbiguousName",
+        "BadEncoding",
+        "ConnectFailed",
+        "ConnectionEnded",
+        "DangerousRequest",
+        "DiagnosticsError",
+        "FormatError",
+        "GrammarError",
+        "InputError",
+        "MalformedError",
+        "MissingDependency",
+        "NoDiagnostics",
+        "NotSupported",
+        "OutputError",
+        "ProcessNotFound",
+        "ProfilerAlreadyActive",
+        "ProtocolError",
+        "RequestRefused",
+        "RuntimeTooOld",
+        "ServerError",
+        "TargetError",
+        "TargetStopped",
+        "TimedOut",
+        "TransportError",
+        "UnknownName",
+        "UnsupportedCommand",
+        "UsageError",
+    ),
+    "dotnetdiag.errors",
+)
 
 __all__ = ["__version__", *_PUBLIC]
 __getattr__ = loader(globals(), _PUBLIC)
@@ -40,8 +83,44 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
+    from dotnetdiag.client.aio import AsyncTraceSession as AsyncTraceSession
+    from dotnetdiag.client.session import TraceSession as TraceSession
+    from dotnetdiag.errors import AmbiguousName as AmbiguousName
+    from dotnetdiag.errors import BadEncoding as BadEncoding
+    from dotnetdiag.errors import ConnectFailed as ConnectFailed
+    from dotnetdiag.errors import ConnectionEnded as ConnectionEnded
+    from dotnetdiag.errors import DangerousRequest as DangerousRequest
+    from dotnetdiag.errors import DiagnosticsError as DiagnosticsError
+    from dotnetdiag.errors import FormatError as FormatError
+    from dotnetdiag.errors import GrammarError as GrammarError
+    from dotnetdiag.errors import InputError as InputError
+    from dotnetdiag.errors import MalformedError as MalformedError
+    from dotnetdiag.errors import MissingDependency as MissingDependency
+    from dotnetdiag.errors import NoDiagnostics as NoDiagnostics
+    from dotnetdiag.errors import NotSupported as NotSupported
+    from dotnetdiag.errors import OutputError as OutputError
+    from dotnetdiag.errors import ProcessNotFound as ProcessNotFound
+    from dotnetdiag.errors import ProfilerAlreadyActive as ProfilerAlreadyActive
+    from dotnetdiag.errors import ProtocolError as ProtocolError
+    from dotnetdiag.errors import RequestRefused as RequestRefused
+    from dotnetdiag.errors import RuntimeTooOld as RuntimeTooOld
+    from dotnetdiag.errors import ServerError as ServerError
+    from dotnetdiag.errors import TargetError as TargetError
+    from dotnetdiag.errors import TargetStopped as TargetStopped
+    from dotnetdiag.errors import TimedOut as TimedOut
+    from dotnetdiag.errors import TransportError as TransportError
+    from dotnetdiag.errors import UnknownName as UnknownName
+    from dotnetdiag.errors import UnsupportedCommand as UnsupportedCommand
+    from dotnetdiag.errors import UsageError as UsageError
+    from dotnetdiag.ipc.constants import BufferingMode as BufferingMode
     from dotnetdiag.ipc.constants import DumpFlags as DumpFlags
     from dotnetdiag.ipc.constants import DumpType as DumpType
+    from dotnetdiag.ipc.constants import EventLevel as EventLevel
+    from dotnetdiag.ipc.constants import PerfMapType as PerfMapType
+    from dotnetdiag.ipc.constants import TraceFormat as TraceFormat
+    from dotnetdiag.ipc.eventpipe import EventFilter as EventFilter
+    from dotnetdiag.ipc.eventpipe import Provider as Provider
+    from dotnetdiag.ipc.operations.information import ProcessInformation as ProcessInformation
     from dotnetdiag.live.watch import watch as watch
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write

@@ -29,7 +29,7 @@ def pour(path: Path, sizes: list[int], quiet: frozenset[int] = frozenset()) -> b
             left = left[count:]
             sink.take(count)
         if index in quiet:
-            sink.settle()
+            sink.flush()
             assert path.stat().st_size == len(expected) == sink.written
     sink.close()
     assert sink.written == len(expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -24,7 +25,7 @@ P_BYTES = "6400000000000000020000000e0000004d0079004500760065006e00740053006f007
 TRACEPOINT = Provider(name="MyEventSource", keywords=100, level=2, tracepoints=Tracepoints(default="tp0"))
 FILTERED = Provider(name="MyEventSource", keywords=100, level=2, event_filter=EventFilter(enable=True, ids=(1, 2)))
 
-GOLDEN: list[tuple[Request, str]] = [
+GOLDEN: list[tuple[Request[Any], str]] = [
     (process_info.ProcessInfo(), "1400 04 00 0000"),
     (process_info.ProcessInfo3(), "1400 04 08 0000"),
     (process.ResumeRuntime(), "1400 04 01 0000"),
@@ -66,7 +67,7 @@ GOLDEN: list[tuple[Request, str]] = [
 
 
 @pytest.mark.parametrize(("request_", "tail"), GOLDEN, ids=lambda value: type(value).__name__)
-def test_request_has_the_bytes_of_the_document_and_comes_back(request_: Request, tail: str) -> None:
+def test_request_has_the_bytes_of_the_document_and_comes_back(request_: Request[Any], tail: str) -> None:
     packed = request_.pack()
     assert packed == MAGIC + bytes.fromhex(tail)
     assert type(request_).parse(packed) == request_
@@ -114,7 +115,7 @@ MANY = tuple(Provider(name=f"P{n}") for n in range(1001))
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_request_that_kills_a_target_never_becomes_bytes(request_: Request) -> None:
+def test_request_that_kills_a_target_never_becomes_bytes(request_: Request[Any]) -> None:
     with pytest.raises(DangerousRequest):
         request_.pack()
 
@@ -136,7 +137,7 @@ def test_request_that_kills_a_target_never_becomes_bytes(request_: Request) -> N
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_request_that_makes_no_sense_is_refused(request_: Request) -> None:
+def test_request_that_makes_no_sense_is_refused(request_: Request[Any]) -> None:
     with pytest.raises(RequestRefused):
         request_.pack()
 
@@ -151,7 +152,7 @@ def test_any_bytes_are_a_message_or_a_protocol_error(data: bytes) -> None:
 
 
 @given(st.sampled_from(ALL_REQUESTS), st.binary(max_size=300))
-def test_any_payload_is_a_request_or_a_protocol_error(kind: type[Request], payload: bytes) -> None:
+def test_any_payload_is_a_request_or_a_protocol_error(kind: type[Request[Any]], payload: bytes) -> None:
     frame = Frame(command_set=kind.COMMAND >> 8, command_id=kind.COMMAND & 0xFF, payload=payload)
     try:
         parsed = parse_request(frame)

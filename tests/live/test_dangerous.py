@@ -17,7 +17,7 @@ from tests.live.runtimes import Target, names, unpack, workload
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused, UnsupportedCommand, UsageError
-from dotnetdiag.ipc import dump, environment, eventpipe, process, process_info, profiler
+from dotnetdiag.ipc import dump, environment, process, process_info, profiler, tracing
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints, TracepointSet
 from dotnetdiag.ipc.requests import ALL_REQUESTS
 
@@ -163,14 +163,14 @@ def test_messages_that_kill_cannot_be_packed() -> None:
         process.EnablePerfMap(perf_map_type=0),
         profiler.AttachProfiler(timeout_ms=1, clsid=UUID(int=1), path=None),
         profiler.StartupProfiler(clsid=UUID(int=1), path=None),
-        eventpipe.CollectTracing2(providers=()),
-        eventpipe.CollectTracing5(providers=(Provider(name=""),)),
-        eventpipe.CollectTracing5UserEvents(providers=(DUPLICATE,)),
+        tracing.CollectTracing2(providers=()),
+        tracing.CollectTracing5(providers=(Provider(name=""),)),
+        tracing.CollectTracing5UserEvents(providers=(DUPLICATE,)),
     ):
         with pytest.raises(UsageError):
             made.pack()
     for request in ALL_REQUESTS:  # and every payload that is cut is no message of ours
-        if not request.NO_PAYLOAD:
+        if request.FIELDS:
             with pytest.raises((ProtocolError, TypeError)):
                 request.parse(
                     bytes.fromhex("444f544e45545f4950435f5631001400")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError
-from dotnetdiag.ipc.choices import DEFAULT_RUNDOWN_KEYWORD
+from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.ipc.eventpipe import Tracepoints
 from dotnetdiag.providers.composition import ProviderSource, compose, with_tracepoint
 from dotnetdiag.providers.keywords import CLR_PROVIDER

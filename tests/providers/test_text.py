@@ -207,13 +207,13 @@ def test_names_that_differ_in_case_are_two_providers() -> None:
 
 NAMES = st.text(string.ascii_letters + string.digits + "-._ é*", min_size=1).map(str.strip).filter(bool)
 ARGUMENTS = st.none() | st.text(st.sampled_from('ab=;,:"\\\r\n\t +é\U0001f600\0') | st.characters(), min_size=1)
-PROVIDERS = st.builds(
+PROVIDERS: st.SearchStrategy[Provider] = st.builds(
     Provider,
     name=NAMES,
     keywords=st.integers(0, (1 << 64) - 1),
     level=st.integers(0, 5),
     arguments=ARGUMENTS,
-).filter(lambda provider: len(provider.name.replace("-", "")) != 32)
+).filter(lambda provider: len((provider.name or "").replace("-", "")) != 32)
 
 
 @given(st.lists(PROVIDERS, min_size=1, max_size=4, unique_by=lambda provider: provider.name))

@@ -155,14 +155,14 @@ def account_text(account: Account) -> str:
 
 @contextmanager
 def _ends_nicely(live: LiveEvents) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGQUIT stop the session, and what it still has is printed; a second one ends it at once."""
+    """Ctrl-C, SIGTERM, SIGHUP and SIGQUIT end it, with the account of all that came; a second one does not wait for that."""
     first = 0.0
 
     def on_signal(*_: Any) -> None:
         nonlocal first
         if not first:
             first = time.monotonic()
-            live.stop()
+            live.finish()
         elif time.monotonic() - first > ONE_PRESS_S:
             live.abort()
             raise KeyboardInterrupt  # also out of a write that nobody reads
@@ -170,7 +170,7 @@ def _ends_nicely(live: LiveEvents) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGQUIT") if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
     before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield

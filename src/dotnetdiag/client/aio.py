@@ -145,6 +145,9 @@ class AsyncTraceSession:
             if progress is not None:
                 loop.call_soon_threadsafe(progress, size_bytes)
 
+        def stop() -> None:
+            loop.call_soon_threadsafe(self.stop)
+
         work = asyncio.ensure_future(
             asyncio.to_thread(
                 save_stream,
@@ -152,7 +155,7 @@ class AsyncTraceSession:
                 sync_stream(self._stream),
                 path,
                 duration_s=seconds_of(duration) if duration is not None else self.duration_s,
-                stop=lambda: loop.call_soon_threadsafe(self.stop) and None,
+                stop=stop,
                 report=report,
                 tee=tee,
             )

@@ -61,7 +61,7 @@ class ReversePort:
         """The runtime that is meant, from the first call on that finds one, and its pid here where the system tells it."""
         with self._changed:
             self.check_open()
-            chosen = self._runtimes.choose(Stream.is_alive)
+            chosen = self._runtimes.choose(_is_alive)
             for one in self._runtimes.to_resume():
                 self._talk(self._resume, one.advertise.cookie, one.connection)
             return None if chosen is None else (chosen.advertise, chosen.connection.peer_pid() or None)
@@ -138,7 +138,7 @@ class ReversePort:
 
     def _drop_the_gone(self) -> None:
         with self._changed:
-            gone = self._runtimes.gone(Stream.is_alive)
+            gone = self._runtimes.gone(_is_alive)
         for stream in gone:
             stream.close()
 
@@ -192,3 +192,7 @@ class ReversePort:
             stream.close()
         with self._changed:
             self._runtimes.resumed(cookie)
+
+
+def _is_alive(stream: Stream) -> bool:
+    return stream.is_alive()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from dotnetdiag.errors import TargetStopped, UsageError
-from dotnetdiag.transport import Deadline, Stream, connect, processes
-from dotnetdiag.transport.discovery import candidates, connect_pid
+from dotnetdiag.transport import Deadline, Stream, candidates, connect, connect_pid
+from dotnetdiag.transport.attempts import verify_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,8 +124,8 @@ class ReverseRoute:
 
 def refuse_stopped(pid: int | None) -> None:
     """Raise TargetStopped for a process that would take a connection, and never answer."""
-    if pid and processes.is_stopped(pid):
-        raise TargetStopped(pid)
+    if pid:
+        verify_target(pid, pid, None)
 
 
 def parse_port(address: str) -> tuple[Address, bool]:

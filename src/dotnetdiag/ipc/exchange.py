@@ -24,7 +24,8 @@ LARGEST_PIECE = 1 << 20
 class Step(Protocol):
     """Something to do. ``slow``: the answer may take minutes, which is a limit of its own (dumps, profilers, the end of a session)."""
 
-    slow: bool
+    @property
+    def slow(self) -> bool: ...
 
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:
         """Make the call that the step stands for. An asyncio shell awaits what this returns."""

@@ -17,7 +17,7 @@ def merge_providers(providers: Iterable[Provider]) -> tuple[Provider, ...]:
 
     Raises UsageError when two entries of one name both have arguments, filters or tracepoints and differ in them.
     """
-    merged: dict[str, Provider] = {}
+    merged: dict[str | None, Provider] = {}
     for provider in providers:
         earlier = merged.get(provider.name)
         if earlier is None:
@@ -35,7 +35,7 @@ def merge_providers(providers: Iterable[Provider]) -> tuple[Provider, ...]:
     return tuple(merged.values())
 
 
-def _either(name: str, what: str, one: _T | None, other: _T | None) -> _T | None:
+def _either(name: str | None, what: str, one: _T | None, other: _T | None) -> _T | None:
     if one is not None and other is not None and one != other:
         raise UsageError(f'Provider "{name}" is declared multiple times with {what}.')
     return one if one is not None else other

@@ -39,6 +39,8 @@ QUIET_S = 0.004
 TICK_S = 0.1
 STOP_TIMEOUT_S = 10.0
 """A target that was told to stop, and sends nothing for so long, is left."""
+FLUSH_S = 0.05
+"""How long ``close`` lets a target send what it still has: one that is quiet ends its stream within 20 ms."""
 BROKEN_BYTES = 64 << 20
 """So many bytes without the end of a block, behind damage: the stream is not one any more."""
 OWN_PROVIDERS = frozenset({"microsoft-windows-dotnetruntimerundown", "microsoft-dotnetcore-eventpipe"})
@@ -149,21 +151,29 @@ class LiveEvents:
             self._stopping = time.monotonic()
             self._session.stop()
 
+    def finish(self) -> None:
+        """Give out nothing more, and end the session. What waits counts as left. Also for signal handlers."""
+        self.stop()
+        self._queue.end()
+        self._left += sum(len(window) for window in self._queue.clear())
+
     def abort(self) -> None:
         """End it at once; ``close`` does not wait. May be called from a signal handler."""
         self._aborted = True
         self._session.abort()
 
     def close(self) -> None:
-        """Stop the session and leave it, having read what it still sends. What nobody took counts as left."""
-        self.stop()
-        self._queue.end()
-        self._left += sum(len(window) for window in self._queue.clear())
-        if self._aborted:  # also stop's answer is not waited for
-            threading.Thread(target=self._session.close, name="dotnetdiag close", daemon=True).start()
-            return
+        """Stop the session and leave it. What nobody took counts as left; what a target still sends after a moment is not read:
+        one that floods would go on for long. Raises nothing: what went wrong is in ``ended``.
+        """
+        self.finish()
+        self._thread.join(0 if self._aborted else FLUSH_S)
+        self._session.abort()
         self._thread.join(STOP_TIMEOUT_S)
-        self._session.close()
+        try:
+            self._session.close()
+        except DiagnosticsError as error:
+            self.ended = self.ended or str(error)
 
     @property
     def account(self) -> Account:

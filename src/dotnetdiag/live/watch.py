@@ -42,6 +42,6 @@ def watch(
         where=wanted,
         limit=limit,
         duration_s=seconds,
-        providers=[provider.name for provider in chosen.providers],
+        providers=[provider.name or "" for provider in chosen.providers],
         queue_bytes=queue_bytes,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from dotnetdiag.errors import UnknownName, UsageError
-from dotnetdiag.ipc.choices import DEFAULT_RUNDOWN_KEYWORD
+from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
 from dotnetdiag.ipc.merging import merge_providers
 from dotnetdiag.providers.keywords import CLR_PROVIDER
@@ -60,12 +60,12 @@ def compose(
         presets = ",".join(DEFAULT_PRESETS)
     if providers:
         for provider in parse_providers(providers):
-            chosen[provider.name] = (provider, ProviderSource.PROVIDERS)
+            chosen[provider.name or ""] = (provider, ProviderSource.PROVIDERS)
         keyword |= DEFAULT_RUNDOWN_KEYWORD
     if presets:
         named = [find_preset(name) for name in presets.split(",") if name.strip()]
         for provider in merge_providers(provider for preset in named for provider in preset.providers):
-            chosen.setdefault(provider.name, (provider, ProviderSource.PRESET))
+            chosen.setdefault(provider.name or "", (provider, ProviderSource.PRESET))
         for preset in named:
             keyword |= preset.rundown_keyword
             fallbacks.append(preset.rundown_fallback)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dotnetdiag.errors import UnknownName, UsageError
-from dotnetdiag.ipc.choices import DEFAULT_RUNDOWN_KEYWORD, EventLevel
+from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, EventLevel
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.providers.keywords import CLR_PROVIDER, PRIVATE_PROVIDER, SAMPLE_PROFILER, TPL_PROVIDER
 

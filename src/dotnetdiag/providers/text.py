@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dotnetdiag.errors import GrammarError, UsageError
-from dotnetdiag.ipc.choices import EventLevel
+from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.ipc.merging import merge_providers
 from dotnetdiag.providers.keywords import CLR_KEYWORDS, CLR_PROVIDER, KEYWORDS, find_keyword

@@ -64,7 +64,7 @@ def start_watching(
         where=where,
         limit=options.limit,
         duration_s=seconds,
-        providers=[provider.name for provider in chosen.providers],
+        providers=[provider.name or "" for provider in chosen.providers],
     )
     try:
         if options.resume:

@@ -37,15 +37,13 @@ def process_info() -> Operation[ProcessInformation]:
 
 
 def _information(reply: messages.ProcessInfoReply) -> ProcessInformation:
-    newer = isinstance(reply, messages.ProcessInfo2Reply)
-    newest = isinstance(reply, messages.ProcessInfo3Reply)
     return ProcessInformation(
         pid=reply.pid,
         cookie=reply.cookie,
         command_line=reply.command_line or "",
         os=reply.os or "",
         arch=reply.arch or "",
-        entry_assembly=reply.entry_assembly or "" if newer else "",
-        runtime_version=reply.runtime_version or "" if newer else "",
-        runtime_identifier=reply.runtime_identifier or "" if newest else "",
+        entry_assembly=(reply.entry_assembly or "") if isinstance(reply, messages.ProcessInfo2Reply) else "",
+        runtime_version=(reply.runtime_version or "") if isinstance(reply, messages.ProcessInfo2Reply) else "",
+        runtime_identifier=(reply.runtime_identifier or "") if isinstance(reply, messages.ProcessInfo3Reply) else "",
     )
