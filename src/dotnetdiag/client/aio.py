@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self, TypeVar
 from uuid import UUID
 
-from dotnetdiag.client import suspension
 from dotnetdiag.client.client import chosen_providers
 from dotnetdiag.client.duration import seconds_of
 from dotnetdiag.client.hook_file import require_usable_hook
@@ -35,9 +34,8 @@ from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.exchange import Operation, Run
 from dotnetdiag.ipc.operations import ProcessInformation, StartedSession
 from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
-from dotnetdiag.transport import Deadline, Endpoint
+from dotnetdiag.transport import Deadline, Endpoint, is_suspended
 from dotnetdiag.transport.aio import AsyncStream, sync_stream
-from dotnetdiag.transport.suspension import is_suspended
 
 T = TypeVar("T")
 
@@ -345,11 +343,9 @@ class AsyncClient:
             buffering_mode=buffering_mode,
             rundown_fallback=rundown_fallback,
         )
-        if suspension.has_notes():
-            suspension.refuse_second_session(await self.target_pid(timeout_s=self.timeout_s))
         started = await self._run(operations.collect(wanted))
-        send_stop = self._stopper(started.connection.peer_pid(), drain_timeout_s)
-        return AsyncTraceSession(started, send_stop, duration_s=duration_s, drain_timeout_s=drain_timeout_s)
+        stopper = self._stopper(started.connection, drain_timeout_s)
+        return AsyncTraceSession(started, stopper, duration_s=duration_s, drain_timeout_s=drain_timeout_s)
 
     async def trace_user_events(
         self, fd: int | None, providers: Iterable[Provider], *, rundown_keyword: int = 0
@@ -357,14 +353,19 @@ class AsyncClient:
         """As ``Client.trace_user_events``."""
         with user_events_descriptor(fd) as descriptor:
             started = await self._run(operations.collect_user_events(tuple(providers), rundown_keyword, descriptor))
-        return AsyncUserEventsSession(started, self._stopper(started.connection.peer_pid(), CLOSE_TIMEOUT_S))
+        return AsyncUserEventsSession(started, self._stopper(started.connection, CLOSE_TIMEOUT_S))
 
     async def _run(self, operation: Operation[T], answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> T:
         return await run_async(Run(operation), self._route.dial, Limits(self.timeout_s, answer_timeout_s))
 
-    def _stopper(self, pid: int | None, answer_timeout_s: float | None) -> Callable[[Run[None]], Awaitable[None]]:
+    def _stopper(self, stream: AsyncStream, answer_timeout_s: float | None) -> Callable[[Run[None]], Awaitable[None]]:
+        """As of ``Client``."""
+
         async def send_stop(stopping: Run[None]) -> None:
-            await asyncio.to_thread(suspension.note_stop, pid)
-            await run_async(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))
+            pid = stream.peer_pid()
+            if pid and await asyncio.to_thread(is_suspended, pid):
+                await stream.close()
+            else:
+                await run_async(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))
 
         return send_stop
