@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from dotnetdiag.errors import TransportError, UsageError
-from dotnetdiag.transport import Deadline, Stream, connect
-from dotnetdiag.transport.discovery import connect_pid
+from dotnetdiag.transport import Deadline, Stream, connect, connect_pid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
