@@ -24,6 +24,7 @@
     ├── TargetError (LookupError)          the process to talk to could not be found: pid
     │   ├── ProcessNotFound
     │   ├── AmbiguousName
+    │   ├── TargetStopped                  a signal has stopped it
     │   └── NoDiagnostics                  it runs, but offers no diagnostic endpoint
     ├── InputError (OSError)               a file could not be read: path
     ├── OutputError (OSError)              a result could not be written: path
@@ -56,6 +57,7 @@ __all__ = [
     "RuntimeTooOld",
     "ServerError",
     "TargetError",
+    "TargetStopped",
     "TimedOut",
     "TransportError",
     "UnknownName",
@@ -236,6 +238,10 @@ class AmbiguousName(TargetError):
     def __init__(self, problem: str, *, pids: tuple[int, ...] = (), code: str = "") -> None:
         super().__init__(problem, code=code)
         self.pids = pids
+
+
+class TargetStopped(TargetError):
+    """A signal (SIGSTOP, Ctrl-Z) has stopped the process: it answers nothing until it is continued."""
 
 
 class NoDiagnostics(TargetError):

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from dotnetdiag.errors import ConnectFailed, NoDiagnostics, ProcessNotFound, TimedOut, TransportError
-from dotnetdiag.transport import diagnosis, discovery
+from dotnetdiag.transport import diagnosis, discovery, processes
+from dotnetdiag.transport.attempts import connect_pid
+from dotnetdiag.transport.connecting import connect
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.diagnosis import Finding, Kind, diagnose, kind_of, reason, switched_off_by
-from dotnetdiag.transport.discovery import Endpoint, connect_pid
-from dotnetdiag.transport.streams import connect
+from dotnetdiag.transport.diagnosis import Finding, RuntimeKind, diagnose, kind_of, reason, switched_off_by
+from dotnetdiag.transport.discovery import Endpoint
 
 from .conftest import FakeProc
 
@@ -81,24 +82,24 @@ def test_diagnostics_disabled(fake: FakeProc, plain_tmp: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "environ", "switch"),
     [
-        (Kind(dotnet=True, major=3), b"DOTNET_EnableDiagnostics=0", False),
-        (Kind(dotnet=True, major=3), b"COMPlus_EnableDiagnostics=0", True),
-        (Kind(dotnet=True, major=3), b"COMPlus_EnableDiagnostics_IPC=0", False),
-        (Kind(dotnet=True, major=6), b"DOTNET_EnableDiagnostics=0", True),
-        (Kind(dotnet=True, major=6), b"DOTNET_EnableDiagnostics_IPC=0", False),
-        (Kind(dotnet=True, major=8), b"DOTNET_EnableDiagnostics=0", True),
-        (Kind(dotnet=True, major=10), b"COMPlus_EnableDiagnostics_IPC=0x0", True),
-        (Kind(dotnet=True), b"DOTNET_EnableDiagnostics_IPC=00", True),
-        (Kind(dotnet=True, native=True), b"DOTNET_EnableDiagnostics=0", True),
-        (Kind(dotnet=True, native=True), b"COMPlus_EnableDiagnostics=0", False),
-        (Kind(dotnet=True, native=True), b"DOTNET_EnableDiagnostics_IPC=0", False),
-        (Kind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics=1", False),
-        (Kind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics=", False),
-        (Kind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics=\xff0", False),
-        (Kind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics_Debugger=0", False),
+        (RuntimeKind(dotnet=True, major=3), b"DOTNET_EnableDiagnostics=0", False),
+        (RuntimeKind(dotnet=True, major=3), b"COMPlus_EnableDiagnostics=0", True),
+        (RuntimeKind(dotnet=True, major=3), b"COMPlus_EnableDiagnostics_IPC=0", False),
+        (RuntimeKind(dotnet=True, major=6), b"DOTNET_EnableDiagnostics=0", True),
+        (RuntimeKind(dotnet=True, major=6), b"DOTNET_EnableDiagnostics_IPC=0", False),
+        (RuntimeKind(dotnet=True, major=8), b"DOTNET_EnableDiagnostics=0", True),
+        (RuntimeKind(dotnet=True, major=10), b"COMPlus_EnableDiagnostics_IPC=0x0", True),
+        (RuntimeKind(dotnet=True), b"DOTNET_EnableDiagnostics_IPC=00", True),
+        (RuntimeKind(dotnet=True, native=True), b"DOTNET_EnableDiagnostics=0", True),
+        (RuntimeKind(dotnet=True, native=True), b"COMPlus_EnableDiagnostics=0", False),
+        (RuntimeKind(dotnet=True, native=True), b"DOTNET_EnableDiagnostics_IPC=0", False),
+        (RuntimeKind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics=1", False),
+        (RuntimeKind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics=", False),
+        (RuntimeKind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics=\xff0", False),
+        (RuntimeKind(dotnet=True, major=10), b"DOTNET_EnableDiagnostics_Debugger=0", False),
     ],
 )
-def test_switches_by_runtime(kind: Kind, environ: bytes, switch: bool) -> None:
+def test_switches_by_runtime(kind: RuntimeKind, environ: bytes, switch: bool) -> None:
     name, _, value = environ.partition(b"=")
     assert switched_off_by({name: value}, kind) == (environ.decode() if switch else None)
 
@@ -109,7 +110,6 @@ def test_other_user(fake: FakeProc, plain_tmp: Path, monkeypatch: pytest.MonkeyP
     assert look(fake, 7, plain_tmp) == [("other-user", False), ("no-socket", False)]
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert look(fake, 7, plain_tmp) == [("no-socket", False)]
-    assert "CAP_SYS_PTRACE" in diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))[0].advice
 
 
 def test_a_root_that_is_closed_to_us(fake: FakeProc, plain_tmp: Path) -> None:
@@ -183,7 +183,7 @@ def test_no_socket(fake: FakeProc, plain_tmp: Path) -> None:
     fake.process(7, maps=CORECLR % b"8.0.33")
     assert look(fake, 7, plain_tmp) == [("no-socket", False)]
     (fake.process(8) / "maps").unlink()
-    assert "may be no .NET process" in diagnose(8, proc=fake.path, tmpdir=str(plain_tmp))[0].advice
+    assert "whether it is a .NET process cannot be seen" in diagnose(8, proc=fake.path, tmpdir=str(plain_tmp))[0].text
 
 
 def test_kind_of_process(fake: FakeProc) -> None:
@@ -199,19 +199,19 @@ def test_kind_of_process(fake: FakeProc) -> None:
     for name in ("cmdline", "maps"):
         (kernel / name).write_bytes(b"")
     (fake.process(6) / "maps").unlink()
-    assert kind_of(1, fake.path) == Kind(dotnet=True, major=9)
-    assert kind_of(2, fake.path) == Kind(dotnet=True)
-    assert kind_of(3, fake.path) == Kind(dotnet=True, native=True)
-    assert kind_of(4, fake.path) == Kind(dotnet=True)
-    assert kind_of(5, fake.path) == Kind(dotnet=False)
-    assert kind_of(6, fake.path) == Kind(dotnet=None)
+    assert kind_of(1, fake.path) == RuntimeKind(dotnet=True, major=9)
+    assert kind_of(2, fake.path) == RuntimeKind(dotnet=True)
+    assert kind_of(3, fake.path) == RuntimeKind(dotnet=True, native=True)
+    assert kind_of(4, fake.path) == RuntimeKind(dotnet=True)
+    assert kind_of(5, fake.path) == RuntimeKind(dotnet=False)
+    assert kind_of(6, fake.path) == RuntimeKind(dotnet=None)
 
 
 def test_without_a_given_way_to_connect_a_real_one_is_made(plain_tmp: Path, short_tmp: Path, child_pid: int) -> None:
     real = FakeProc(short_tmp)
     real.socket(plain_tmp, f"dotnet-diagnostic-{os.getpid()}-0-socket")
     assert ("reachable", True) in codes(diagnose(os.getpid(), tmpdir=str(plain_tmp)))
-    real.socket(plain_tmp, f"dotnet-diagnostic-{child_pid}-0-socket")
+    real.socket(plain_tmp, f"dotnet-diagnostic-{child_pid}-{processes.start_time_ticks(child_pid)}-socket")
     assert ("no-connection", False) in codes(diagnose(child_pid, tmpdir=str(plain_tmp)))
     real.close()
 

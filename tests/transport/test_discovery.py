@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
+import dotnetdiag.transport as room
 from dotnetdiag.errors import AmbiguousName, NoDiagnostics, ProcessNotFound
-from dotnetdiag.transport import aio, discovery, processes
+from dotnetdiag.transport import aio, attempts, discovery, processes
 from dotnetdiag.transport.addresses import PipeAddress, UnixAddress
+from dotnetdiag.transport.attempts import connect_pid
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.discovery import Endpoint, candidates, connect_pid, endpoints, pipe_endpoints, resolve_inside
+from dotnetdiag.transport.discovery import Endpoint, candidates, endpoints, pipe_endpoints
+from dotnetdiag.transport.inside import resolve_inside
 
 from .conftest import FakeProc
 
@@ -83,6 +86,7 @@ def test_a_process_without_tmpdir_is_found_by_a_tool_with_its_own(
         modified_ns=made.stat().st_mtime_ns,
         other_namespace=False,
         other_tmpdir=True,
+        started_ticks=1000,
     )
 
 
@@ -179,7 +183,7 @@ def test_an_empty_tmpdir_is_the_plain_one(fake: FakeProc, plain_tmp: Path, tool_
     fake.process(7, environ=b"TMPDIR=\0")
     fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")
     assert reach(fake, 7, tool_tmp).key == 1000
-    wanted = discovery.Search(fake.path, str(tool_tmp)).view(7)
+    wanted = discovery.Search(fake.path, str(tool_tmp)).views.of(7)
     assert wanted is not None
     assert "/" in discovery.Search(fake.path, str(tool_tmp)).own_directories(wanted), "NativeAOT"
 
@@ -242,10 +246,10 @@ def test_who_answers_must_be_the_process_that_was_meant(plain_tmp: Path, tool_tm
         other_namespace=False,
         other_tmpdir=False,
     )
-    assert discovery.wrong_peer(meant, 7) is None
-    assert discovery.wrong_peer(meant, None) is None
-    assert "process 8" in str(discovery.wrong_peer(meant, 8))
-    assert "another namespace" in str(discovery.wrong_peer(meant, 0))
+    assert attempts.verify_peer(meant, 7) is None
+    assert attempts.verify_peer(meant, None) is None
+    assert "process 8" in str(attempts.verify_peer(meant, 8))
+    assert "another namespace" in str(attempts.verify_peer(meant, 0))
 
 
 def test_a_socket_named_for_us_but_held_by_another_process_is_passed_over(
@@ -332,7 +336,7 @@ def test_the_tools_temp_directory_follows_the_rule_of_the_runtime(monkeypatch: p
 
 @pytest.mark.parametrize("name", ["connect_pid", "candidates", "endpoints"])
 def test_the_async_twin_has_the_same_signature(name: str) -> None:
-    model: Any = getattr(discovery, name)
+    model: Any = getattr(room, name)
     assert inspect.signature(model).parameters == inspect.signature(getattr(aio, name)).parameters
 
 
@@ -369,7 +373,7 @@ def test_a_socket_left_behind_is_not_asked_again(
     path = fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", stale=True)
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
-    monkeypatch.setattr(discovery, "YOUNG_S", 0.2)
+    monkeypatch.setattr(attempts, "YOUNG_S", 0.2)
     with pytest.raises(NoDiagnostics, match="nobody listens"):
         connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
     assert waits, "it is young: tried again"

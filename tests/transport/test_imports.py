@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,12 @@ import dotnetdiag.transport as room
 HEAVY = {"asyncio", "subprocess", "concurrent", "concurrent.futures", "tempfile", "logging", "email", "numpy"}
 
 
-@pytest.mark.parametrize("module", ["", ".discovery", ".diagnosis", ".streams", ".pipes"])
+@pytest.mark.parametrize("module", ["", ".discovery", ".attempts", ".diagnosis", ".listening", ".pipes", ".suspension"])
 def test_importing_brings_nothing_heavy(module: str) -> None:
+    path = str(Path(room.__file__).parents[2])
     code = (
-        f"import sys; before = set(sys.modules); import dotnetdiag.transport{module}; print(*set(sys.modules) - before)"
+        f"import sys; sys.path.insert(0, {path!r}); before = set(sys.modules);"
+        f" import dotnetdiag.transport{module}; print(*set(sys.modules) - before)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert not HEAVY & set(done.stdout.split())

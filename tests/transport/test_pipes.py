@@ -122,7 +122,7 @@ class FakeWindows:
         return Work(self, lambda work: 0 if self.ends[handle].peer is not None else None)
 
     def WaitNamedPipe(self, name: str, wait_ms: int, /) -> None:
-        assert 0 < wait_ms <= pipes.INFINITE
+        assert 0 < wait_ms <= 86_400_000
         with self.changed:
             if not self.changed.wait_for(lambda: not self.busy, wait_ms / 1000):
                 raise WindowsError_(pipes.ERROR_SEM_TIMEOUT)
@@ -165,7 +165,7 @@ class FakeWindows:
     def WaitForMultipleObjects(self, events: list[int], all_of_them: bool, wait_ms: int, /) -> int:
         work = self.works[events[0]]
         with self.changed:
-            done = self.changed.wait_for(work.progress, None if wait_ms == pipes.INFINITE else wait_ms / 1000)
+            done = self.changed.wait_for(work.progress, wait_ms / 1000)
         return 0 if done else pipes.WAIT_TIMEOUT
 
     def CloseHandle(self, handle: int, /) -> None:
@@ -320,6 +320,7 @@ def test_the_async_stream_hands_a_pipe_to_a_thread() -> None:
         assert await stream.receive(100, soon()) == b"reply"
         reader = asyncio.create_task(stream.receive(100, soon()))
         await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the thread has begun
         reader.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reader
@@ -329,4 +330,5 @@ def test_the_async_stream_hands_a_pipe_to_a_thread() -> None:
     assert server.receive(100, soon()) == b"request"
     server.close()
     listener.close()
-    assert windows.ends == {}
+    with windows.changed:
+        assert windows.changed.wait_for(lambda: not windows.ends, SOON), "the thread is the last one to leave"

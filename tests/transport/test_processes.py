@@ -16,10 +16,8 @@ READERS: list[Callable[[int, Path], object]] = [
     processes.start_time_ticks,
     processes.namespace_pids,
     processes.environ,
-    processes.tmpdir,
     processes.argv,
     processes.comm,
-    processes.exe,
     processes.cwd,
     processes.uid,
     processes.uptime_s,
@@ -34,7 +32,6 @@ def test_our_own_process_reads_back() -> None:
     assert (processes.start_time_ticks(pid) or 0) > 0
     assert (processes.namespace_pids(pid) or (0,))[0] == pid
     assert (processes.environ(pid) or {}).get(b"PATH") is not None
-    assert processes.exe(pid) == os.readlink("/proc/self/exe")
     assert processes.cwd(pid) == os.getcwd()
     assert processes.uid(pid) == os.geteuid()
     assert processes.argv(pid)
@@ -79,7 +76,6 @@ def test_a_status_without_namespace_pids_means_our_own(fake: FakeProc, line: byt
 
 def test_undecodable_tmpdir_can_still_be_opened(fake: FakeProc) -> None:
     fake.process(7, environ=b"A=1\0TMPDIR=/tmp/\xff\xe9\0TMPDIR=/second\0=x\0noequals\0\0")
-    assert os.fsencode(processes.tmpdir(7, fake.path) or "") == b"/tmp/\xff\xe9"
     assert processes.environ(7, fake.path) == {b"A": b"1", b"TMPDIR": b"/tmp/\xff\xe9"}
 
 
@@ -101,7 +97,6 @@ def test_a_kernel_thread_is_readable_and_empty(fake: FakeProc) -> None:
     assert processes.environ(7, fake.path) == {}
     assert processes.argv(7, fake.path) == ()
     assert processes.mapped_files(7, fake.path) == frozenset()
-    assert processes.exe(7, fake.path) is None
 
 
 def test_empty_arguments_stay_in_the_command_line(fake: FakeProc) -> None:

@@ -23,14 +23,15 @@ _PUBLIC = {
     "diagnose": "diagnosis",
     "Endpoint": "discovery",
     "candidates": "discovery",
-    "connect_pid": "discovery",
     "endpoints": "discovery",
+    "connect_pid": "attempts",
     "Listener": "streams",
-    "SocketListener": "streams",
-    "SocketStream": "streams",
     "Stream": "streams",
-    "connect": "streams",
-    "listen": "streams",
+    "SocketListener": "sockets",
+    "SocketStream": "sockets",
+    "connect": "connecting",
+    "listen": "listening",
+    "is_suspended": "suspension",
     "AsyncListener": "aio",
     "AsyncStream": "aio",
 }
@@ -44,17 +45,15 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress, parse_address
     from dotnetdiag.transport.aio import AsyncListener, AsyncStream
+    from dotnetdiag.transport.attempts import connect_pid
+    from dotnetdiag.transport.connecting import connect
     from dotnetdiag.transport.deadline import Deadline
     from dotnetdiag.transport.diagnosis import Finding, diagnose
-    from dotnetdiag.transport.discovery import Endpoint, candidates, connect_pid, endpoints
-    from dotnetdiag.transport.streams import (
-        Listener,
-        SocketListener,
-        SocketStream,
-        Stream,
-        connect,
-        listen,
-    )
+    from dotnetdiag.transport.discovery import Endpoint, candidates, endpoints
+    from dotnetdiag.transport.listening import listen
+    from dotnetdiag.transport.sockets import SocketListener, SocketStream
+    from dotnetdiag.transport.streams import Listener, Stream
+    from dotnetdiag.transport.suspension import is_suspended
 
 __all__ = [
     "Address",
@@ -75,6 +74,7 @@ __all__ = [
     "connect_pid",
     "diagnose",
     "endpoints",
+    "is_suspended",
     "listen",
     "parse_address",
 ]

@@ -1,105 +1,92 @@
-"""The asyncio twins of ``streams`` and ``discovery``: the same names, the same steps, another way to wait.
+"""The asyncio twins of ``streams``, ``connecting``, ``listening``, ``discovery`` and ``attempts``: the same names, the same
+steps, another driver.
 
-Rule: a system call that takes bytes or makes a descriptor is the last thing before ``return``; nothing is awaited in
+Rule 1: a system call that takes bytes or makes a descriptor is the last thing before ``return``; nothing is awaited in
 between. So a cancelled or timed-out wait never loses data and never leaks a descriptor (``loop.sock_recv`` and
 ``loop.sock_accept`` can do both, and ``loop.sock_connect`` takes a full backlog of a Unix socket for success).
+Rule 2: every operation gives the other tasks a turn before it begins, also when it need not wait.
 
-Where the event loop cannot watch descriptors (Windows), and for named pipes, the sync stream works in a thread.
+What blocks is called in a daemon thread, so that nothing (a name server that is silent) can hold up the end of the program.
+Where the event loop cannot watch descriptors (Windows), a thread waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError, UsageError
-from dotnetdiag.transport import discovery, processes, streams
-from dotnetdiag.transport.addresses import Address, PipeAddress
+from dotnetdiag.errors import UsageError
+from dotnetdiag.transport import attempts, connecting, discovery, listening, processes
+from dotnetdiag.transport.addresses import Address
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint
-from dotnetdiag.transport.streams import Listener, SocketListener, SocketStream, Stream
+from dotnetdiag.transport.streams import Listener, Stream, receive_buffer
+from dotnetdiag.transport.waiting import Blocking, Ready, Steps, T, wait_for
 
-T = TypeVar("T")
+Inner = TypeVar("Inner", bound=Stream | Listener)
 
 
-class AsyncStream:
+class _AsyncClosing(Generic[Inner]):
+    """As ``streams.Closing``."""
+
+    def __init__(self, inner: Inner) -> None:
+        self._inner: Inner = inner
+        self._waits = Waits()
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+    async def close(self) -> None:
+        """Close it and wake whoever waits; never waits itself, so it also works in a cancelled task. ``aclose`` is the same."""
+        self._waits.close()
+        self._inner.close()
+
+    aclose = close
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _drive(self, steps: Steps[T], deadline: Deadline) -> T:
+        return await drive(steps, deadline, str(self._inner.address), self._waits)
+
+
+class AsyncStream(_AsyncClosing[Stream]):
     """``Stream`` for asyncio. One reader and one writer may use it at the same time."""
 
     def __init__(self, inner: Stream) -> None:
-        self._inner = inner
-        self._waits = Waits(inner.fileno)
+        super().__init__(inner)
         self.address = inner.address
 
     async def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
         """Send all of ``data``; as ``Stream.send``. After a cancellation an unknown part of it has been sent."""
-        inner = self._inner
-        if not isinstance(inner, SocketStream) or not self._waits.possible():
-            await self._in_thread(functools.partial(inner.send, data, deadline))
-            return
-        self._check_open()
-        rest = memoryview(data).cast("B")
-        while rest:
-            try:
-                rest = rest[inner.send_nowait(rest) :]
-            except BlockingIOError:
-                await self._waits.wait(True, deadline, "the peer does not take the bytes", self.address)
-                self._check_open()
+        await self._drive(self._inner.sending(data), deadline)
 
     async def receive_into(self, view: memoryview, deadline: Deadline) -> int:
         """Wait for bytes and put them into ``view``; as ``Stream.receive_into``. A cancellation loses nothing."""
-        inner = self._inner
-        if not len(view):
-            raise UsageError("cannot receive 0 bytes")
-        if not isinstance(inner, SocketStream) or not self._waits.possible():
-            return await self._in_thread(functools.partial(inner.receive_into, view, deadline))
-        while not self._waits.closed:
-            try:
-                return inner.receive_nowait(view)
-            except BlockingIOError:
-                await self._waits.wait(False, deadline, "nothing arrived", self.address)
-        return 0
+        return await self._drive(self._inner.receiving_into(view), deadline)
 
     async def receive(self, size: int, deadline: Deadline) -> bytes:
         """Wait for 1 to ``size`` bytes; ``b""`` at the end of the stream."""
-        if size < 1:
-            raise UsageError(f"cannot receive {size} bytes")
-        buffer = bytearray(size)
-        return bytes(memoryview(buffer)[: await self.receive_into(memoryview(buffer), deadline)])
+        buffer = receive_buffer(size)
+        return bytes(buffer[: await self.receive_into(buffer, deadline)])
 
     async def send_descriptor(self, fd: int, deadline: Deadline) -> None:
         """Pass the open file ``fd`` to the peer; as ``Stream.send_descriptor``."""
-        inner = self._inner
-        if not isinstance(inner, SocketStream) or not self._waits.possible():
-            await self._in_thread(functools.partial(inner.send_descriptor, fd, deadline))
-            return
-        self._check_open()
-        while True:
-            try:
-                inner.send_descriptor_nowait(fd)
-                return
-            except BlockingIOError:
-                await self._waits.wait(True, deadline, "the peer does not take the descriptor", self.address)
-                self._check_open()
+        await self._drive(self._inner.sending_descriptor(fd), deadline)
 
     async def receive_descriptor(self, deadline: Deadline) -> int | None:
         """The counterpart; as ``Stream.receive_descriptor``."""
-        inner = self._inner
-        if not isinstance(inner, SocketStream) or not self._waits.possible():
-            return await self._in_thread(functools.partial(inner.receive_descriptor, deadline))
-        while not self._waits.closed:
-            try:
-                return inner.receive_descriptor_nowait()
-            except BlockingIOError:
-                await self._waits.wait(False, deadline, "no descriptor arrived", self.address)
-        return None
-
-    def fileno(self) -> int:
-        return self._inner.fileno()
+        return await self._drive(self._inner.receiving_descriptor(), deadline)
 
     def is_alive(self) -> bool:
         return self._inner.is_alive()
@@ -107,35 +94,8 @@ class AsyncStream:
     def peer_pid(self) -> int | None:
         return self._inner.peer_pid()
 
-    async def close(self) -> None:
-        """End the connection; never waits, so it also works in a cancelled task. ``aclose`` is the same."""
-        self._waits.close()
-        self._inner.close()
-
-    aclose = close
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.address or self.fileno()}>"
-
-    def _check_open(self) -> None:
-        if self._waits.closed:
-            raise TransportError("the stream is closed", address=self.address)
-
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        """A cancellation closes the stream: what a thread has begun cannot be taken back."""
-        try:
-            return await asyncio.to_thread(call)
-        except asyncio.CancelledError:
-            await self.close()
-            raise
 
 
 def sync_stream(stream: AsyncStream) -> Stream:
@@ -143,85 +103,89 @@ def sync_stream(stream: AsyncStream) -> Stream:
     return stream._inner
 
 
-class AsyncListener:
+class AsyncListener(_AsyncClosing[Listener]):
     """``Listener`` for asyncio."""
 
     def __init__(self, inner: Listener) -> None:
-        self._inner = inner
-        self._waits = Waits(inner.fileno)
+        super().__init__(inner)
         self.address = inner.address
 
     async def accept(self, deadline: Deadline) -> AsyncStream:
         """The next connection; as ``Listener.accept``."""
-        inner = self._inner
-        if not isinstance(inner, SocketListener) or not self._waits.possible():
-            return await hand_over(functools.partial(inner.accept, deadline))
-        while not self._waits.closed:
-            try:
-                return AsyncStream(inner.accept_nowait())
-            except BlockingIOError:
-                await self._waits.wait(False, deadline, "nobody connected", str(self.address))
-        raise inner.closed_error()
+        return AsyncStream(await self._drive(self._inner.accepting(), deadline))
 
-    def fileno(self) -> int:
-        return self._inner.fileno()
 
-    async def close(self) -> None:
-        """Stop listening; never waits. ``aclose`` is the same."""
-        self._waits.close()
-        self._inner.close()
+async def connect(address: Address, deadline: Deadline) -> AsyncStream:
+    """A connection to ``address``; as ``connecting.connect``."""
+    return AsyncStream(await drive(connecting.connecting(address), deadline, str(address)))
 
-    aclose = close
 
-    async def __aenter__(self) -> Self:
-        return self
+async def listen(address: Address, *, allow_remote: bool = False) -> AsyncListener:
+    """Listen on ``address``; as ``listening.listen``."""
+    steps = listening.listening(address, allow_remote=allow_remote)
+    return AsyncListener(await drive(steps, Deadline(None), str(address)))
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+
+async def connect_pid(
+    pid: int,
+    deadline: Deadline,
+    *,
+    proc: Path = processes.PROC,
+    tmpdir: str | None = None,
+    known: Sequence[Endpoint] | None = None,
+    started_ticks: int | None = None,
+) -> tuple[AsyncStream, Endpoint]:
+    """A connection to the process ``pid``; as ``attempts.connect_pid``."""
+    steps = attempts.connecting_pid(pid, proc=proc, tmpdir=tmpdir, known=known, started_ticks=started_ticks)
+    stream, endpoint = await drive(steps, deadline)
+    return AsyncStream(stream), endpoint
+
+
+async def endpoints(*, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:
+    """As ``discovery.endpoints``, in a thread: it reads many small files."""
+    return await in_thread(lambda: discovery.endpoints(proc=proc, tmpdir=tmpdir))
+
+
+async def candidates(pid: int, *, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:
+    """As ``discovery.candidates``, in a thread."""
+    return await in_thread(lambda: discovery.candidates(pid, proc=proc, tmpdir=tmpdir))
 
 
 class Waits:
-    """The waiting of one descriptor on the running loop: at most one reader and one writer."""
+    """The waits for one descriptor on the running loop: at most one reader and one writer."""
 
-    __slots__ = ("_fileno", "_waiting", "closed")
+    __slots__ = ("_waiting",)
 
-    def __init__(self, fileno: Callable[[], int]) -> None:
-        self._fileno = fileno
+    def __init__(self) -> None:
         self._waiting: dict[bool, tuple[asyncio.AbstractEventLoop, int, asyncio.Future[bool]]] = {}
-        self.closed = False
 
     @staticmethod
     def possible() -> bool:
         """Whether the running loop can watch descriptors."""
         return not type(asyncio.get_running_loop()).__name__.startswith("Proactor")
 
-    async def wait(self, write: bool, deadline: Deadline, problem: str, address: str) -> None:
-        """Until the descriptor is ready, or closed. Raises ``TimedOut`` with ``problem``."""
-        if write in self._waiting:
-            raise UsageError(
-                f"two tasks {'send' if write else 'receive'} on {address or 'one stream'} at the same time"
-            )
-        while not await self._once(write, deadline.left(problem, address=address)):
-            pass  # the timer came; deadline.left raises, unless the two clocks differ a little
+    async def wait(self, step: Ready, deadline: Deadline, address: str) -> None:
+        """Until the socket is ready, or ``close``. Raises ``TimedOut``."""
+        if step.write in self._waiting:
+            doing = "send" if step.write else "receive"
+            raise UsageError(f"two tasks {doing} on {address or 'one stream'} at the same time")
+        while not await self._wait_once(step, deadline.wait_s(step.problem, address=address)):
+            pass  # deadline.wait_s raises when it is over
 
-    async def _once(self, write: bool, left: float | None) -> bool:
-        loop, fd = asyncio.get_running_loop(), self._fileno()
+    async def _wait_once(self, step: Ready, seconds: float) -> bool:
+        loop, fd = asyncio.get_running_loop(), step.socket.fileno()
         ready: asyncio.Future[bool] = loop.create_future()
-        self._waiting[write] = loop, fd, ready
-        (loop.add_writer if write else loop.add_reader)(fd, _settle, ready, True)
-        timer = None if left is None else loop.call_later(left, _settle, ready, False)
+        self._waiting[step.write] = loop, fd, ready
+        (loop.add_writer if step.write else loop.add_reader)(fd, _settle, ready, True)
+        timer = loop.call_later(seconds, _settle, ready, False)
         try:
             return await ready
         finally:
-            if timer is not None:
-                timer.cancel()
-            self._stop(write)
+            timer.cancel()
+            self._stop(step.write)
 
     def close(self) -> None:
         """Wake everybody; the descriptor is not watched any more, so it may be closed."""
-        self.closed = True
         for write in tuple(self._waiting):
             _settle(self._waiting[write][2], True)
             self._stop(write)
@@ -233,93 +197,66 @@ class Waits:
                 (loop.remove_writer if write else loop.remove_reader)(fd)
 
 
-async def connect(address: Address, deadline: Deadline) -> AsyncStream:
-    """A connection to ``address``; as ``streams.connect``."""
-    if isinstance(address, PipeAddress) or not Waits.possible():
-        return await hand_over(functools.partial(streams.connect, address, deadline))
-    steps = streams.connecting(address)
-    text = str(address)
+async def drive(steps: Steps[T], deadline: Deadline, address: str = "", waits: Waits | None = None) -> T:
+    """As ``waiting.run``."""
+    waits = waits or Waits()
     try:
-        answer: Any = None
+        await asyncio.sleep(0)
+        step = next(steps)
         while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as done:
-                return AsyncStream(done.value)
-            left = deadline.left("no connection", address=text)
-            answer = None
-            if isinstance(step, streams.Writable):
-                await Waits(step.socket.fileno).wait(True, deadline, "no connection", text)
-            elif isinstance(step, streams.Pause):
-                await asyncio.sleep(step.seconds if left is None else min(left, step.seconds))
-            else:
-                loop = asyncio.get_running_loop()
+            if isinstance(step, Blocking):
                 try:
-                    async with asyncio.timeout(left):
-                        answer = await loop.getaddrinfo(step.host, step.port, type=socket.SOCK_STREAM)
-                except TimeoutError:
-                    raise TimedOut("the host was not found", address=text, timeout_s=deadline.timeout_s) from None
-                except (OSError, UnicodeError) as exc:
-                    raise streams.lookup_error(address, exc) from exc
+                    answer = await in_thread(functools.partial(step.call, deadline))
+                except Exception as exc:
+                    step = steps.throw(exc)
+                else:
+                    step = steps.send(answer)
+            else:
+                if not isinstance(step, Ready):
+                    await asyncio.sleep(min(step.seconds, deadline.wait_s(step.problem, address=address)))
+                elif waits.possible():
+                    await waits.wait(step, deadline, address)
+                else:
+                    await in_thread(functools.partial(wait_for, step, deadline, address))
+                step = next(steps)
+    except StopIteration as done:
+        result: T = done.value
+        return result
     finally:
         steps.close()
 
 
-async def listen(address: Address, *, allow_remote: bool = False) -> AsyncListener:
-    """Listen on ``address``; as ``streams.listen``."""
-    return AsyncListener(streams.listen(address, allow_remote=allow_remote))
+async def in_thread(call: Callable[[], T]) -> T:
+    """What ``call`` gives in a daemon thread. After a cancellation a stream that still comes is closed."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
 
+    def work() -> None:
+        result: Any = None
+        error: Exception | None = None
+        try:
+            result = call()
+        except Exception as exc:
+            error = exc
+        try:
+            loop.call_soon_threadsafe(deliver, result, error)
+        except RuntimeError:  # the loop is closed
+            discard(result)
 
-async def connect_pid(
-    pid: int,
-    deadline: Deadline,
-    *,
-    proc: Path = processes.PROC,
-    tmpdir: str | None = None,
-    known: Sequence[Endpoint] | None = None,
-) -> tuple[AsyncStream, Endpoint]:
-    """A connection to the process ``pid``; as ``discovery.connect_pid``."""
-    plan = await asyncio.to_thread(discovery.Attempts, pid, proc=proc, tmpdir=tmpdir, known=known)
-    while True:
-        for endpoint in plan.endpoints:
-            try:
-                stream = await connect(endpoint.address, deadline)
-            except ConnectFailed as exc:
-                plan.failed(endpoint, exc)
-                continue
-            if plan.accepts(endpoint, stream.peer_pid()):
-                return stream, endpoint
-            await stream.close()
-        if not plan.is_starting:
-            raise await asyncio.to_thread(plan.error)
-        deadline.left(f"process {pid} does not listen yet")
-        await asyncio.sleep(discovery.AGAIN_S)
-        await asyncio.to_thread(plan.look_again)
+    def deliver(result: T, error: Exception | None) -> None:
+        if future.done():
+            discard(result)
+        elif error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
+    def discard(result: T) -> None:
+        if isinstance(result, Stream):
+            result.close()
 
-async def endpoints(*, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:
-    """As ``discovery.endpoints``, in a thread: it reads many small files."""
-    return await asyncio.to_thread(discovery.endpoints, proc=proc, tmpdir=tmpdir)
-
-
-async def candidates(pid: int, *, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:
-    """As ``discovery.candidates``, in a thread."""
-    return await asyncio.to_thread(discovery.candidates, pid, proc=proc, tmpdir=tmpdir)
-
-
-async def hand_over(make: Callable[[], Stream]) -> AsyncStream:
-    """The stream that ``make`` makes in a thread. After a cancellation the one that still comes is closed."""
-    work = asyncio.get_running_loop().run_in_executor(None, make)
-    try:
-        return AsyncStream(await asyncio.shield(work))
-    except asyncio.CancelledError:
-        work.add_done_callback(_discard)
-        raise
-
-
-def _discard(work: asyncio.Future[Stream]) -> None:
-    if not work.cancelled() and work.exception() is None:
-        work.result().close()
+    threading.Thread(target=work, daemon=True, name="dotnetdiag transport").start()
+    return await future
 
 
 def _settle(future: asyncio.Future[bool], result: bool) -> None:

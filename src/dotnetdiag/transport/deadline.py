@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 from dotnetdiag.errors import TimedOut, UsageError
 
+LONGEST_WAIT_S = 86400.0
+"""The longest wait that a system call is asked for. ``poll`` and Windows count milliseconds in 31 bits: 24.8 days."""
+
 
 class Deadline:
-    """``timeout_s`` seconds from now; ``None`` is for ever. ``clock`` gives seconds that never go back."""
+    """``timeout_s`` seconds from now; ``None`` and infinity are for ever. ``clock`` gives seconds that never go back."""
 
     __slots__ = ("_clock", "_end", "timeout_s")
 
@@ -18,7 +22,7 @@ class Deadline:
             raise UsageError(f"a timeout of {timeout_s} s: must be 0 or more")
         self.timeout_s = timeout_s
         self._clock = clock
-        self._end = None if timeout_s is None else clock() + timeout_s
+        self._end = None if timeout_s is None or timeout_s == math.inf else clock() + timeout_s
 
     def left(self, problem: str = "nothing happened", *, address: str = "") -> float | None:
         """Seconds left, more than 0; ``None`` for ever. Raises ``TimedOut`` with ``problem`` when it is over."""
@@ -28,6 +32,11 @@ class Deadline:
         if left <= 0:
             raise TimedOut(problem, address=address, timeout_s=self.timeout_s)
         return left
+
+    def wait_s(self, problem: str = "nothing happened", *, address: str = "") -> float:
+        """As ``left``, but at most ``LONGEST_WAIT_S``: who waits so long in vain asks again."""
+        left = self.left(problem, address=address)
+        return LONGEST_WAIT_S if left is None else min(left, LONGEST_WAIT_S)
 
     @property
     def is_over(self) -> bool:

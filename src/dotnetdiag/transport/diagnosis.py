@@ -11,14 +11,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError
+from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError, UsageError
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import UnixAddress
+from dotnetdiag.transport.attempts import verify_peer
+from dotnetdiag.transport.connecting import connect
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.discovery import Endpoint, Search, View, tool_tmpdir, wrong_peer
+from dotnetdiag.transport.discovery import Endpoint, Search, tool_tmpdir
 from dotnetdiag.transport.processes import PROC
-from dotnetdiag.transport.streams import LONGEST_SUN_PATH, connect
+from dotnetdiag.transport.socket_names import socket_name
+from dotnetdiag.transport.sockets import LONGEST_SUN_PATH
+from dotnetdiag.transport.views import ProcessView
 
 CONNECT_TIMEOUT_S = 2.0
 """A runtime accepts in microseconds unless its one server thread is busy; longer would make a doctor slow."""
@@ -36,18 +41,31 @@ _SWITCHES_8: tuple[bytes, ...] = (*_SWITCHES_5, b"DOTNET_EnableDiagnostics_IPC",
 _SWITCHES_NATIVE: tuple[bytes, ...] = (b"DOTNET_EnableDiagnostics",)
 
 
+_CAPABILITIES = {"CAP_DAC_OVERRIDE": 1, "CAP_SYS_PTRACE": 19}
+"""What is needed for processes of other users: to use their files, and to look into them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One fact. ``text`` and ``advice`` are one line each; ``advice`` is empty where nothing needs to be done."""
 
     code: str
     ok: bool
+    """It is no obstacle; so for a warning."""
     text: str
     advice: str
+    level: Literal["", "ok", "warning", "failure"] = ""
+    """By default "ok" or "failure", as ``ok`` says."""
+
+    def __post_init__(self) -> None:
+        if not self.level:
+            object.__setattr__(self, "level", "ok" if self.ok else "failure")
+        if self.ok is (self.level == "failure"):
+            raise UsageError(f"finding {self.code}: ok={self.ok} does not go with the level {self.level!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class RuntimeKind:
     """What sort of .NET process it is."""
 
     dotnet: bool | None
@@ -70,9 +88,8 @@ def diagnose(
     ``try_connect`` raises ``ConnectFailed`` or another ``TransportError`` for an endpoint that does not answer; without
     it a connection is made and dropped, which no runtime minds.
     """
-    tmpdir = tmpdir or tool_tmpdir()
-    search = Search(proc, tmpdir)
-    view = search.view(pid) if processes.exists(pid, proc) else None
+    search = Search(proc, tmpdir or tool_tmpdir())
+    view = search.views.of(pid) if processes.exists(pid, proc) else None
     if view is None or processes.is_zombie(pid, proc):
         return (_no_such_process(pid, search, ended=view is not None),)
     return tuple(_findings(view, search, try_connect or _try_connect))
@@ -91,20 +108,19 @@ def reason(findings: tuple[Finding, ...]) -> Finding:
     )
 
 
-def kind_of(pid: int, proc: Path = PROC) -> Kind:
+def kind_of(pid: int, proc: Path = PROC) -> RuntimeKind:
     """What the memory map and the names of the threads say."""
     files = processes.mapped_files(pid, proc)
-    if files:
-        runtime = [path for path in files if _CORECLR.search(path)]
-        if runtime:
-            versions = [int(found[1]) for path in runtime if (found := _VERSION.search(path)) is not None]
-            return Kind(dotnet=True, major=versions[0] if versions else None)
+    runtime = [path for path in files or () if _CORECLR.search(path)]
+    if runtime:
+        versions = [int(match[1]) for path in runtime if (match := _VERSION.search(path)) is not None]
+        return RuntimeKind(dotnet=True, major=versions[0] if versions else None)
     if any(name.startswith(_THREAD_NAMES) for name in processes.thread_names(pid, proc)):
-        return Kind(dotnet=True, native=bool(files))
-    return Kind(dotnet=False if files or not processes.argv(pid, proc) else None)
+        return RuntimeKind(dotnet=True, native=bool(files))
+    return RuntimeKind(dotnet=False if files or processes.argv(pid, proc) == () else None)
 
 
-def switched_off_by(environ: dict[bytes, bytes], kind: Kind) -> str | None:
+def switched_off_by(environ: dict[bytes, bytes], kind: RuntimeKind) -> str | None:
     """The variable, as ``NAME=value``, that keeps this kind of runtime from having a diagnostic server; or None."""
     if kind.native:
         switches = _SWITCHES_NATIVE
@@ -118,8 +134,12 @@ def switched_off_by(environ: dict[bytes, bytes], kind: Kind) -> str | None:
     return None
 
 
-def _findings(view: View, search: Search, try_connect: Callable[[Endpoint], None]) -> Iterator[Finding]:
+def _findings(view: ProcessView, search: Search, try_connect: Callable[[Endpoint], None]) -> Iterator[Finding]:
     pid, proc = view.pid, search.proc
+    if processes.is_stopped(pid, proc):
+        text = "is stopped (state T): it answers nothing until it is continued"
+        yield Finding(code="stopped", ok=False, text=text, advice=f"continue it: kill -CONT {pid}")
+        return
     endpoints = search.of(pid)
     failures: list[TransportError] = []
     for endpoint in endpoints:
@@ -128,10 +148,12 @@ def _findings(view: View, search: Search, try_connect: Callable[[Endpoint], None
         except TransportError as exc:
             failures.append(exc)
             continue
-        yield from _about(view, search, endpoint)
+        yield from _unusual(view, search, endpoint)
         yield Finding(code="reachable", ok=True, text=f"answers at {endpoint.address}", advice="")
         return
-    kind = Kind(dotnet=True) if endpoints else kind_of(pid, proc)
+    kind = kind_of(pid, proc)
+    if not kind.dotnet and any(endpoint.key == endpoint.started_ticks for endpoint in endpoints):
+        kind = RuntimeKind(dotnet=True)  # it made that socket itself; others may be of earlier processes of its number
     if kind.dotnet is False:
         yield Finding(
             code="not-dotnet",
@@ -140,36 +162,39 @@ def _findings(view: View, search: Search, try_connect: Callable[[Endpoint], None
             advice="choose another; a .NET process may be a child of a shell, a launcher or `dotnet run`",
         )
         return
-    environ = processes.environ(pid, proc)
-    if environ is not None:
-        yield from _switched_off(environ, kind_of(pid, proc) if endpoints else kind)
-    yield from _other_user(view, proc)
-    yield from _unreadable_root(view, proc)
-    if endpoints:
-        finding = _unanswered(failures)
-        if finding.code != "permission-denied" or not any(_other_user(view, proc)):
+    yield from _switched_off(processes.environ(pid, proc) or {}, kind)
+    yield from _no_access(view, search)
+    if failures:
+        finding = _unanswered(failures, proc)
+        if finding.code != "permission-denied" or not any(_no_access(view, search)):
             yield finding
     else:
         yield from _bad_tmpdir(view, search)
         yield _no_socket(view, search, kind)
-    yield from _about(view, search, None)
+    yield from _unusual(view, search, None)
 
 
 def _no_such_process(pid: int, search: Search, *, ended: bool) -> Finding:
     if ended:
         text, advice = "has ended and waits for its parent to collect it", "nothing can be asked of it any more"
-    elif inner := search.nested_views(pid):
-        shown = ", ".join(str(view.pid) for view in inner)
-        text, advice = f"has this number only inside of a container; here it is {shown}", f"use {shown}"
+    elif inner := ", ".join(str(view.pid) for view in search.views.nested(pid)):
+        text, advice = f"has this number only inside of a container; here it is {inner}", f"use {inner}"
+    elif processes.is_hidden(pid, search.proc):
+        return _hidden(search.proc)
     else:
         text, advice = (
             "is not running here",
-            "`dotnetdiag ps` lists what can be reached; in a container, share its pid namespace",
+            "list the processes; in a container, share the pid namespace of the process",
         )
     return Finding(code="no-such-process", ok=False, text=text, advice=advice)
 
 
-def _switched_off(environ: dict[bytes, bytes], kind: Kind) -> Iterator[Finding]:
+def _hidden(proc: Path) -> Finding:
+    text = f"exists, but {proc} hides it from this user"
+    return Finding(code="hidden", ok=False, text=text, advice=_access_advice(proc))
+
+
+def _switched_off(environ: dict[bytes, bytes], kind: RuntimeKind) -> Iterator[Finding]:
     switch = switched_off_by(environ, kind)
     if switch is not None:
         yield Finding(
@@ -180,57 +205,59 @@ def _switched_off(environ: dict[bytes, bytes], kind: Kind) -> Iterator[Finding]:
         )
 
 
-def _other_user(view: View, proc: Path) -> Iterator[Finding]:
-    theirs, ours = processes.uid(view.pid, proc), os.geteuid() if hasattr(os, "geteuid") else None
-    if theirs is not None and ours not in (None, 0, theirs):
-        yield Finding(
-            code="other-user",
-            ok=False,
-            text=f"belongs to user {theirs}, and you are user {ours}",
-            advice=f"run as that user or as root: sudo -u '#{theirs}'" if theirs else "run as root: sudo",
-        )
-
-
-def _unreadable_root(view: View, proc: Path) -> Iterator[Finding]:
-    if view.elsewhere and view.root is None and processes.link(view.pid, "root", proc) is None:
+def _no_access(view: ProcessView, search: Search) -> Iterator[Finding]:
+    """What permissions are missing, the widest first."""
+    pid, proc = view.pid, search.proc
+    theirs, ours = processes.uid(pid, proc), os.geteuid() if hasattr(os, "geteuid") else None
+    if processes.is_hidden(pid, proc):
+        yield _hidden(proc)
+    elif theirs is not None and ours not in (None, theirs) and not processes.has_capability(1, proc):
+        text = f"belongs to user {theirs}, and you are user {ours}"
+        yield Finding(code="other-user", ok=False, text=text, advice=_access_advice(proc))
+    elif view.elsewhere and view.root is None and processes.link(pid, "root", proc) is None:
         yield Finding(
             code="other-namespace",
             ok=False,
-            text=f"lives in another namespace, as {view.namespace_pid}, and /proc/{view.pid}/root is closed to us",
-            advice="run as root with CAP_SYS_PTRACE, or inside of the container",
+            text=f"lives in another namespace, as {view.namespace_pid}, and {proc}/{pid}/root is closed to us",
+            advice=_access_advice(proc),
         )
+    else:
+        denied = [path for path, _ in search.directories(view) if search.directory(path).denied]
+        if denied and not search.of(pid):
+            text = f"its socket may be in {denied[0]}, which we have no permission to list"
+            yield Finding(code="permission-denied", ok=False, text=text, advice=_access_advice(proc))
 
 
-def _unanswered(failures: list[TransportError]) -> Finding:
+def _unanswered(failures: list[TransportError], proc: Path) -> Finding:
     """Why no socket of it answers: by the best candidate's failure."""
     first = failures[0]
     many = f" ({len(failures)} were tried)" if len(failures) > 1 else ""
     number = first.errno if isinstance(first, ConnectFailed) else None
     if isinstance(first, TimedOut):
         code, text = "busy", f"does not take connections: {first}"
-        advice = "its one server thread is occupied (a dump, a silent client) or it is stopped: try again later"
+        advice = "its diagnostic server is busy with another client: try again later"
     elif number in (errno.ECONNREFUSED, errno.ENOENT):
         code, text = "stale-socket", f"no socket of it answers: {first}"
-        advice = "its diagnostic server is gone, or a stale file kept it from starting: remove that and restart it"
+        advice = "its diagnostic server is gone: restart the process"
     elif number in (errno.EACCES, errno.EPERM):
-        code, text, advice = "permission-denied", str(first), "run as its user or as root"
+        code, text, advice = "permission-denied", str(first), _access_advice(proc)
     else:
         code, text = "no-connection", f"no socket of it can be used: {first}"
         advice = "see what holds that socket; connect by its path if it is what you want"
     return Finding(code=code, ok=False, text=text + many, advice=advice)
 
 
-def _bad_tmpdir(view: View, search: Search) -> Iterator[Finding]:
+def _bad_tmpdir(view: ProcessView, search: Search) -> Iterator[Finding]:
     tmpdir = view.tmpdir
     if not tmpdir:
         return
     start = processes.start_time_ticks(view.pid, search.proc) or 0
-    name = f"{tmpdir.rstrip('/')}/dotnet-diagnostic-{view.namespace_pid}-{start}-socket"
-    if len(os.fsencode(name)) > LONGEST_SUN_PATH:
+    size = len(os.fsencode(f"{tmpdir.rstrip('/')}/{socket_name(view.namespace_pid, start)}"))
+    if size > LONGEST_SUN_PATH:
         yield Finding(
             code="path-too-long",
             ok=False,
-            text=f"its TMPDIR makes a socket path of {len(os.fsencode(name))} bytes, and {LONGEST_SUN_PATH} fit",
+            text=f"its TMPDIR makes a socket path of {size} bytes, and {LONGEST_SUN_PATH} fit",
             advice="restart it with a shorter TMPDIR",
         )
     directory = next((path for path, _ in search.directories(view)), tmpdir)
@@ -243,18 +270,17 @@ def _bad_tmpdir(view: View, search: Search) -> Iterator[Finding]:
         )
 
 
-def _no_socket(view: View, search: Search, kind: Kind) -> Finding:
-    looked = ", ".join(dict.fromkeys(path for path, _ in search.directories(view)))
+def _no_socket(view: ProcessView, search: Search, kind: RuntimeKind) -> Finding:
+    text = "has no diagnostic socket in " + ", ".join(dict.fromkeys(path for path, _ in search.directories(view)))
     if not view.readable:
-        advice = f"its environment cannot be read: set your TMPDIR to what it uses, or {_more_power()}"
+        text += "; its environment, which may name another directory, cannot be read"
     elif kind.dotnet is None:
-        advice = f"it may be no .NET process: to find out, {_more_power()}"
-    else:
-        advice = "it may be starting or ending, or its socket was deleted: try again, then restart it"
-    return Finding(code="no-socket", ok=False, text=f"has no diagnostic socket in {looked}", advice=advice)
+        text += "; whether it is a .NET process cannot be seen"
+    advice = "try again, then restart it" if view.readable and kind.dotnet else _access_advice(search.proc)
+    return Finding(code="no-socket", ok=False, text=text, advice=advice)
 
 
-def _about(view: View, search: Search, endpoint: Endpoint | None) -> Iterator[Finding]:
+def _unusual(view: ProcessView, search: Search, endpoint: Endpoint | None) -> Iterator[Finding]:
     """What is unusual but no obstacle."""
     if view.elsewhere and (endpoint is not None or view.root is not None):
         where = f"lives in another namespace, where it is {view.namespace_pid}"
@@ -266,19 +292,22 @@ def _about(view: View, search: Search, endpoint: Endpoint | None) -> Iterator[Fi
         size = len(os.fsencode(endpoint.address.path))
         if size > LONGEST_SUN_PATH:
             text = f"the path to its socket has {size} bytes, more than a socket address holds"
-            yield Finding(
-                code="path-too-long", ok=True, text=text, advice="other tools may fail; this one goes around it"
-            )
+            advice = "other tools may fail; this one goes around it"
+            yield Finding(code="path-too-long", ok=True, level="warning", text=text, advice=advice)
 
 
-def _more_power() -> str:
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return "give this tool CAP_SYS_PTRACE (in a container: of the host)"
-    return "run as its user or as root"
+def _access_advice(proc: Path) -> str:
+    """Who may do what we may not. Names no capability that we have."""
+    missing = [name for name, number in _CAPABILITIES.items() if not processes.has_capability(number, proc)]
+    if not missing:
+        return "run as root of the host, outside of any container"
+    if hasattr(os, "geteuid") and os.geteuid() != 0:
+        return "run as its user or as root"
+    return "give this tool " + " and ".join(missing)
 
 
 def _try_connect(endpoint: Endpoint) -> None:
     with connect(endpoint.address, Deadline(CONNECT_TIMEOUT_S)) as stream:
         peer_pid = stream.peer_pid()
-    if (wrong := wrong_peer(endpoint, peer_pid)) is not None:
+    if (wrong := verify_peer(endpoint, peer_pid)) is not None:
         raise wrong

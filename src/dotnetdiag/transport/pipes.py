@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TimedOut, TransportError, UsageError
 from dotnetdiag.transport.addresses import PipeAddress
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.streams import Listener, Stream, Usage
+from dotnetdiag.transport.refcount import RefCount
+from dotnetdiag.transport.streams import Listener, Stream
 
 GENERIC_READ_WRITE = 0xC0000000
 OPEN_EXISTING = 3
@@ -27,7 +28,6 @@ PIPE_REJECT_REMOTE_CLIENTS = 8
 """Byte type, byte read mode and blocking wait are all 0."""
 PIPE_UNLIMITED_INSTANCES = 255
 BUFFER_BYTES = 65536
-INFINITE = 0xFFFFFFFF
 WAIT_TIMEOUT = 258
 
 ERROR_FILE_NOT_FOUND = 2
@@ -41,7 +41,6 @@ ERROR_PIPE_CONNECTED = 535
 ERROR_OPERATION_ABORTED = 995
 
 _GONE = (ERROR_BROKEN_PIPE, ERROR_NO_DATA, ERROR_PIPE_NOT_CONNECTED)
-_LONGEST_WAIT_MS = 0x7FFFFFFF
 _REASONS = {
     ERROR_FILE_NOT_FOUND: ("there is no such pipe", errno.ENOENT),
     ERROR_ACCESS_DENIED: ("permission denied: run as the user of the other process, or as administrator", errno.EACCES),
@@ -76,58 +75,105 @@ class PipeApi(Protocol):
     def CloseHandle(self, handle: int, /) -> None: ...
 
 
-class PipeStream(Stream):
+class PipeEnd:
+    """What a stream and a listener have in common: a handle, and operations under way that ``close`` cancels."""
+
+    def __init__(self, api: PipeApi, handle: int, name: str) -> None:
+        self._api, self._handle, self._name = api, handle, name
+        self._under_way: set[Overlapped] = set()
+        self._refs = RefCount(lambda: api.CloseHandle(self._handle))
+
+    def fileno(self) -> int:
+        return -1 if self._refs.closed else self._handle
+
+    def close(self) -> None:
+        self._refs.close(self._cancel)
+
+    def _cancel(self) -> None:
+        for work in tuple(self._under_way):
+            work.cancel()
+
+    def _finish(self, work: Overlapped, deadline: Deadline, problem: str) -> int:
+        """Wait for ``work``: how many bytes. When the deadline passes it is cancelled, and ``TimedOut`` raised.
+
+        An operation that finished just before it was cancelled counts as done, so nothing is lost.
+        """
+        self._under_way.add(work)
+        late: TimedOut | None = None
+        try:
+            while not self._refs.closed:
+                try:
+                    wait_ms = _wait_ms(deadline, problem, self._name)
+                except TimedOut as exc:
+                    late = exc
+                    break
+                if self._api.WaitForMultipleObjects([work.event], False, wait_ms) != WAIT_TIMEOUT:
+                    break
+            if self._refs.closed or late is not None:
+                work.cancel()
+            count, code = work.GetOverlappedResult(True)
+            if code == ERROR_OPERATION_ABORTED:
+                raise late or self._closed_error()
+            return count
+        finally:
+            self._under_way.discard(work)
+
+    def _closed_error(self) -> TransportError:
+        return TransportError("the stream is closed", address=self._name)
+
+    def _error(self, exc: OSError, what: str) -> TransportError:
+        if isinstance(exc, TransportError):
+            return exc
+        if self._refs.closed:
+            return self._closed_error()
+        if _winerror(exc) in _GONE:
+            return ConnectionEnded("the peer closed the connection", address=self._name)
+        return TransportError(f"{what}: {exc.strerror or exc}", address=self._name)
+
+
+class PipeStream(PipeEnd, Stream):
     """A stream over one end of a pipe; owns the handle."""
 
     def __init__(self, api: PipeApi, handle: int, *, address: str) -> None:
+        super().__init__(api, handle, address)
         self.address = address
-        self._api, self._handle = api, handle
-        self._under_way: set[Overlapped] = set()
-        self._usage = Usage(lambda: api.CloseHandle(handle))
 
     def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
-        if not self._usage.enter():
-            raise TransportError("the stream is closed", address=self.address)
+        if not self._refs.acquire():
+            raise self._closed_error()
         try:
             rest = bytes(data)
             while rest:
                 work, _ = self._api.WriteFile(self._handle, rest, True)
-                count, _ = self._finish(work, deadline, "the peer does not take the bytes")
-                rest = rest[count:]
-        except TransportError:
-            raise
+                rest = rest[self._finish(work, deadline, "the peer does not take the bytes") :]
         except OSError as exc:
             raise self._error(exc, "sending failed") from exc
         finally:
-            self._usage.leave()
+            self._refs.release()
 
     def receive_into(self, view: memoryview, deadline: Deadline) -> int:
         """As ``Stream.receive_into``. The system copies into a buffer of its own first."""
         size = len(view)
         if not size:
             raise UsageError("cannot receive 0 bytes")
-        if not self._usage.enter():
+        if not self._refs.acquire():
             return 0
         try:
             while True:
                 work, _ = self._api.ReadFile(self._handle, size, True)
-                count, _ = self._finish(work, deadline, "nothing arrived")
+                count = self._finish(work, deadline, "nothing arrived")
                 if count:  # a write of 0 bytes by the peer arrives as 0 bytes and is no end
                     view[:count] = (work.getbuffer() or b"")[:count]
                     return count
-        except TransportError:
-            if self._usage.closed:
-                return 0
-            raise
         except OSError as exc:
-            if self._usage.closed or _winerror(exc) in _GONE:
+            if self._refs.closed or _winerror(exc) in _GONE:
                 return 0
             raise self._error(exc, "receiving failed") from exc
         finally:
-            self._usage.leave()
+            self._refs.release()
 
     def is_alive(self) -> bool:
-        if not self._usage.enter():
+        if not self._refs.acquire():
             return False
         try:
             self._api.PeekNamedPipe(self._handle, 0)
@@ -135,114 +181,47 @@ class PipeStream(Stream):
         except OSError:
             return False
         finally:
-            self._usage.leave()
-
-    def fileno(self) -> int:
-        return -1 if self._usage.closed else self._handle
-
-    def close(self) -> None:
-        self._usage.shut(lambda: _cancel_all(self._under_way))
-
-    def _finish(self, work: Overlapped, deadline: Deadline, problem: str) -> tuple[int, int]:
-        return finish(self._api, work, self._under_way, self._usage, deadline, problem, self.address)
-
-    def _error(self, exc: OSError, what: str) -> TransportError:
-        if self._usage.closed:
-            return TransportError("the stream is closed", address=self.address)
-        if _winerror(exc) in _GONE:
-            return ConnectionEnded("the peer closed the connection", address=self.address)
-        return TransportError(f"{what}: {exc.strerror or exc}", address=self.address)
+            self._refs.release()
 
 
-class PipeListener(Listener):
+class PipeListener(PipeEnd, Listener):
     """Listens on a pipe name. One instance of the pipe always waits for the next client."""
 
     def __init__(self, api: PipeApi, address: PipeAddress) -> None:
+        super().__init__(api, new_instance(api, str(address), first=True), str(address))
         self.address = address
-        self._api = api
-        self._under_way: set[Overlapped] = set()
-        self._next = self._instance(first=True)
-        self._usage = Usage(self._free)
 
     def accept(self, deadline: Deadline) -> Stream:
-        if not self._usage.enter():
+        if not self._refs.acquire():
             raise self._closed_error()
         try:
-            work = self._api.ConnectNamedPipe(self._next, True)
-            try:
-                finish(self._api, work, self._under_way, self._usage, deadline, "nobody connected", str(self.address))
-            except OSError as exc:
-                if _winerror(exc) != ERROR_PIPE_CONNECTED:
-                    raise
-            if self._usage.closed:
-                raise self._closed_error()
-            taken, self._next = self._next, self._instance(first=False)
-            return PipeStream(self._api, taken, address=str(self.address))
-        except TransportError:
-            raise
+            while True:
+                stays = self._wait_for_client(deadline)
+                # the next instance is there before this one goes, so that nobody else takes the name
+                taken, self._handle = self._handle, new_instance(self._api, self._name, first=False)
+                if stays:
+                    return PipeStream(self._api, taken, address=self._name)
+                self._api.CloseHandle(taken)
         except OSError as exc:
-            if self._usage.closed:
-                raise self._closed_error() from exc
-            raise TransportError(f"accepting failed: {exc.strerror or exc}", address=str(self.address)) from exc
+            raise self._error(exc, "accepting failed") from exc
         finally:
-            self._usage.leave()
+            self._refs.release()
 
-    def fileno(self) -> int:
-        return -1 if self._usage.closed else self._next
-
-    def close(self) -> None:
-        self._usage.shut(lambda: _cancel_all(self._under_way))
-
-    def _free(self) -> None:
-        self._api.CloseHandle(self._next)
+    def _wait_for_client(self, deadline: Deadline) -> bool:
+        """False when a client has come to the waiting instance and left again, which makes it useless."""
+        try:
+            self._finish(self._api.ConnectNamedPipe(self._handle, True), deadline, "nobody connected")
+        except OSError as exc:
+            if _winerror(exc) in _GONE:
+                return False
+            if _winerror(exc) != ERROR_PIPE_CONNECTED:
+                raise
+        if self._refs.closed:
+            raise self._closed_error()
+        return True
 
     def _closed_error(self) -> TransportError:
-        return TransportError("the listener is closed", address=str(self.address))
-
-    def _instance(self, *, first: bool) -> int:
-        how = PIPE_ACCESS_DUPLEX | FILE_FLAG_OVERLAPPED | (FILE_FLAG_FIRST_PIPE_INSTANCE if first else 0)
-        name = str(self.address)
-        mode, most = PIPE_REJECT_REMOTE_CLIENTS, PIPE_UNLIMITED_INSTANCES
-        try:
-            return self._api.CreateNamedPipe(name, how, mode, most, BUFFER_BYTES, BUFFER_BYTES, 0, 0)
-        except OSError as exc:
-            taken = first and _winerror(exc) == ERROR_ACCESS_DENIED
-            reason = "somebody listens there already" if taken else str(exc.strerror or exc)
-            raise TransportError(f"cannot listen: {reason}", address=name) from exc
-
-
-def finish(
-    api: PipeApi,
-    work: Overlapped,
-    under_way: set[Overlapped],
-    usage: Usage,
-    deadline: Deadline,
-    problem: str,
-    address: str,
-) -> tuple[int, int]:
-    """Wait for ``work``: (bytes, error code). When the deadline passes it is cancelled, and ``TimedOut`` raised.
-
-    An operation that finished just before it was cancelled counts as done, so nothing is lost.
-    """
-    under_way.add(work)
-    late: TimedOut | None = None
-    try:
-        while not usage.closed:
-            try:
-                wait_ms = _wait_ms(deadline, problem, address)
-            except TimedOut as exc:
-                late = exc
-                break
-            if api.WaitForMultipleObjects([work.event], False, wait_ms) != WAIT_TIMEOUT:
-                break
-        if usage.closed or late is not None:
-            work.cancel()
-        count, code = work.GetOverlappedResult(True)
-        if code == ERROR_OPERATION_ABORTED:
-            raise late or TransportError("closed", address=address)
-        return count, code
-    finally:
-        under_way.discard(work)
+        return TransportError("the listener is closed", address=self._name)
 
 
 def connect(address: PipeAddress, deadline: Deadline, *, api: PipeApi | None = None) -> PipeStream:
@@ -269,6 +248,18 @@ def listen(address: PipeAddress, *, api: PipeApi | None = None) -> PipeListener:
     return PipeListener(api or system_api(address), address)
 
 
+def new_instance(api: PipeApi, name: str, *, first: bool) -> int:
+    """The handle of a new server end. ``first``: nobody may have the name yet."""
+    how = PIPE_ACCESS_DUPLEX | FILE_FLAG_OVERLAPPED | (FILE_FLAG_FIRST_PIPE_INSTANCE if first else 0)
+    mode, most = PIPE_REJECT_REMOTE_CLIENTS, PIPE_UNLIMITED_INSTANCES
+    try:
+        return api.CreateNamedPipe(name, how, mode, most, BUFFER_BYTES, BUFFER_BYTES, 0, 0)
+    except OSError as exc:
+        taken = first and _winerror(exc) == ERROR_ACCESS_DENIED
+        reason = "somebody listens there already" if taken else str(exc.strerror or exc)
+        raise TransportError(f"cannot listen: {reason}", address=name) from exc
+
+
 def system_api(address: PipeAddress) -> PipeApi:
     """The calls of this system. Raises ``ConnectFailed`` where there are no named pipes."""
     if sys.platform != "win32":
@@ -281,13 +272,7 @@ def system_api(address: PipeAddress) -> PipeApi:
 
 
 def _wait_ms(deadline: Deadline, problem: str, address: str) -> int:
-    left = deadline.left(problem, address=address)
-    return INFINITE if left is None else min(math.ceil(left * 1000), _LONGEST_WAIT_MS)
-
-
-def _cancel_all(under_way: set[Overlapped]) -> None:
-    for work in tuple(under_way):
-        work.cancel()
+    return math.ceil(deadline.wait_s(problem, address=address) * 1000)
 
 
 def _connect_error(exc: OSError, name: str) -> ConnectFailed:

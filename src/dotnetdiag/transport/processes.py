@@ -77,8 +77,36 @@ def uptime_s(pid: int, proc: Path = PROC) -> float | None:
 
 def is_zombie(pid: int, proc: Path = PROC) -> bool:
     """Whether the process has ended and only waits to be collected by its parent."""
-    fields = stat_fields(pid, proc)
-    return bool(fields and fields[0] in (b"Z", b"X"))
+    return (stat_fields(pid, proc) or [b""])[0] in (b"Z", b"X")
+
+
+def is_stopped(pid: int, proc: Path = PROC) -> bool:
+    """Whether a signal (SIGSTOP, Ctrl-Z) has stopped the process. A debugger's stop (``t``) does not count: it passes."""
+    return (stat_fields(pid, proc) or [b""])[0] == b"T"
+
+
+def answers(pid: int) -> bool:
+    """Whether the system takes a signal for the process, or refuses it for want of permission: then it exists."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def is_hidden(pid: int, proc: Path = PROC) -> bool:
+    """Whether the process exists, but our ``/proc`` shows nothing of it (mounted with ``hidepid``)."""
+    return proc == PROC and _status(pid, proc) is None and pid > 0 and answers(pid)
+
+
+def has_capability(number: int, proc: Path = PROC) -> bool:
+    """Whether we ourselves have this capability in effect. Where the system does not say, root has all."""
+    try:
+        return bool(int((_status("self", proc) or {})[b"CapEff"], 16) >> number & 1)
+    except (KeyError, ValueError):
+        return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def namespace_pids(pid: int, proc: Path = PROC) -> tuple[int, ...] | None:
@@ -108,9 +136,9 @@ def environ(pid: int, proc: Path = PROC) -> dict[bytes, bytes] | None:
         return None
     found: dict[bytes, bytes] = {}
     for entry in data.split(b"\0"):
-        name, equals, value = entry.partition(b"=")
-        if equals and name:
-            found.setdefault(name, value)
+        end = entry.find(b"=", 1)  # a name may begin with one: =C: under Wine
+        if end > 0:
+            found.setdefault(entry[:end], entry[end + 1 :])
     return found
 
 
@@ -121,13 +149,6 @@ def variable(environ: bytes, name: bytes) -> bytes | None:
     if start == 0 and not environ.startswith(key):
         return None
     return environ[start + len(key) :].partition(b"\0")[0]
-
-
-def tmpdir(pid: int, proc: Path = PROC) -> str | None:
-    """``TMPDIR`` of the process as it stands in its environment; None when unset or unreadable."""
-    block = read(pid, "environ", proc)
-    value = None if block is None else variable(block, b"TMPDIR")
-    return None if value is None else os.fsdecode(value)
 
 
 def argv(pid: int, proc: Path = PROC) -> tuple[str, ...] | None:
@@ -148,12 +169,13 @@ def comm(pid: int, proc: Path = PROC) -> str | None:
 
 
 def thread_names(pid: int, proc: Path = PROC) -> tuple[str, ...]:
-    """The short names of all threads. Readable for every user."""
+    """The short names of all threads, the main thread first. Readable for every user."""
     try:
         tasks = os.listdir(f"{proc}/{pid}/task")
     except (OSError, ValueError):
         return ()
-    names = (comm_of for task in sorted(tasks) if (comm_of := read(pid, f"task/{task}/comm", proc)) is not None)
+    tasks.sort(key=lambda task: (task != str(pid), task))
+    names = (name for task in tasks if (name := read(pid, f"task/{task}/comm", proc)) is not None)
     return tuple(os.fsdecode(name.removesuffix(b"\n")) for name in names)
 
 
@@ -170,19 +192,13 @@ def mapped_files(pid: int, proc: Path = PROC) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def exe(pid: int, proc: Path = PROC) -> str | None:
-    """Path of the program, in the process's own mount namespace."""
-    target = link(pid, "exe", proc)
-    return None if target is None else target.removesuffix(" (deleted)")
-
-
 def cwd(pid: int, proc: Path = PROC) -> str | None:
     """The working directory."""
     target = link(pid, "cwd", proc)
     return None if target is None else target.removesuffix(" (deleted)")
 
 
-def _status(pid: int, proc: Path) -> dict[bytes, bytes] | None:
+def _status(pid: int | str, proc: Path) -> dict[bytes, bytes] | None:
     data = read(pid, "status", proc)
     if data is None:
         return None

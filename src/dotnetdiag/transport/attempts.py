@@ -1,0 +1,129 @@
+"""Connecting to a process: its endpoints are found, tried in order, and the one who answers is verified."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from dotnetdiag.errors import ConnectFailed, NoDiagnostics, ProcessNotFound, TargetError, TargetStopped
+from dotnetdiag.transport import processes
+from dotnetdiag.transport.connecting import connecting
+from dotnetdiag.transport.deadline import Deadline
+from dotnetdiag.transport.discovery import Endpoint, candidates
+from dotnetdiag.transport.listening import AGAIN_S, YOUNG_S
+from dotnetdiag.transport.processes import PROC
+from dotnetdiag.transport.streams import Stream
+from dotnetdiag.transport.waiting import Blocking, Pause, Steps, run
+
+Failures = dict[Endpoint, ConnectFailed]
+
+
+def connect_pid(
+    pid: int,
+    deadline: Deadline,
+    *,
+    proc: Path = PROC,
+    tmpdir: str | None = None,
+    known: Sequence[Endpoint] | None = None,
+    started_ticks: int | None = None,
+) -> tuple[Stream, Endpoint]:
+    """A connection to the process, and the endpoint that it goes to.
+
+    ``known``: endpoints of it that were found earlier; when none of them answers, the process is looked at again.
+    ``started_ticks``: when the process started that is meant (``Endpoint.started_ticks``, by default that of ``known``).
+    Raises ``ProcessNotFound`` (also when the pid has been given to another process), ``TargetStopped``, ``AmbiguousName``,
+    ``TimedOut``, or ``NoDiagnostics`` with a line that says why and what to do.
+    """
+    steps = connecting_pid(pid, proc=proc, tmpdir=tmpdir, known=known, started_ticks=started_ticks)
+    return run(steps, deadline)
+
+
+def connecting_pid(
+    pid: int,
+    *,
+    proc: Path = PROC,
+    tmpdir: str | None = None,
+    known: Sequence[Endpoint] | None = None,
+    started_ticks: int | None = None,
+) -> Steps[tuple[Stream, Endpoint]]:
+    """The steps of ``connect_pid``."""
+    endpoints = list(known or ())
+    if started_ticks is None and endpoints:
+        started_ticks = endpoints[0].started_ticks
+    is_fresh = not endpoints
+    while True:
+        if is_fresh:
+            endpoints = yield Blocking(lambda _: candidates(pid, proc=proc, tmpdir=tmpdir))
+        failures: Failures = {}
+        for endpoint in endpoints:
+            verify_target(pid, endpoint.pid, started_ticks, proc)
+            try:
+                stream = yield from connecting(endpoint.address)
+            except ConnectFailed as exc:
+                failures[endpoint] = exc
+                continue
+            # beside another /proc than ours pids say nothing
+            wrong = verify_peer(endpoint, stream.peer_pid()) if proc == PROC else None
+            if wrong is None:
+                return stream, endpoint
+            stream.close()
+            failures[endpoint] = wrong
+        our_pid = endpoints[0].pid if endpoints else pid
+        if is_fresh and not _is_starting(our_pid, failures, proc):
+            verify_target(pid, our_pid, started_ticks, proc)
+            raise (yield Blocking(functools.partial(_error, pid, our_pid, failures, proc, tmpdir)))
+        if is_fresh:
+            yield Pause(AGAIN_S, f"process {pid} does not listen yet")
+        is_fresh = True
+
+
+def verify_peer(endpoint: Endpoint, peer_pid: int | None) -> ConnectFailed | None:
+    """The error when somebody else than the process that was meant has answered (``Stream.peer_pid``).
+
+    A directory may be shared between containers that do not see each other's processes, so a socket's name proves
+    nothing. 0 is a process outside of our namespace, None a system that does not tell: no objection.
+    """
+    if peer_pid is None or peer_pid == endpoint.pid:
+        return None
+    whose = f"process {peer_pid}" if peer_pid else "a process of another namespace"
+    return ConnectFailed(f"the socket belongs to {whose}", address=str(endpoint.address))
+
+
+def verify_target(pid: int, our_pid: int, started_ticks: int | None, proc: Path = PROC) -> None:
+    """Raise when the process that is meant has ended or is stopped. ``our_pid``: its number as we see it."""
+    now = processes.start_time_ticks(our_pid, proc)
+    if started_ticks is not None and now != started_ticks and os.path.isdir(proc):
+        heir = f"; its number now belongs to another process ({processes.comm(our_pid, proc)})" if now else ""
+        raise ProcessNotFound(f"process {pid} has ended{heir}", pid=pid)
+    if processes.is_stopped(our_pid, proc):
+        text = f"process {pid} is stopped (state T): it answers nothing until it is continued (kill -CONT {our_pid})"
+        raise TargetStopped(text, pid=pid)
+
+
+def _is_starting(pid: int, failures: Failures, proc: Path) -> bool:
+    """Whether the process, or a candidate that refused, is so young that its runtime may be about to listen. A process
+    that has made no socket yet may have one that an earlier process of its number left.
+    """
+    if any(failure.errno not in (errno.ECONNREFUSED, errno.ENOENT) for failure in failures.values()):
+        return False
+    age_s, now = processes.uptime_s(pid, proc), time.time_ns()
+    return (age_s is not None and age_s < YOUNG_S) or any(
+        0 <= now - endpoint.modified_ns < YOUNG_S * 1e9 for endpoint in failures
+    )
+
+
+def _error(pid: int, our_pid: int, failures: Failures, proc: Path, tmpdir: str | None, _: Deadline) -> TargetError:
+    """Why no endpoint answered, as one line."""
+    from dotnetdiag.transport import diagnosis
+
+    def repeat(endpoint: Endpoint) -> None:
+        if endpoint in failures:
+            raise failures[endpoint]
+
+    wrong = diagnosis.reason(diagnosis.diagnose(our_pid, proc=proc, tmpdir=tmpdir, try_connect=repeat))
+    kind = {"no-such-process": ProcessNotFound, "stopped": TargetStopped}.get(wrong.code, NoDiagnostics)
+    return kind(f"process {pid}: {wrong.text}; {wrong.advice}", pid=pid)

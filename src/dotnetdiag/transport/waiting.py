@@ -1,0 +1,85 @@
+"""The steps of an operation that has to wait, and the driver that waits for them in a thread (``aio`` has the other one).
+
+An operation is a generator: it yields what it waits for and returns its result, so it is written once for both drivers.
+Closing the generator at any step leaves nothing open.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from dotnetdiag.transport.deadline import Deadline
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Wait until a call on ``socket`` would not block. ``problem`` is what ``TimedOut`` says."""
+
+    socket: socket.socket
+    write: bool
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for ``seconds``."""
+
+    seconds: float
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Make a call that blocks and keeps to the deadline by itself. Its result is sent back, its error thrown in."""
+
+    call: Callable[[Deadline], Any]
+
+
+Steps: TypeAlias = Generator[Ready | Pause | Blocking, Any, T]
+
+
+def run(steps: Steps[T], deadline: Deadline, address: str = "") -> T:
+    """The result of the operation. Raises ``TimedOut`` when a wait takes longer than the deadline."""
+    try:
+        step = next(steps)
+        while True:
+            if isinstance(step, Blocking):
+                try:
+                    answer = step.call(deadline)
+                except Exception as exc:
+                    step = steps.throw(exc)
+                else:
+                    step = steps.send(answer)
+            else:
+                if isinstance(step, Ready):
+                    wait_for(step, deadline, address)
+                else:
+                    time.sleep(min(step.seconds, deadline.wait_s(step.problem, address=address)))
+                step = next(steps)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        steps.close()
+
+
+def wait_for(step: Ready, deadline: Deadline, address: str = "") -> None:
+    """Wait until the socket is ready. Raises ``TimedOut``."""
+    while True:
+        seconds, fd = deadline.wait_s(step.problem, address=address), step.socket.fileno()
+        if hasattr(select, "poll"):
+            poller = select.poll()
+            poller.register(fd, select.POLLOUT if step.write else select.POLLIN)
+            ready = bool(poller.poll(seconds * 1000))
+        else:
+            one = [fd]
+            ready = any(select.select([] if step.write else one, one if step.write else [], one, seconds))
+        if ready:
+            return
