@@ -82,8 +82,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.cpu import cpu as cpu
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
-    from dotnetdiag.client.client import Client as Client
     from dotnetdiag.client.aio import AsyncTraceSession as AsyncTraceSession
+    from dotnetdiag.client.client import Client as Client
     from dotnetdiag.client.session import TraceSession as TraceSession
     from dotnetdiag.errors import AmbiguousName as AmbiguousName
     from dotnetdiag.errors import BadEncoding as BadEncoding

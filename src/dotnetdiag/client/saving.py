@@ -54,7 +54,9 @@ def save_stream(
                         tee(view[:count])
                 finally:
                     sink.take(count)
-                if count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S:  # they come fast: let some more gather
+                if (
+                    count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S
+                ):  # they come fast: let some more gather
                     time.sleep(PAUSE_S)
             last = time.monotonic()
             if ends is not None and last >= ends:

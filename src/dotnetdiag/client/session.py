@@ -165,7 +165,9 @@ class TraceSession:
     def _release(self) -> None:
         """Leave no connection and no thread behind."""
         self._stream.close()
-        if self._progress.is_stopping and not self._stop_has_ended.wait(0 if self._progress.is_aborted else STOPPER_EXIT_S):
+        if self._progress.is_stopping and not self._stop_has_ended.wait(
+            0 if self._progress.is_aborted else STOPPER_EXIT_S
+        ):
             for connection in tuple(self._stop_run.open) if self._stop_run is not None else ():
                 connection.close()
             self._stop_has_ended.wait(STOPPER_EXIT_S)

@@ -33,7 +33,6 @@ __getattr__ = loader(globals(), _PUBLIC)
 
 if TYPE_CHECKING:
     from dotnetdiag.ipc.operations.dumps import write_dump
-    from dotnetdiag.ipc.operations.variables import environment, set_environment_variable
     from dotnetdiag.ipc.operations.information import ProcessInformation, process_info
     from dotnetdiag.ipc.operations.perf_map import disable_perf_map, enable_perf_map
     from dotnetdiag.ipc.operations.profilers import attach_profiler, startup_profiler
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         stop,
     )
     from dotnetdiag.ipc.operations.startup import apply_startup_hook, resume
+    from dotnetdiag.ipc.operations.variables import environment, set_environment_variable
 
 __all__ = [
     "ProcessInformation",
