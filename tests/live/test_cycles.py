@@ -12,6 +12,7 @@ from tests.live.runtimes import Target, workload
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.errors import UnsupportedCommand
 
 pytestmark = pytest.mark.live
 
@@ -31,13 +32,20 @@ def sockets(target: Target) -> int:
     return found
 
 
+def ask(client: Client) -> None:
+    try:
+        client.process_info()
+    except UnsupportedCommand:
+        pass  # 3.1, which has answered
+
+
 def settle(target: Target, wanted: int) -> int:
     """The number of the target's sockets, once it has closed what it is about to close."""
     client = Client(target.pid)
     for _ in range(50):
         if sockets(target) <= wanted:
             break
-        client.is_suspended()  # takes a moment, and makes the server look at its connections
+        ask(client)  # takes a moment, and makes the server look at its connections
     return sockets(target)
 
 
@@ -74,7 +82,7 @@ def test_fifty_at_a_time_from_threads(runtime: str) -> None:
             assert all(size > 0 for size in pool.map(cycle, range(PARALLEL)))
         assert descriptors() == before
         assert settle(target, theirs) <= theirs
-        assert client.is_suspended() is False
+        ask(client)
 
 
 def test_fifty_at_a_time_from_asyncio(runtime: str) -> None:

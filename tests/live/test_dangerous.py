@@ -20,6 +20,7 @@ from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused, U
 from dotnetdiag.ipc import dump, environment, process, process_info, profiler, tracing
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints, TracepointSet
 from dotnetdiag.ipc.requests import ALL_REQUESTS
+from dotnetdiag.ipc.session_life import State
 
 pytestmark = pytest.mark.live
 
@@ -71,7 +72,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def answers(target: Target) -> bool:
     """It lives, and still gives sessions."""
-    return target.alive and Client(target.pid, timeout_s=10).is_suspended() in (True, False)
+    with Client(target.pid, timeout_s=10).trace("Nobody", rundown_keyword=0) as session:
+        pass
+    return target.alive and session.state is State.ENDED and session.problem is None
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)

@@ -63,7 +63,7 @@ def test_a_runtime_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(target.pid, signal.SIGSTOP)
         findings = examination.examine(target.pid)
         os.kill(target.pid, signal.SIGCONT)
-    assert findings[-1].code == "no-answer"
+    assert findings[-1].code == "stopped"
     assert not findings[-1].ok
 
 

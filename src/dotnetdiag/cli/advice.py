@@ -21,6 +21,20 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
 )
 
 
+FINDINGS: dict[str, str] = {
+    "no-such-process": "`dotnetdiag ps` lists what can be reached",
+    "suspended": "dotnetdiag resume -p PID",
+    "too-old": "use `trace collect`, `dump collect` or `profiler attach`",
+    "no-runtimes": "dotnetdiag doctor PID",
+}
+"""What to type about a finding of ``doctor``, by its code."""
+
+
+def advice_for_finding(code: str) -> str:
+    """A sentence, or ``""``."""
+    return FINDINGS.get(code, "")
+
+
 def advice_for(error: BaseException) -> str:
     """A sentence, or ``""`` where the error says all there is to say."""
     for kind, attributes, sentence in TABLE:

@@ -37,8 +37,8 @@ def demo(seconds: float) -> None:
     watch = Watch(started=display.started, progress=display.progress, stopping=display.stopping)
     with ends_nicely(watch, enter=True):
         done = demonstrate(Path("demo.nettrace"), duration_s=seconds, started=started, watch=watch)
-    display.finish()
     collected = done.collected
+    display.finish(collected)
     click.echo(f"Recorded  {collected.path}  {size_text(collected.size_bytes)} ({collected.size_bytes} bytes)")
     for line in summarize(collected.path):
         click.echo(line)

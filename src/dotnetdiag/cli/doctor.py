@@ -6,6 +6,12 @@ import click
 
 from dotnetdiag.cli.options import json_option
 
+MARKS = {
+    "ok": lambda: click.style("ok  ", fg="green"),
+    "warning": lambda: click.style("warn", fg="yellow"),
+    "failure": lambda: click.style("FAIL", fg="red", bold=True),
+}
+
 
 @click.command()
 @click.argument("pid", type=int, required=False)
@@ -13,12 +19,14 @@ from dotnetdiag.cli.options import json_option
 def doctor(pid: int | None, as_json: bool) -> None:
     """Say why the process PID can or cannot be attached to; without PID, what this installation can do and sees.
 
-    One finding a line, each with what to do. Exit code 1 when something is wrong.
+    One finding a line, each with what to do. The process is asked who it is, and otherwise only looked at: no session is started.
+    Exit code 1 when something is wrong; a warning is not.
 
     \b
     dotnetdiag doctor 1234
     dotnetdiag doctor --json
     """
+    from dotnetdiag.cli.advice import advice_for_finding
     from dotnetdiag.recipes.examination import examine, examine_installation
 
     findings = examine_installation() if pid is None else examine(pid)
@@ -30,7 +38,7 @@ def doctor(pid: int | None, as_json: bool) -> None:
         json_text([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red", bold=True)
-            click.echo(f"{mark}  {finding.text}" + (f" -> {finding.advice}" if finding.advice else ""))
+            advice = "; ".join(part for part in (finding.advice, advice_for_finding(finding.code)) if part)
+            click.echo(f"{MARKS[finding.level]()}  {finding.text}" + (f" -> {advice}" if advice else ""))
     if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)

@@ -15,7 +15,7 @@ def dump() -> None:
 
 @dump.command("collect")
 @target_options
-@click.option("-o", "--output", help="Path, as the target sees it; made absolute here.  [default: core_DATE_TIME]")
+@click.option("-o", "--output", help="Path, as the target sees it.  [default: core_DATE_TIME]")
 @click.option(
     "--type",
     "kind",
@@ -38,24 +38,22 @@ def dump_collect(
 ) -> None:
     """Have a runtime write a dump of itself. Takes up to minutes; the process stands still meanwhile.
 
+    The target writes it, into its own file system. A relative path is one of this directory; for a process in a container, of the
+    process's working directory. The path printed is the one to open here.
+
     \b
     dotnetdiag dump collect -p 1234 --type Heap -o /tmp/app.core
     """
-    from datetime import datetime
-
-    from dotnetdiag.recipes.details import write_dump
+    from dotnetdiag.recipes.dumps import write_dump
 
     with client_of(pid, name, port) as client:
         click.echo("Writing the dump …", err=True)
-        path = write_dump(
-            client,
-            output or f"core_{datetime.now():%Y%m%d_%H%M%S}",
-            kind,
-            (1 if diag else 0) | (4 if crashreport else 0),
-        )
+        done = write_dump(client, output, kind, (1 if diag else 0) | (4 if crashreport else 0))
     if as_json:
         from dotnetdiag.cli.render import json_text
 
-        json_text({"path": path, "type": kind})
+        json_text({**done.to_json(), "type": kind})
         return
-    click.echo(path)
+    click.echo(done.host_path)
+    if done.host_path != done.path:
+        click.echo(f"In the target's own file system it is {done.path}.", err=True)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.options import client_of, json_option, say_waiting, target_of, target_options
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.collect import Composition, Watch
+    from dotnetdiag.recipes.collect import Collected, Composition, Watch
 
 ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
@@ -106,7 +107,7 @@ def collect(
     dotnetdiag trace collect -p 1234 --providers Microsoft-Windows-DotNETRuntime:GC+Exception:Verbose
     dotnetdiag trace collect --clrevents gc -- dotnet MyApp.dll --its-own options
     """
-    from dotnetdiag.errors import UsageError
+    from dotnetdiag.errors import DiagnosticsError, UsageError
     from dotnetdiag.recipes.collect import CollectOptions, Watch
     from dotnetdiag.recipes.collect import collect as record
 
@@ -141,11 +142,21 @@ def collect(
     )
     wanted = _formats(formats)
     display = Display(duration, quiet=show_child_io)
-    watch = Watch(started=display.started, progress=display.progress, waiting=say_waiting, stopping=display.stopping)
-    with ends_nicely(watch, enter=not show_child_io):
-        done = record(options, watch)
-    display.finish()
-    notes = (*display.notes, *done.notes)
+    watch = Watch(
+        started=display.started,
+        progress=display.progress,
+        waiting=say_waiting,
+        suspended=display.suspended,
+        stopping=display.stopping,
+    )
+    try:
+        with ends_nicely(watch, enter=not show_child_io):
+            done = record(options, watch)
+    except DiagnosticsError:
+        display.broken()
+        raise
+    display.finish(done)
+    notes = (*display.notes, *done.notes, *_outcome(done))
     for note in notes:
         click.echo(note, err=True)
     converted = _convert(done.path, wanted)
@@ -162,6 +173,8 @@ def collect(
     if done.child_exit_code is not None:
         click.echo(f"Process exited with code '{done.child_exit_code}'.", err=True)
         raise click.exceptions.Exit(done.child_exit_code if done.child_exit_code >= 0 else 128 - done.child_exit_code)
+    if done.target_died:
+        raise click.exceptions.Exit(TRACING_ERROR)
 
 
 def _formats(formats: tuple[str, ...]) -> tuple[str, ...]:
@@ -196,6 +209,29 @@ def _notes(composition: Composition) -> Iterator[str]:
         yield "The CLR provider was already specified through --providers or --profile. Ignoring --clrevents."
 
 
+def _outcome(done: Collected) -> Iterator[str]:
+    """How the recording went, where it did not go as one would like."""
+    who = "The process" if done.pid is None else f"Process {done.pid}"
+    if done.target_died:
+        yield (
+            f"{who} was gone before the trace had its end: all that had come is in the file, "
+            "but names of methods and the last events may be missing."
+        )
+    elif done.target_exited and done.child_exit_code is None:
+        yield f"{who} has exited, and the trace ended with it."
+    elif not done.was_stopped:
+        yield f"The session was ended from elsewhere; {who.lower() if done.pid is None else who} still runs."
+    if not done.size_bytes:
+        yield "Nothing has come: the file is empty."
+    elif done.complete is False and not done.target_died:
+        yield "The trace has no end: names of methods and the last events may be missing."
+    if done.lost_events:
+        yield (
+            f"{done.lost_events:,} events were lost: the target's buffer of {done.buffer_mb} MB was full. A larger --buffersize "
+            "helps, and so do fewer events: fewer keywords, a lower level."
+        )
+
+
 class Display:
     """What is seen of a recording on stderr: what is recorded, then bytes, rate and time left on one line."""
 
@@ -207,11 +243,13 @@ class Display:
         self._last = (0.0, 0)
         self._rate = 0.0
         self._shown = False
+        self._path: Path | None = None
         self.notes: tuple[str, ...] = ()
         """What is to be said of the composition, when all is done."""
 
     def started(self, composition: Composition, path: Path, pid: int | None) -> None:
         self.notes = tuple(_notes(composition))
+        self._path = path
         if self._quiet:
             return
         if self._duration is not None:
@@ -254,30 +292,47 @@ class Display:
         )
         self._left_s = None
 
-    def finish(self) -> None:
+    def suspended(self) -> None:
+        click.echo(
+            "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
+            "(dotnetdiag resume, or --resume-runtime true).",
+            err=True,
+        )
+
+    def broken(self) -> None:
+        """The recording ended in an error, which is told elsewhere."""
+        if self._shown:
+            click.echo(err=True)
+        if self._path is not None and self._path.is_file() and (size := self._path.stat().st_size):
+            click.echo(f"What had come is in {self._path} ({size} bytes).", err=True)
+
+    def finish(self, done: Collected) -> None:
         if self._shown:
             click.echo(err=True)
         if not self._quiet:
-            click.echo("Trace completed.", err=True)
+            click.echo("Trace ended." if done.target_died or done.complete is False else "Trace completed.", err=True)
 
 
 @contextmanager
 def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once."""
+    """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once."""
 
     first = 0.0
 
-    def on_signal(*_: Any) -> None:
+    def on_signal(number: int, _: Any) -> None:
         nonlocal first
+        if number == getattr(signal, "SIGHUP", None):
+            _leave_the_terminal()
         if not watch.has_session:
             raise KeyboardInterrupt  # nothing is recorded yet: somebody waits for a runtime
         if not watch.is_stopping:
             first = time.monotonic()
+            watch.signal = number
             watch.stop()
         elif time.monotonic() - first > ONE_PRESS_S:
             watch.abort()
 
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGQUIT") if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
     before = {number: signal.signal(number, on_signal) for number in numbers}
     ended = threading.Event()
     if enter and sys.stdin.isatty():
@@ -288,6 +343,17 @@ def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
         ended.set()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _leave_the_terminal() -> None:
+    """It has gone (a lost connection), and writing to it would fail."""
+    import os
+
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        if os.isatty(descriptor):
+            os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from dotnetdiag.client import Client, TraceSession
 from dotnetdiag.errors import UnsupportedCommand
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
+from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.target import Target, connected
+from dotnetdiag.transport import processes
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent
@@ -59,35 +61,54 @@ class CollectOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """A finished recording. ``child_exit_code`` of a program that was started for it; ``notes`` are for people."""
+    """A finished recording. ``child_exit_code`` of a program that was started for it; ``notes`` are for people.
+
+    ``complete``: the stream came to its end; None: not known. ``was_stopped``: by us, not by the target's exit (``target_exited``).
+    ``lost_events`` is the runtime's own count; None where it is not known.
+    """
 
     path: Path
     size_bytes: int
     duration_s: float
     command: str
     pid: int | None
+    buffer_mb: int
+    complete: bool | None
+    lost_events: int | None
+    was_stopped: bool
+    target_exited: bool
     child_exit_code: int | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def target_died(self) -> bool:
+        """Whether the target was gone before the trace had its end: names of methods may be missing."""
+        return self.target_exited and self.complete is False
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "path": str(self.path), "notes": list(self.notes)}
+        return {**asdict(self), "target_died": self.target_died, "path": str(self.path), "notes": list(self.notes)}
 
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
-    """How a face follows a recording, and ends it: ``stop`` may be called from another thread or a signal handler.
+    """How a face follows a recording, and ends it: ``stop`` and ``abort`` may be called from another thread or a signal handler.
 
     ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
-    ``waiting`` the address that a runtime is waited for at.
+    ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
+    its start, and nobody resumes it; ``stopping`` when the end has begun. None of them is called from a signal handler.
     """
 
     started: Callable[[Composition, Path, int | None], None] = lambda *_: None
     progress: Callable[[int, float], None] = lambda *_: None
     waiting: Callable[[str], None] = lambda *_: None
+    suspended: Callable[[], None] = lambda: None
     stopping: Callable[[], None] = lambda: None
+    signal: int | None = None
+    """The signal that ended the recording: it is passed on to a program that was started for it."""
     _session: TraceSession | None = field(default=None)
     _asked: bool = field(default=False)
+    _told: bool = field(default=False)
     _aborted: bool = field(default=False)
 
     @property
@@ -97,9 +118,7 @@ class Watch:
 
     def stop(self) -> None:
         """End the recording nicely: the runtime flushes and writes its rundown, which is still saved."""
-        if not self._asked:
-            self._asked = True
-            self.stopping()
+        self._asked = True
         if self._session is not None:
             self._session.stop()
 
@@ -119,6 +138,13 @@ class Watch:
         """Whether ``abort`` has been called."""
         return self._aborted
 
+    def report(self, size_bytes: int, elapsed_s: float) -> None:
+        """For the recipe: so much has come."""
+        if self._asked and not self._told:
+            self._told = True
+            self.stopping()
+        self.progress(size_bytes, elapsed_s)
+
     def attach(self, session: TraceSession) -> None:
         """For the recipe: the session that ``stop`` means."""
         self._session = session
@@ -129,35 +155,26 @@ class Watch:
 def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     """Start a session, save it for the duration or until it is stopped, drain it. The file holds all that arrived, in any case."""
     following = watch or Watch()
+    composed = options.composed()  # mistakes are told before anything is started or waited for
     if options.command:
         from dotnetdiag.recipes.launch import launched
 
         with launched(options.command, show_io=options.show_child_io) as child:
-            done = _record(options, child.client, child.pid, os.path.basename(options.command[0]), following)
-            return _with_exit_code(done, child.wait())
+            done = _record(options, composed, child.client, child.pid, os.path.basename(options.command[0]), following)
+            if following.signal is not None:
+                child.send_signal(following.signal)
+            return replace(done, child_exit_code=child.wait())
     assert options.target is not None, "a target or a command"
-    composed = options.composed()  # mistakes are told before anything is waited for
     with connected(options.target, waiting=following.waiting) as client:
-        return _record(options, client, client.target_pid(), options.target.label(), following, composed)
-
-
-def _with_exit_code(done: Collected, code: int | None) -> Collected:
-    from dataclasses import replace
-
-    return replace(done, child_exit_code=code)
+        return _record(options, composed, client, client.target_pid(), options.target.label(), following)
 
 
 def _record(
-    options: CollectOptions,
-    client: Client,
-    pid: int | None,
-    label: str,
-    watch: Watch,
-    composed: Composition | None = None,
+    options: CollectOptions, chosen: Composition, client: Client, pid: int | None, label: str, watch: Watch
 ) -> Collected:
-    chosen = composed or options.composed()
     path = options.output or Path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}.nettrace")
     notes: list[str] = []
+    started_ticks = None if pid is None else processes.start_time_ticks(pid)
     with client.trace(
         chosen.providers,
         buffer_mb=options.buffer_mb,
@@ -174,10 +191,12 @@ def _record(
         began = time.monotonic()
         watch.attach(session)
         watch.started(chosen, path, pid)
+        if not options.resume and client.is_suspended():
+            watch.suspended()
         watcher = _watcher(options, watch)
         size = session.save(
             path,
-            progress=lambda count: watch.progress(count, time.monotonic() - began),
+            progress=lambda count: watch.report(count, time.monotonic() - began),
             tee=None if watcher is None else watcher.feed,
         )
         seconds = time.monotonic() - began
@@ -185,8 +204,20 @@ def _record(
         raise KeyboardInterrupt
     if watcher is not None:
         notes += watcher.notes()
+    exited = has_exited(pid, started_ticks, wait_s=0 if session.was_stopped else EXIT_WAIT_S)
+    outcome = outcome_of(path)
     return Collected(
-        path=path, size_bytes=size, duration_s=seconds, command=session.command, pid=pid, notes=tuple(notes)
+        path=path,
+        size_bytes=size,
+        duration_s=seconds,
+        command=session.command,
+        pid=pid,
+        buffer_mb=options.buffer_mb,
+        complete=outcome.complete,
+        lost_events=outcome.lost_events,
+        was_stopped=session.was_stopped,
+        target_exited=exited,
+        notes=tuple(notes),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from uuid import UUID
 
@@ -31,9 +30,3 @@ def enable_perf_map(client: Client, kind: str) -> None:
 def attach_profiler(client: Client, clsid: UUID, path: str, data: str) -> None:
     """``data`` is sent as UTF-8."""
     client.attach_profiler(clsid, path, data.encode())
-
-
-def write_dump(client: Client, path: str, kind: str, flags: int = 0) -> str:
-    """``kind`` is Full, Heap, Mini or Triage. Returns the absolute path that was named to the target."""
-    client.write_dump(path, {"mini": 1, "heap": 2, "triage": 3, "full": 4}[kind.lower()], flags)
-    return os.path.abspath(path)

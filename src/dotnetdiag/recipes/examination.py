@@ -9,7 +9,7 @@ import tempfile
 
 from dotnetdiag import __version__
 from dotnetdiag.client import Client
-from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError, UnsupportedCommand
+from dotnetdiag.errors import ServerError, TargetError, TransportError, UnsupportedCommand
 from dotnetdiag.transport.diagnosis import Finding, diagnose
 
 PROBE_TIMEOUT_S = 5.0
@@ -30,12 +30,13 @@ def _answers(client: Client) -> list[Finding]:
         return [
             Finding(
                 code="too-old",
-                ok=False,
+                ok=True,
+                level="warning",
                 text="it is .NET Core 3.x: traces, dumps and profilers work, everything else needs .NET 5 or newer",
-                advice="use trace collect, dump collect or profiler attach; for the rest, upgrade the program's runtime",
+                advice="for the rest, upgrade the program's runtime",
             )
         ]
-    except (ServerError, TransportError) as error:
+    except (ServerError, TransportError, TargetError) as error:
         return [
             Finding(
                 code="no-answer",
@@ -52,30 +53,13 @@ def _answers(client: Client) -> list[Finding]:
             advice="",
         )
     ]
-    try:
-        suspended = client.is_suspended()
-    except DiagnosticsError as error:
-        return [
-            *found,
-            Finding(
-                code="no-session",
-                ok=False,
-                text=f"refuses a session: {error}",
-                advice="other sessions may be open; 64 is the limit",
-            ),
-        ]
+    suspended = client.is_suspended()
     if suspended:
-        found.append(
-            Finding(
-                code="suspended",
-                ok=False,
-                text="is suspended at startup: no managed code runs, and no trace has events",
-                advice="dotnetdiag resume -p PID lets it run (DOTNET_DiagnosticPorts or DOTNET_DefaultDiagnosticPortSuspend held it)",
-            )
-        )
-    else:
-        found.append(Finding(code="running", ok=True, text="runs and gives sessions", advice=""))
-    return found
+        text = "is suspended at startup: no managed code runs, and no trace has events"
+        advice = "resume it (DOTNET_DiagnosticPorts or DOTNET_DefaultDiagnosticPortSuspend held it)"
+        return [*found, Finding(code="suspended", ok=False, text=text, advice=advice)]
+    unknown = "; whether it is suspended at startup cannot be told" if suspended is None else ""
+    return [*found, Finding(code="running", ok=True, text=f"runs{unknown}", advice="")]
 
 
 def examine_installation() -> tuple[Finding, ...]:
@@ -109,7 +93,7 @@ def examine_installation() -> tuple[Finding, ...]:
                 code="runtime",
                 ok=not process.problem,
                 text=f"{who}: {process.problem or 'answers'}",
-                advice=f"dotnetdiag doctor {process.pid}" if process.problem else "",
+                advice="ask about this process alone" if process.problem else "",
             )
         )
     if not processes:
@@ -118,7 +102,7 @@ def examine_installation() -> tuple[Finding, ...]:
                 code="no-runtimes",
                 ok=True,
                 text="no running .NET process was found",
-                advice="start one, or ask about a process that should be there: dotnetdiag doctor PID",
+                advice="start one, or ask about a process that should be there",
             )
         )
     return tuple(found)

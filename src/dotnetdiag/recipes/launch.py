@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,10 @@ class Launched:
         """Of the child."""
         return self.process.pid
 
+    def send_signal(self, number: int) -> None:
+        """Pass on a signal that was meant for it too; it runs in a process group of its own."""
+        self.process.send_signal(number)
+
     def wait(self, timeout_s: float = 5.0) -> int | None:
         """Its exit code; None when it still runs, as after a recording that was stopped."""
         try:
@@ -39,7 +45,8 @@ class Launched:
 
 @contextmanager
 def launched(command: Sequence[str], *, show_io: bool = False) -> Iterator[Launched]:
-    """Run ``command`` with a diagnostic port of ours. The child is ended when the block is left.
+    """Run ``command`` with a diagnostic port of ours, in a process group of its own: Ctrl-C must not end it before its session has
+    ended. It is ended when the block is left.
 
     Runtimes that the child starts inherit the port: those are resumed at once and otherwise left alone (dotnet-trace
     hangs there). Raises ProcessNotFound when the program cannot be started or ends before its runtime has connected.
@@ -53,9 +60,18 @@ def launched(command: Sequence[str], *, show_io: bool = False) -> Iterator[Launc
     try:
         with Client.connect(f"{address},listen") as client:
             environment = {**os.environ, "DOTNET_DiagnosticPorts": f"{address},connect,suspend"}
+            # a process of a background group that reads the terminal is stopped: it gets what we read there
+            typed = subprocess.PIPE if show_io and sys.stdin is not None and sys.stdin.isatty() else quiet
             process = subprocess.Popen(
-                [program, *command[1:]], env=environment, stdin=quiet, stdout=quiet, stderr=quiet
+                [program, *command[1:]],
+                env=environment,
+                stdin=typed,
+                stdout=quiet,
+                stderr=quiet,
+                process_group=None if sys.platform == "win32" else 0,
             )
+            if typed == subprocess.PIPE:
+                threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
             try:
                 _wait_for_runtime(client, process)
                 yield Launched(process=process, client=client)
@@ -65,6 +81,18 @@ def launched(command: Sequence[str], *, show_io: bool = False) -> Iterator[Launc
                 process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pass_on_input(process: subprocess.Popen[bytes]) -> None:
+    """What is typed, line by line, until the program ends or the terminal does."""
+    assert process.stdin is not None
+    try:
+        while process.poll() is None and (data := os.read(0, 4096)):
+            process.stdin.write(data)
+            process.stdin.flush()
+        process.stdin.close()
+    except OSError:
+        pass  # it takes no more
 
 
 def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes]) -> None:

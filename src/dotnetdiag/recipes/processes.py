@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
@@ -69,18 +70,30 @@ def _describe(known: list[Endpoint], timeout_s: float) -> Process:
         command = information.command_line
     except UnsupportedCommand:
         version = "3.x"  # the only runtimes with an endpoint that do not know the command (ipc-protocol.md §21.6)
+        entry = _entry_assembly(system.argv(endpoint.pid) or ())
     except DiagnosticsError as error:
         problem = str(error)
     argv = system.argv(endpoint.pid) or ()
+    uptime_s = system.uptime_s(endpoint.pid)
     return Process(
         pid=endpoint.pid,
         namespace_pid=endpoint.namespace_pid,
         name=(argv[0].rpartition("/")[2] if argv else "") or system.comm(endpoint.pid) or "?",
         entry_assembly=entry,
         runtime_version=version,
-        uptime_s=system.uptime_s(endpoint.pid),
+        uptime_s=None if uptime_s is None else round(uptime_s, 3),
         command_line=" ".join(argv) or command,
         other_namespace=endpoint.other_namespace,
         address=str(endpoint.address),
         problem=problem,
     )
+
+
+def _entry_assembly(argv: Sequence[str]) -> str:
+    """As the command line has it: the DLL that ``dotnet`` was given, or the program itself (an apphost is called as its assembly)."""
+    if not argv:
+        return ""
+    program = argv[0].rpartition("/")[2]
+    if program in ("dotnet", "dotnet.exe"):
+        program = next((word.rpartition("/")[2] for word in argv[1:] if word.lower().endswith(".dll")), "")
+    return program.removesuffix(".dll").removesuffix(".exe")

@@ -154,6 +154,8 @@ def iter_reports(
 
 def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
     """The stacks of all managed threads. Raises DiagnosticsError for a runtime that has no sample profiler."""
+    if client.is_suspended():
+        raise DiagnosticsError("the runtime is suspended at startup: no managed code runs before it is resumed")
     pid = client.target_pid()
     for run_s in RUNS_S:
         before, begin = {} if pid is None else system_threads(pid), time.monotonic()

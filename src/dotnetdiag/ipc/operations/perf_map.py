@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dotnetdiag.errors import DangerousRequest, UnsupportedCommand
+from dotnetdiag.errors import DangerousRequest, NotSupported, ServerError, UnsupportedCommand
 from dotnetdiag.ipc import process
 from dotnetdiag.ipc.exchange import Operation, ask
 from dotnetdiag.ipc.operations.information import process_info
@@ -20,18 +20,32 @@ def enable_perf_map(perf_map_type: int, suspended: bool | None) -> Operation[Non
     request = process.EnablePerfMap(perf_map_type=perf_map_type)
     request.check()
     if suspended is not False:
-        try:
-            version = (yield from process_info()).runtime_version
-        except UnsupportedCommand:
-            version = ""
-        major = decimal(version.partition(".")[0])
-        if major is None or major < SAFE_WHILE_SUSPENDED:
+        version = yield from _version_that_may_die()
+        if version is not None:
             state = "while suspended at startup; resume it first"
             doubt = "; whether it is suspended cannot be told from here: ask on its own machine, by its process id"
             raise DangerousRequest(
                 request.COMMAND.name, f"it kills .NET {version or '8 and 9'} {state}" + ("" if suspended else doubt)
             )
     yield from ask(request)
+
+
+def _version_that_may_die() -> Operation[str | None]:
+    """The version of a runtime that may die of the command when it is suspended; ``""`` where it does not say, None for a safe one."""
+    try:
+        version = (yield from process_info()).runtime_version
+    except UnsupportedCommand:
+        return None  # .NET Core 3.x, which does not know EnablePerfMap either
+    major = decimal(version.partition(".")[0])
+    if major is not None and major >= SAFE_WHILE_SUSPENDED:
+        return None
+    try:
+        yield from ask(process.StartupHookProbe())
+    except NotSupported:
+        return None  # NativeAOT, which has no perf maps
+    except ServerError:
+        pass
+    return version
 
 
 def disable_perf_map() -> Operation[None]:
