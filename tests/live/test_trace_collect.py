@@ -138,8 +138,10 @@ def test_a_killed_target_leaves_what_arrived(tmp_path: Path) -> None:
         while not path.exists() or path.stat().st_size < 1_000_000:
             assert collector.poll() is None
         target.process.kill()
-        collector.communicate(timeout=60)
-        assert collector.returncode == 0
+        _, err = collector.communicate(timeout=60)
+        assert collector.returncode == 2
+        assert f"Process {target.pid} was gone before the trace had its end" in err
+        assert "names of methods" in err
         contents = read(path.read_bytes())
         assert len(contents.headers) > 1000
         assert not contents.complete

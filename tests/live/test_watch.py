@@ -57,8 +57,8 @@ def watching(target: Target, *arguments: str) -> Iterator[subprocess.Popen[str]]
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[list[str], Account]:
-    """Ctrl-C; the lines that it printed, and its account."""
-    process.send_signal(signal.SIGINT)
+    """SIGTERM, after which the session comes to its end; the lines that it printed, and its account."""
+    process.send_signal(signal.SIGTERM)
     return finished(process)
 
 
@@ -290,6 +290,21 @@ def test_a_killed_program_ends_it_with_a_note() -> None:
         account_of(err)
 
 
+def test_ctrl_c_does_not_wait_for_the_end_of_a_flood() -> None:
+    with (
+        workload("10", "flood", "threads=1", "each=100000000", "size=8", "wait=stdin") as target,
+        watching(target, "--providers", FLOOD) as watcher,
+    ):
+        target.say()
+        assert watcher.stdout is not None
+        assert watcher.stdout.readline()
+        watcher.send_signal(signal.SIGINT)
+        lines, account = finished(watcher)
+        assert account.left, "what came, and was not shown"
+        assert account.shown == len(lines) + 1
+        assert target.alive, "it would have flooded on for a minute"
+
+
 def test_a_second_signal_ends_it_at_once() -> None:
     with (
         workload("10", "idle", "seconds=1000") as target,
@@ -297,7 +312,7 @@ def test_a_second_signal_ends_it_at_once() -> None:
     ):
         os.kill(target.pid, signal.SIGSTOP)  # so that the nice end does not come
         try:
-            watcher.send_signal(signal.SIGINT)
+            watcher.send_signal(signal.SIGTERM)
             with pytest.raises(subprocess.TimeoutExpired):
                 watcher.wait(0.6)
             begin = time.monotonic()

@@ -155,14 +155,16 @@ def account_text(account: Account) -> str:
 
 @contextmanager
 def _ends_nicely(live: LiveEvents) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, SIGHUP and SIGQUIT end it, with the account of all that came; a second one does not wait for that."""
+    """Ctrl-C ends it at once, with the account of what came; SIGTERM, SIGHUP and SIGQUIT let the session come to its end first.
+    A second signal does not even wait for the account.
+    """
     first = 0.0
 
-    def on_signal(*_: Any) -> None:
+    def on_signal(number: int, _: Any) -> None:
         nonlocal first
         if not first:
             first = time.monotonic()
-            live.finish()
+            (live.stop_soon if number == signal.SIGINT else live.stop)()
         elif time.monotonic() - first > ONE_PRESS_S:
             live.abort()
             raise KeyboardInterrupt  # also out of a write that nobody reads

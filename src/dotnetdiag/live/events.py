@@ -39,6 +39,8 @@ QUIET_S = 0.004
 TICK_S = 0.1
 STOP_TIMEOUT_S = 10.0
 """A target that was told to stop, and sends nothing for so long, is left."""
+SOON_S = 0.08
+"""A target that is told to stop sends what it has within 20 ms; one that floods would go on for seconds."""
 FLUSH_S = 0.05
 """How long ``close`` lets a target send what it still has: one that is quiet ends its stream within 20 ms."""
 BROKEN_BYTES = 64 << 20
@@ -97,6 +99,7 @@ class LiveEvents:
         self._shown = self._failed = self._left = 0  # of the caller
         self._ends = None if duration_s is None else time.monotonic() + duration_s
         self._stopping: float | None = None
+        self._gives_until: float | None = None
         self._aborted = False
         self.ended: str | None = None
         """What ended the stream before its time, in one line; None while it runs and when it ended as it should."""
@@ -126,6 +129,9 @@ class LiveEvents:
             window = self._queue.take()
             if window is None:
                 return
+            if self._is_late():
+                self._left += len(window)
+                break
             window = self._chosen(window)
             if len(window):
                 self._shown += len(window)
@@ -151,8 +157,16 @@ class LiveEvents:
             self._stopping = time.monotonic()
             self._session.stop()
 
+    def stop_soon(self) -> None:
+        """As ``stop``, but nothing is given out after ``SOON_S``: who presses Ctrl-C wants to see the end. For signal handlers too."""
+        self._gives_until = time.monotonic() + SOON_S
+        self.stop()
+
+    def _is_late(self) -> bool:
+        return self._gives_until is not None and time.monotonic() >= self._gives_until
+
     def finish(self) -> None:
-        """Give out nothing more, and end the session. What waits counts as left. Also for signal handlers."""
+        """Give out nothing more, and end the session. What waits counts as left."""
         self.stop()
         self._queue.end()
         self._left += sum(len(window) for window in self._queue.clear())
@@ -235,6 +249,8 @@ class LiveEvents:
             now = time.monotonic()
             if self._ends is not None and now >= self._ends:
                 self.stop()
+            if self._is_late():
+                self._queue.end()
             try:
                 data = self._session.read(READ_BYTES, timeout_s=QUIET_S if len(self._maker) else TICK_S)
             except TimedOut:
