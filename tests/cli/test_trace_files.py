@@ -15,7 +15,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from tests.nettrace.recordings import FOLDER, data_of, listing_of, recordings
+from tests.nettrace.recordings import data_of, listing_of, recording
 from tests.nettrace.traces import SMALL
 
 import dotnetdiag
@@ -37,9 +37,7 @@ def output(*arguments: str | Path) -> str:
 
 
 def recorded(name: str) -> Path:
-    if f"{name}.nettrace" not in recordings():
-        pytest.skip(f"{name} is not here")
-    return FOLDER / f"{name}.nettrace"
+    return recording(f"{name}.nettrace")
 
 
 @pytest.fixture

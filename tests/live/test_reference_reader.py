@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from tests.events.traceevent_differences import line_differences
-from tests.live.runtimes import REQUIRED, Target, available, command, unpack
-from tests.nettrace.recordings import FOLDER, recordings
+from tests.live.runtimes import REQUIRED, Target, command, unpack
+from tests.nettrace.recordings import recording
 
 import dotnetdiag
 from dotnetdiag.client import Client
@@ -222,9 +222,9 @@ MADE: dict[str, tuple[str, Made]] = {
     "trim strictly": ("gcverbose-10", lambda a, b: trim(a, b, start_s=2.4, end_s=2.6, strict=True)),
     "trim 6": ("v6-oncpu-10", lambda a, b: trim(a, b, start_s=1.0, end_s=2.0)),
     "filter": ("web-10", lambda a, b: filter_events(a, b, providers=["System.Net.Http"], names=["FormattedMessage"])),
-    "merge": ("events-10", lambda a, b: merge_files([a, FOLDER / "http-10.nettrace"], b)),
-    "merge losses": ("lossy-10", lambda a, b: merge_files([a, FOLDER / "web-10.nettrace"], b)),
-    "merge 6": ("v6-oncpu-10", lambda a, b: merge_files([a, FOLDER / "counters-10.nettrace"], b)),
+    "merge": ("events-10", lambda a, b: merge_files([a, recording("http-10.nettrace")], b)),
+    "merge losses": ("lossy-10", lambda a, b: merge_files([a, recording("web-10.nettrace")], b)),
+    "merge 6": ("v6-oncpu-10", lambda a, b: merge_files([a, recording("counters-10.nettrace")], b)),
     "redact": ("web-10", lambda a, b: redact_file(a, b, fields=["System.Net.Http/Request/Start.pathAndQuery"])),
 }
 
@@ -232,8 +232,7 @@ MADE: dict[str, tuple[str, Made]] = {
 @pytest.mark.parametrize("name", MADE)
 def test_a_file_that_we_made_is_read_by_the_reference(name: str, tmp_path: Path) -> None:
     source, make = MADE[name]
-    if not available() or f"{source}.nettrace" not in recordings():
-        pytest.skip("the reference reader or the recordings are not here")
+    unpack()
     path = tmp_path / "made.nettrace"
-    make(FOLDER / f"{source}.nettrace", path)
+    make(recording(f"{source}.nettrace"), path)
     assert assert_agree(path)

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.live.runtimes import available, command, workload
+from tests.live.runtimes import command, workload
+from tests.shared import needs
 
 from dotnetdiag.nettrace import read
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(not available(), reason="the workload of ../shared/dotnet is not there"),
+    needs("dotnet", "the workload on real runtimes"),
 ]
 PYTHON = [sys.executable, "-m", "dotnetdiag.cli.main"]
 CLR = "Microsoft-Windows-DotNETRuntime"

@@ -31,12 +31,6 @@ def opened(name: str) -> Trace:
     return Trace(SMALL[name] if name in SMALL else data_of(name))
 
 
-def recording(name: str) -> Trace:
-    if name not in recordings():
-        pytest.skip(f"{name} is not here")
-    return opened(name)
-
-
 def lines(trace: Trace, **selection: Any) -> list[dict[str, Any]]:
     maker = JsonLines(trace)
     return [json.loads(line) for window in trace.events(**selection).windows() for line in maker.lines(window)]
@@ -89,7 +83,7 @@ def test_stacks_of_a_part_have_their_names(name: str) -> None:
 
 
 def test_a_part_by_types_keeps_what_names_methods() -> None:
-    whole = recording("web-10.nettrace")
+    whole = opened("web-10.nettrace")
     made = part(whole, part_of(whole, metadata_ids=whole.types.find_provider("System.Net.Http")))
     assert set(made.counts()) == {
         "System.Net.Http",
@@ -127,7 +121,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
 def test_merged_recordings_have_the_events_of_both_in_time_order(names: tuple[str, str]) -> None:
-    traces = [recording(name) for name in names]
+    traces = [opened(name) for name in names]
     made = merged(*traces)
     found = lines(made)
     times = [line["utc"] for line in found]
@@ -152,7 +146,7 @@ def test_merged_recordings_have_the_events_of_both_in_time_order(names: tuple[st
 
 
 def test_stacks_of_merged_recordings_are_named_by_their_own_process() -> None:
-    traces = [recording("gcverbose-10.nettrace"), recording("web-10.nettrace")]
+    traces = [opened("gcverbose-10.nettrace"), opened("web-10.nettrace")]
     found = list(map(json.loads, texts(merged(*traces), frames=True)))
     for trace in traces:
         theirs = [line["frames"] for line in found if line["pid"] == trace.process.pid]
@@ -270,7 +264,7 @@ def test_redacted_recordings_differ_in_command_lines_only(name: str) -> None:
 
 
 def test_chosen_fields_are_redacted_and_nothing_else() -> None:
-    trace = recording("web-10.nettrace")
+    trace = opened("web-10.nettrace")
     chosen = "System.Net.Http/RequestStart.PATHANDQUERY"
     done = redact(trace, [chosen, "Event.Arguments.Value"] if "Event" in trace else [chosen])
     assert done.replaced["System.Net.Http/Request/Start.pathAndQuery"] == 40
@@ -282,7 +276,7 @@ def test_chosen_fields_are_redacted_and_nothing_else() -> None:
 
 
 def test_texts_in_lists_of_structures_are_redacted() -> None:
-    trace = recording("http-10.nettrace")
+    trace = opened("http-10.nettrace")
     name = next(
         f"{one.provider}/{one.name}.Arguments.Value"
         for one in map(trace.schema, trace.source.counts())
@@ -319,7 +313,7 @@ def test_pairs_of_version_6_are_redacted_where_they_stand() -> None:
 
 
 def test_wrong_fields_are_refused() -> None:
-    trace = recording("web-10.nettrace")
+    trace = opened("web-10.nettrace")
     refused: list[tuple[str, type[Exception], str]] = [
         ("Request/Start.pathAndQeury", UnknownName, "pathAndQuery"),
         ("Request/Strat.pathAndQuery", UnknownName, "Request/Start"),
