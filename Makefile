@@ -37,7 +37,7 @@ test: lint pytest
 
 # as many workers as there are cores; one of them runs all live tests, one after the other
 pytest: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup
+	$(BIN)/python -m pytest -q -n auto
 
 # each prints its ratios and writes a row into benchmarks/RESULTS.md; half an hour on two cores
 bench: $(VENV)/installed-test

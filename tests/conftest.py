@@ -7,6 +7,7 @@ properties of the tests' reports, and ``docs/supported.md`` as the output of a w
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from tests.left_out import count_left_out, describe
@@ -15,17 +16,24 @@ from tests.live.runtimes import REQUIRED, available
 from tests.nettrace.recordings import recordings
 from tests.shared import IN_CI, SHARED
 
+LIVE = ("tests/live/", "tests/cli/test_commands.py", "tests/test_examples.py")
 WHOLE = 1000
 """A run of fewer tests does not claim to be whole."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Live tests share targets and measure time and descriptors: all of them run on one worker, one after the other."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if item.get_closest_marker("live"):
-                item.add_marker(pytest.mark.xdist_group("live"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Live tests share targets and measure time and descriptors: all of them run on one worker, one after the other.
+
+    Instead of ``--dist loadgroup``, which does nothing where pytest 9.2 meets xdist 3.8.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class LiveOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "live" if nodeid.startswith(LIVE) else nodeid
+
+    return LiveOnOneWorker(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

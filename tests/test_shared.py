@@ -64,6 +64,8 @@ def test_small_recordings_are_copies_of_the_shared_ones() -> None:
     if fixtures is None:
         skip_without("the recordings of which the small ones are copies")
     for path in small_unpacked().iterdir():
+        if path.name == "README.md":
+            continue
         assert path.read_bytes() == (fixtures / path.name).read_bytes(), path.name
 
 

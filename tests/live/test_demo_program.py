@@ -53,7 +53,7 @@ def test_it_is_recorded_and_explained(demo: Target, tmp_path: Path) -> None:
     assert trace.process.pid == demo.pid
     messages = trace["Exception/Start"]["ExceptionMessage"].to_pylist()
     assert messages
-    assert all(message.startswith("round ") for message in messages)
+    assert all(str(message).startswith("round ") for message in messages)
     assert any("Demo.Primes" in row.name() for row in dotnetdiag.cpu(trace).top(10))
     assert "Demo.Primes" in run("trace", "report", path, "topN", "-n", "10")
     run("trace", "convert", path, "--format", "speedscope", "-o", tmp_path / "demo")
