@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,$(wildcard benchmarks/*.py))
 
-.PHONY: demo test lint bench clean fuzz soak
+.PHONY: demo test lint pytest bench clean fuzz soak
 
 # what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
 KERNELS := $(wildcard src/dotnetdiag/*/_kernels.py src/dotnetdiag/*/*.pxd)
@@ -33,8 +33,11 @@ lint: $(VENV)/installed-test
 fuzz: $(VENV)/installed-test
 	$(BIN)/python fuzz/run.py
 
-test: lint
-	$(BIN)/python -m pytest -q
+test: lint pytest
+
+# as many workers as there are cores; one of them runs all live tests, one after the other
+pytest: $(VENV)/installed-test
+	$(BIN)/python -m pytest -q -n auto
 
 # each prints its ratios and writes a row into benchmarks/RESULTS.md; half an hour on two cores
 bench: $(VENV)/installed-test

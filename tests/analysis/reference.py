@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import pytest
-from tests.nettrace.recordings import FOLDER, data_of, recordings
+from tests.nettrace.recordings import data_of, recording
 
 from dotnetdiag.trace.trace import Trace
 
@@ -40,8 +39,6 @@ def is_pseudo(name: str) -> bool:
 
 @cache
 def opened(name: str) -> Trace:
-    if f"{name}.nettrace" not in recordings():
-        pytest.skip(f"{name} is not here")
     return Trace(data_of(f"{name}.nettrace"), name=name)
 
 
@@ -54,7 +51,7 @@ class Sums:
 
 
 def speedscope_of(name: str) -> dict[str, Any]:
-    with gzip.open(FOLDER / f"{name}.speedscope.json.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(recording(f"{name}.speedscope.json.gz"), "rt", encoding="utf-8") as file:
         made: dict[str, Any] = json.load(file)
     return made
 
@@ -93,7 +90,7 @@ _ROW = re.compile(r"(\d+)\.\s+(.*?)\s+([\d.]+)%\s+([\d.]+)%\s*$")
 
 def top_of(name: str, *, inclusive: bool) -> list[TopRow]:
     """The rows of a report; names are wrapped over several lines at any letter, so they have no blanks here."""
-    path = FOLDER / f"{name}.topN{'-inclusive' if inclusive else ''}.txt"
+    path = recording(f"{name}.topN{'-inclusive' if inclusive else ''}.txt")
     rows: list[TopRow] = []
     for line in path.read_text(encoding="utf-8").splitlines()[1:]:
         found = _ROW.match(line)

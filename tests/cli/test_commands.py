@@ -13,8 +13,9 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.live.runtimes import available, names, workload
+from tests.live.runtimes import names, workload
 from tests.nettrace.traces import small_trace
+from tests.shared import needs
 
 from dotnetdiag.cli.commands import commands
 from dotnetdiag.nettrace import read
@@ -185,7 +186,7 @@ def in_terminal(words: list[str], until: bytes, then: bytes, **environment: str)
 
 
 @pytest.mark.live
-@pytest.mark.skipif(not available(), reason="the workload of ../shared/dotnet is not there")
+@needs("dotnet", "the workload on real runtimes")
 def test_enter_ends_a_recording_and_the_line_shows_bytes_rate_and_time_left(tmp_path: object) -> None:
     with workload("10", "idle", "seconds=100") as target:
         code, output = in_terminal(

@@ -15,7 +15,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from tests.nettrace.recordings import FOLDER, data_of, listing_of, recordings
+from tests.nettrace.recordings import data_of, listing_of, recording
 from tests.nettrace.traces import SMALL
 
 import dotnetdiag
@@ -37,9 +37,7 @@ def output(*arguments: str | Path) -> str:
 
 
 def recorded(name: str) -> Path:
-    if f"{name}.nettrace" not in recordings():
-        pytest.skip(f"{name} is not here")
-    return FOLDER / f"{name}.nettrace"
+    return recording(f"{name}.nettrace")
 
 
 @pytest.fixture
@@ -93,33 +91,35 @@ def test_info_of_a_cut_file_says_where_it_broke(tmp_path: Path) -> None:
 
 
 def test_filters_select_events_by_provider_name_time_and_value() -> None:
-    path = recorded("http-10")
-    said = listing_of("http-10.nettrace").events
+    path = recorded("events-10")
+    said = listing_of("events-10.nettrace").events
 
     def times(*arguments: str) -> list[float]:
         return [json.loads(line)["ms"] for line in output("events", path, "--format", "jsonl", *arguments).splitlines()]
 
-    assert times("--provider", "System.Net.Http") == [one["ms"] for one in said if one["provider"] == "System.Net.Http"]
-    both = ["Request/Start", "Request/Stop"]
+    manifest = [one["ms"] for one in said if one["provider"] == "Workload-Manifest"]
+    assert times("--provider", "Workload-Manifest") == manifest
+    both = ["Exception/Start", "GC/Start"]
     expected = [one["ms"] for one in said if one["event"] in both]
-    assert times("--event", "Request/Start,RequestStop") == expected
-    assert times("--event", "Request/Start", "--event", "Request/Stop", "--limit", "3") == expected[:3]
-    assert times("--where", "statusCode >= 500 and event ~ 'Stop$'") == [
-        one["ms"] for one in said if one["payload"].get("statusCode", 0) >= 500
-    ]
-    assert times("--from", "2.5s", "--to", "3") == [one["ms"] for one in said if 2500 <= one["ms"] < 3000]
+    assert times("--event", "Exception/Start,GCStart") == expected
+    assert times("--event", "Exception/Start", "--event", "GC/Start", "--limit", "3") == expected[:3]
+    collections = [one["ms"] for one in said if one["event"] == "GC/Stop" and one["payload"]["Depth"] >= 1]
+    assert times("--where", "Depth >= 1 and event ~ '^GC/Stop$'") == collections
+    middle = [one["ms"] for one in said if 2340 <= one["ms"] < 3000]
+    assert times("--from", "2.34s", "--to", "3") == middle
+    assert 0 < len(middle) < len(said)
 
 
 def test_lines_keep_their_keys_and_limit_the_payload_to_the_fields() -> None:
     text = output(
-        "events", recorded("http-10"), "--event", "Request/Start", "--fields", "HOST,ms,port", "--format", "jsonl"
+        "events", recorded("events-10"), "--event", "GC/Start", "--fields", "COUNT,ms,depth", "--format", "jsonl"
     )
     (line, *_) = map(json.loads, text.splitlines())
     assert list(line) == [
         "provider", "event", "id", "version", "level", "opcode", "keywords", "ms", "utc", "pid", "tid", "activity",
         "related", "bytes", "payload",
     ]  # fmt: skip
-    assert list(line["payload"]) == ["host", "port"]
+    assert list(line["payload"]) == ["Count", "Depth"]
 
 
 def test_stacks_are_added_leaf_first() -> None:
@@ -157,28 +157,28 @@ def test_parquet_has_typed_columns(tmp_path: Path) -> None:
     import pandas
 
     path = tmp_path / "x.parquet"
-    assert output("events", recorded("http-10"), "--format", "parquet", "-o", path) == ""
+    assert output("events", recorded("events-10"), "--format", "parquet", "-o", path) == ""
     frame = pandas.read_parquet(path)
-    said = listing_of("http-10.nettrace").events
+    said = listing_of("events-10.nettrace").events
     assert frame["ms"].tolist() == [one["ms"] for one in said]
-    assert frame["statusCode"].dropna().astype(int).tolist() == [
-        one["payload"]["statusCode"] for one in said if "statusCode" in one["payload"]
+    assert frame["u32"].dropna().astype(int).tolist() == [
+        one["payload"]["u32"] for one in said if "u32" in one["payload"]
     ]
     output(
         "events",
-        recorded("http-10"),
+        recorded("events-10"),
         "--format",
         "parquet",
         "--event",
-        "Request/Start",
+        "GC/Start",
         "--fields",
-        "host",
+        "Reason",
         "-o",
         path,
         "--force",
     )
-    assert list(pandas.read_parquet(path).columns)[-2:] == ["stack", "host"]
-    output("events", recorded("http-10"), "--format", "parquet", "--limit", "0", "-o", path, "--force")
+    assert list(pandas.read_parquet(path).columns)[-2:] == ["stack", "Reason"]
+    output("events", recorded("events-10"), "--format", "parquet", "--limit", "0", "-o", path, "--force")
     assert len(pandas.read_parquet(path)) == 0
 
 
@@ -279,12 +279,15 @@ def test_dump_of_a_cut_file_says_where(tmp_path: Path) -> None:
 # files from files -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["4", "5", "6"])
-def test_convert_writes_the_version_asked_for(version: str, tmp_path: Path) -> None:
-    path = tmp_path / "out.nettrace"
-    text = output("convert", recorded("lossy-10"), "--format", "nettrace", "--nettrace-version", version, "-o", path)
+@pytest.mark.parametrize(
+    ("name", "version"), [("made", "5"), ("made", "6"), ("lossy-10", "4"), ("lossy-10", "5"), ("lossy-10", "6")]
+)
+def test_convert_writes_the_version_asked_for(name: str, version: str, small: Path, tmp_path: Path) -> None:
+    """Both have losses."""
+    path, given = tmp_path / "out.nettrace", small if name == "made" else recorded(name)
+    text = output("convert", given, "--format", "nettrace", "--nettrace-version", version, "-o", path)
     assert str(path) in text
-    made, source = dotnetdiag.open(path), dotnetdiag.open(recorded("lossy-10"))
+    made, source = dotnetdiag.open(path), dotnetdiag.open(given)
     assert made.format == ("nettrace 6.0" if version == "6" else "nettrace 4")
     assert made.counts() == source.counts()
     assert made.lost.by_thread == source.lost.by_thread
@@ -302,57 +305,65 @@ def test_convert_names_the_file_after_the_source_but_never_overwrites_it(tmp_pat
         run("convert", source, "--format", "elf")
 
 
-def test_what_a_version_cannot_say_is_refused_and_no_file_is_left(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="opcode"):
-        run("convert", recorded("http-10"), "--format", "nettrace", "--nettrace-version", "4", "-o", tmp_path / "x")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("name", "what"), [("made", "an array"), ("http-10", "an opcode")])
+def test_what_a_version_cannot_say_is_refused_and_no_file_is_left(
+    name: str, what: str, small: Path, tmp_path: Path
+) -> None:
+    given = small if name == "made" else recorded(name)
+    with pytest.raises(UsageError, match=what):
+        run("convert", given, "--format", "nettrace", "--nettrace-version", "4", "-o", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {small.name}
 
 
 def test_trim_keeps_the_range_and_what_names_it(tmp_path: Path) -> None:
     path = tmp_path / "part.nettrace"
-    output("trim", recorded("web-10"), "--from", "2s", "--to", "2.5", "-o", path)
-    source, made = dotnetdiag.open(recorded("web-10")), dotnetdiag.open(path)
-    inside = [event.ms for event in source.events(providers="System.Net.Http", time=(2, 2.5))]
-    assert [event.ms for event in made.events(providers="System.Net.Http")] == inside
+    given = recorded("events-10")
+    output("trim", given, "--from", "2s", "--to", "2.34", "-o", path)
+    source, made = dotnetdiag.open(given), dotnetdiag.open(path)
+    inside = [event.ms for event in source.events(providers="Workload-Manifest", time=(2, 2.34))]
+    assert [event.ms for event in made.events(providers="Workload-Manifest")] == inside
+    assert 0 < len(inside) < sum(source.counts()["Workload-Manifest"].values())
     rundown = "Microsoft-Windows-DotNETRuntimeRundown"
     assert made.counts()[rundown] == source.counts()[rundown]
-    output("trim", recorded("web-10"), "--from", "2s", "--to", "2.5", "--strict", "-o", path, "--force")
-    assert len(dotnetdiag.open(path)) == len(source.events(time=(2, 2.5)))
+    output("trim", given, "--from", "2s", "--to", "2.34", "--strict", "-o", path, "--force")
+    assert len(dotnetdiag.open(path)) == len(source.events(time=(2, 2.34)))
     with pytest.raises(UsageError, match="--from"):
-        run("trim", recorded("web-10"), "-o", path)
+        run("trim", given, "-o", path)
 
 
 def test_filter_keeps_providers_and_events(tmp_path: Path) -> None:
     path = tmp_path / "part.nettrace"
-    source = dotnetdiag.open(recorded("http-10"))
-    providers = ("--providers", "System.Net.Http,System.Net.Sockets")
-    output("filter", recorded("http-10"), *providers, "--events", "ResolutionStart", "--strict", "-o", path)
+    given = recorded("events-10")
+    source = dotnetdiag.open(given)
+    providers = ("--providers", "Workload-Manifest,Workload-SelfDescribing")
+    output("filter", given, *providers, "--events", "GCStart", "--strict", "-o", path)
     made = dotnetdiag.open(path)
-    for provider in ("System.Net.Http", "System.Net.Sockets"):
+    for provider in ("Workload-Manifest", "Workload-SelfDescribing"):
         assert made.counts()[provider] == source.counts()[provider]
-    count = source.counts()["System.Net.NameResolution"]["Resolution/Start"]
-    assert made.counts()["System.Net.NameResolution"] == {"Resolution/Start": count}
+    assert made.counts()["Microsoft-Windows-DotNETRuntime"] == {"GC/Start": 10}
     assert len(made.providers) == 3
     with pytest.raises(UsageError, match="--providers"):
-        run("filter", recorded("http-10"), "-o", path)
-    with pytest.raises(UnknownName, match=r"System\.Net\.Http"):
-        run("filter", recorded("http-10"), "--providers", "System.Net.Htp", "-o", path)
+        run("filter", given, "-o", path)
+    with pytest.raises(UnknownName, match="Workload-Manifest"):
+        run("filter", given, "--providers", "Workload-Manifst", "-o", path)
 
 
 def test_merge_takes_all_files(tmp_path: Path) -> None:
     path = tmp_path / "both.nettrace"
-    output("merge", recorded("events-10"), recorded("http-10"), "-o", path)
-    assert len(dotnetdiag.open(path)) == sum(len(dotnetdiag.open(recorded(name))) for name in ("events-10", "http-10"))
+    output("merge", recorded("events-10"), recorded("cpu-only-10"), "-o", path)
+    events = sum(len(listing_of(f"{name}.nettrace").events) for name in ("events-10", "cpu-only-10"))
+    assert len(dotnetdiag.open(path)) == events
 
 
 def test_redact_says_what_it_replaced_and_leaves_every_other_byte(tmp_path: Path) -> None:
     path = tmp_path / "safe.nettrace"
-    text = output("redact", recorded("web-10"), "--field", "System.Net.Http/Request/Start.host", "-o", path)
-    assert "System.Net.Http/Request/Start.host: 40 redacted" in text
+    text = output("redact", recorded("events-10"), "--field", "Exception/Start.ExceptionMessage", "-o", path)
+    assert "Exception/Start.ExceptionMessage: 80 redacted" in text
     assert "ProcessInfo.CommandLine: 1 redacted" in text
-    before, after = (np.frombuffer(data, np.uint8) for data in (data_of("web-10.nettrace"), path.read_bytes()))
+    before, after = (np.frombuffer(data, np.uint8) for data in (data_of("events-10.nettrace"), path.read_bytes()))
     assert len(before) == len(after)
-    assert "web.dll" not in (dotnetdiag.open(path).process.command_line or "")
+    assert "workload.dll" not in (dotnetdiag.open(path).process.command_line or "")
 
 
 def test_a_damaged_input_is_told_about(tmp_path: Path) -> None:

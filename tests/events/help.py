@@ -1,18 +1,13 @@
-"""Help for the tests of this room: payloads into decode and back, and the folder of recordings."""
+"""Help for the tests of this room: payloads into decode and back."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from dotnetdiag.events import EventSchema, Table, decode
 from dotnetdiag.events.layout import SchemaField, parse_fields
-
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def schema_of(fields: str | tuple[SchemaField, ...], **more: Any) -> EventSchema:
@@ -29,13 +24,3 @@ def decoded(schema: EventSchema, payloads: list[bytes], **more: Any) -> Table:
         buffer += payload + b"\xee"
     lengths = np.array([len(payload) for payload in payloads], np.uint32)
     return decode(schema, np.frombuffer(bytes(buffer), np.uint8), np.array(offsets, np.int64), lengths, **more)
-
-
-def shared_folder(name: str, variable: str) -> Path:
-    """A folder beside the checkout (or where the environment says); with ``CI=true`` its absence is a failure."""
-    folder = Path(os.environ.get(variable, CHECKOUT.parent / "shared" / name))
-    if not folder.is_dir():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{folder} is missing ({variable} says where it is)")
-        pytest.skip(f"{folder} is not here ({variable} says where it is)")
-    return folder

@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import lzma
-import os
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.events.help import CHECKOUT
 from tests.events.traceevent_differences import CUT, INVENTED_IDS, NAMES, OPCODES, UNDECLARED, differences
+from tests.nettrace.recordings import data_of, listing_of, recordings
 
 from dotnetdiag.events import EventSchema, Source, Table, decode, resolve
 from dotnetdiag.events.columns import plain
 from dotnetdiag.nettrace import Contents, read
 
-FOLDER = Path(os.environ.get("DOTNETDIAG_FIXTURES") or CHECKOUT.parent / "shared" / "fixtures")
-
-
-def recordings() -> list[str]:
-    found = sorted(
-        path.name
-        for path in (FOLDER.iterdir() if FOLDER.is_dir() else ())
-        if path.name.removesuffix(".xz").endswith((".nettrace", ".netperf"))
-    )
-    if not found and os.environ.get("CI") == "true":
-        raise RuntimeError(f"no recordings in {FOLDER}; set DOTNETDIAG_FIXTURES")
-    return found
-
 
 @lru_cache(maxsize=2)
 def opened(name: str) -> tuple[Contents, np.ndarray[Any, np.dtype[np.uint8]]]:
-    raw = (FOLDER / name).read_bytes()
-    raw = lzma.decompress(raw) if name.endswith(".xz") else raw
+    raw = data_of(name)
     return read(raw), np.frombuffer(raw, np.uint8)
-
-
-def listed(name: str) -> Iterator[dict[str, Any]]:
-    packed = name.endswith(".xz")
-    path = FOLDER / (f"{name[:-3]}.events.jsonl.xz" if packed else f"{name.rpartition('.')[0]}.events.jsonl.gz")
-    with (lzma.open if packed else gzip.open)(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            event = json.loads(line)
-            if "provider" in event:
-                yield event
 
 
 def tables(name: str) -> dict[int, tuple[EventSchema, Table, dict[int, int]]]:
@@ -77,7 +47,7 @@ def test_every_event_has_the_names_and_values_that_the_reference_shows(name: str
     order = contents.order()
     wrong: dict[str, int] = defaultdict(int)
     place = 0
-    for said in listed(name):
+    for said in listing_of(name).events:
         row = int(order[place])
         place += 1
         number = int(contents.headers.metadata_id[row])
@@ -147,21 +117,15 @@ def listed_values(table: Table, field: str) -> list[Any]:
     return list(table[field].to_pylist())
 
 
-def recording(name: str) -> str:
-    if name not in recordings():
-        pytest.skip(f"{name} is not here")
-    return name
-
-
 def test_blob_of_the_lossy_recording_is_inferred_from_its_lengths() -> None:
-    table = found(recording("lossy-10.nettrace"), "Workload-Manifest/Blob")
+    table = found("lossy-10.nettrace", "Workload-Manifest/Blob")
     assert table.schema.source == Source.INFERRED
     assert list(table.columns) == ["u32@0", "u32@4", "bytes@12"]
     assert set(np.diff(table["bytes@12"].offsets).tolist()) == {40}  # type: ignore[union-attr]
 
 
 def test_bulk_events_and_maps_have_all_their_elements() -> None:
-    heap = recording("heap-10.nettrace")
+    heap = "heap-10.nettrace"
     for event in ("GC/BulkNode", "GC/BulkEdge", "GC/BulkRootEdge", "Type/BulkType", "GC/BulkRootStaticVar"):
         table = found(heap, event)
         assert [len(values) for values in listed_values(table, "Values")] == listed_values(table, "Count")
@@ -171,7 +135,7 @@ def test_bulk_events_and_maps_have_all_their_elements() -> None:
 
 
 def test_strings_of_universal_events_are_whole() -> None:
-    v6 = recording("v6-oncpu-10.nettrace")
+    v6 = "v6-oncpu-10.nettrace"
     files = listed_values(found(v6, "ProcessMapping"), "FileName")
     assert any(file.endswith("/libcoreclr.so") for file in files)
     symbols = listed_values(found(v6, "ProcessSymbol"), "Name")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.analysis.reference import UNRESOLVED, is_pseudo, opened
 from tests.export.made import DEEP, SMALL, hostile, profile_of, sample, written
-from tests.nettrace.recordings import FOLDER, data_of, recordings
+from tests.nettrace.recordings import data_of, recording, recordings
 
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
@@ -92,7 +92,7 @@ def test_a_method_has_as_many_parents_as_callers() -> None:
 
 @pytest.mark.parametrize("name", ["default-10", "cpu-only-10"])
 def test_weights_of_each_thread_and_method_are_those_of_the_reference(name: str) -> None:
-    with gzip.open(FOLDER / f"{name}.chromium.json.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(recording(f"{name}.chromium.json.gz"), "rt", encoding="utf-8") as file:
         theirs = inclusive_of(json.load(file))
     profile = cpu(opened(name))
     unresolved = {frame.name() for frame in profile.frames[:] if frame.address is not None}

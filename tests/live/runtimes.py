@@ -4,6 +4,7 @@ and every other that this machine has (``DOTNET_ROOT``, ``dotnet`` on PATH, the 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import time
@@ -14,14 +15,17 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from tests.shared import shared_part, skip_without
+
 from dotnetdiag.errors import ConnectFailed
 from dotnetdiag.recipes.runtimes import find_hosts
 from dotnetdiag.transport import Deadline, candidates, connect
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "dotnet"
 CACHE = Path(os.environ.get("DOTNETDIAG_RUNTIMES") or Path.home() / ".cache" / "dotnetdiag" / "dotnet")
 REQUIRED = ("3.1", "8", "9", "10", "NativeAOT")
 """With CI=true and ../shared at hand, fewer than these are a failure."""
+DEMO = "demo"
+"""The argument that stands for the program of `dotnetdiag demo`, which is there without ../shared too."""
 _VERSIONS = {"8": "8.0.33", "9": "9.0.22", "10": "10.0.14"}
 
 
@@ -64,16 +68,26 @@ def major(runtime: str) -> str:
     return ".".join(parts[:2]) if parts[0] in ("2", "3") else parts[0]
 
 
-@cache
 def unpack() -> Path:
-    """The cache folder, filled. Idempotent."""
+    """The cache folder, filled; a test that asks without ../shared is skipped. Idempotent, one process at a time."""
+    packed = shared_part("dotnet")
+    if packed is None:
+        skip_without("the workload on real runtimes")
+    return _unpacked(packed)
+
+
+@cache
+def _unpacked(packed: Path) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["bash", str(SHARED / "unpack"), str(CACHE)], check=True, timeout=300)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["bash", str(packed / "unpack"), str(CACHE)], check=True, timeout=300)
     return CACHE
 
 
 def available() -> bool:
-    return (SHARED / "unpack").exists()
+    """Whether the runtimes of ../shared are here, and with them the workload."""
+    return shared_part("dotnet") is not None
 
 
 @cache
@@ -87,27 +101,33 @@ def _found() -> dict[str, tuple[str, str]]:
     }
 
 
+def demo_runtimes() -> tuple[str, ...]:
+    """Where the program of `dotnetdiag demo` is started in tests: what this machine has, and a new runtime."""
+    return (*(("10",) if available() else ()), *_found())
+
+
 def names() -> tuple[str, ...]:
     """All runtimes that tests run on here."""
     return (*(REQUIRED if available() else ()), *_found())
 
 
 def command(runtime: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """How the workload is started on a runtime, and the environment that it takes."""
+    """How the workload (or ``DEMO``) is started on a runtime, and the environment that it takes."""
     if runtime in REQUIRED:
         folder = unpack()
         host, root = str(folder / "dotnet" / "dotnet"), str(folder / "dotnet")
     else:
-        host, root = _found()[runtime][0], str(Path(_found()[runtime][0]).parent)
+        host = _found()[runtime][0]
+        root = str(Path(host).parent)
     environment = {"DOTNET_ROOT": root, "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
     if runtime == "NativeAOT":
         return [str(folder / "workload" / "nativeaot" / "workload-aot"), *arguments], environment
-    if not available():  # the program of `dotnetdiag demo`: does one thing, whatever it is told
-        return [host, str(files("dotnetdiag.recipes") / "demo" / "demo.dll"), *arguments], environment
-    program = "netcoreapp3.1" if major(runtime) in ("2.1", "3.1") else "net8"
     chosen = [host]
     if runtime in _VERSIONS:
         chosen += ["--fx-version", _VERSIONS[runtime]]
+    if not available() or arguments == (DEMO,):  # this program does one thing, whatever it is told
+        return [*chosen, str(files("dotnetdiag.recipes") / "demo" / "demo.dll"), *arguments], environment
+    program = "netcoreapp3.1" if major(runtime) in ("2.1", "3.1") else "net8"
     return [*chosen, str(unpack() / "workload" / program / "workload.dll"), *arguments], environment
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.live.runtimes import Target, names, unpack, workload
+from tests.live.runtimes import Target, names, workload
+from tests.shared import skip_without
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused, UnsupportedCommand, UsageError
@@ -31,7 +33,7 @@ NOT_AN_ASSEMBLY, NO_HOOK = "/etc/passwd", "the demo program"
 
 def no_hook() -> str:
     """A managed assembly without a class StartupHook."""
-    return str(unpack() / "workload" / "net8" / "workload.dll")
+    return str(files("dotnetdiag.recipes") / "demo" / "demo.dll")
 
 
 ATTEMPTS: dict[str, Callable[[Client], object]] = {
@@ -96,8 +98,11 @@ def test_command_line_refuses_what_kills(target: Target, name: str, tmp_path: Pa
     assert answers(target)
 
 
-@pytest.fixture(params=[name for name in names() if not name.startswith("3.1")])
+@pytest.fixture(params=[name for name in names() if not name.startswith("3.1")] or ["none"])
 def suspended(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """A process that waits for ``resume``, on each runtime that can wait (3.1 cannot)."""
+    if request.param == "none":
+        skip_without("the workload on real runtimes")
     with workload(request.param, "idle", "seconds=100", suspended=True) as started:
         yield started
 

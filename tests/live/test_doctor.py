@@ -61,6 +61,7 @@ def test_a_runtime_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "PROBE_TIMEOUT_S", 0.5)
     with workload("10", "idle", "seconds=100") as target:
         os.kill(target.pid, signal.SIGSTOP)
+        os.waitpid(target.pid, os.WUNTRACED)  # until all its threads stand
         findings = examination.examine(target.pid)
         os.kill(target.pid, signal.SIGCONT)
     assert findings[-1].code == "stopped"

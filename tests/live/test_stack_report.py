@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.live.runtimes import SHARED, Target, available, workload
+from tests.live.runtimes import Target, workload
+from tests.nettrace.recordings import recording
+from tests.shared import needs
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UsageError
@@ -20,10 +22,10 @@ from dotnetdiag.trace.method_names import Style
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(not available(), reason="the workload of ../shared/dotnet is not there"),
+    needs("dotnet", "the workload on real runtimes"),
 ]
 PYTHON = [sys.executable, "-m", "dotnetdiag.cli.main"]
-REFERENCE = SHARED.parent / "fixtures" / "stacks-10.stack-report.txt"
+REFERENCE = "stacks-10.stack-report.txt"
 GREEK = ["Workload.Parked.Gamma", "Workload.Parked.Beta", "Workload.Parked.Alpha"]
 SPINNING = "Workload.Parked.<>c.<Start>b__1_1"
 HEAD = re.compile(r"Threads? \(0x[0-9A-F]+(, 0x[0-9A-F]+)*\): ")
@@ -87,13 +89,12 @@ def test_threads_are_seen_where_they_are(runtime: str) -> None:
 
 def test_the_stacks_are_those_of_the_reference() -> None:
     """The same program on the same runtime: the same threads in the same frames, and lines of the same form."""
-    if not REFERENCE.exists():
-        pytest.skip("the fixtures are not there")
+    reference = recording(REFERENCE)
     with workload("10", "stacks", "linger=stdin") as target:
         settled(target)
         found = run("report", "-p", str(target.pid), "--no-fold")
         assert found.returncode == 0, found.stderr
-    ours, theirs = stacks_of(found.stdout), stacks_of(REFERENCE.read_text(encoding="utf-8"))
+    ours, theirs = stacks_of(found.stdout), stacks_of(reference.read_text(encoding="utf-8"))
     # beside those of `stacks` there is one thread that lets the process linger, in either
     wanted = [stack for stack in theirs if "Workload.Parked" in "".join(stack)]
     assert [stack for stack in ours if "Workload.Parked" in "".join(stack)] == wanted

@@ -10,15 +10,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from tests.live.runtimes import available, command, workload
+from tests.live.runtimes import command, workload
+from tests.shared import needs
 
 from dotnetdiag.nettrace import read
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(not available(), reason="the workload of ../shared/dotnet is not there"),
+    needs("dotnet", "the workload on real runtimes"),
 ]
 PYTHON = [sys.executable, "-m", "dotnetdiag.cli.main"]
 CLR = "Microsoft-Windows-DotNETRuntime"
@@ -212,9 +214,12 @@ def test_a_runtime_that_dials_us_is_recorded(tmp_path: Path) -> None:
         collector.communicate()
 
 
-def test_a_port_where_a_runtime_listens_is_dialled(tmp_path: Path) -> None:
-    with workload("9", "idle", "seconds=100", TMPDIR=str(tmp_path)) as target:
-        (port,) = tmp_path.glob("dotnet-diagnostic-*-socket")
+def test_a_port_where_a_runtime_listens_is_dialled() -> None:
+    with (
+        TemporaryDirectory() as folder,  # the address of a socket has 107 bytes: tmp_path can be too long for it
+        workload("9", "idle", "seconds=100", TMPDIR=folder) as target,
+    ):
+        (port,) = Path(folder).glob("dotnet-diagnostic-*-socket")
         done = run("info", "--diagnostic-port", f"{port},connect", "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["pid"] == target.pid

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.live.runtimes import Target, available, workload
+from tests.live.runtimes import Target, workload
+from tests.shared import needs
 
 import dotnetdiag as dd
 from dotnetdiag.live import Account
@@ -25,7 +26,7 @@ from dotnetdiag.trace.header import KEYS
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(not available(), reason="the workload of ../shared/dotnet is not there"),
+    needs("dotnet", "the workload on real runtimes"),
 ]
 PYTHON = [sys.executable, "-m", "dotnetdiag.cli.main"]
 FLOOD = "Workload-Manifest:0xffffffffffffffff:5"

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from tests.analysis.traces import allocation, external, managed, traced
-from tests.nettrace.recordings import FOLDER
+from tests.nettrace.recordings import recording
 
 from dotnetdiag.cli.trace_report import COMMANDS, WORSE
 from dotnetdiag.errors import DiagnosticsError, GrammarError, UsageError
@@ -244,9 +244,7 @@ def test_wrong_options_are_errors_of_ours(files: tuple[Path, Path], arguments: l
 
 
 def test_recordings_compare_with_themselves() -> None:
-    path = FOLDER / "cpu-only-10.nettrace"
-    if not path.exists():
-        pytest.skip("the recordings are not here")
+    path = recording("cpu-only-10.nettrace")
     done = run("diff", path, path, "--fail-above", "0%")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[0].count("cpu-only-10.nettrace") == 2

@@ -31,12 +31,6 @@ def opened(name: str) -> Trace:
     return Trace(SMALL[name] if name in SMALL else data_of(name))
 
 
-def recording(name: str) -> Trace:
-    if name not in recordings():
-        pytest.skip(f"{name} is not here")
-    return opened(name)
-
-
 def lines(trace: Trace, **selection: Any) -> list[dict[str, Any]]:
     maker = JsonLines(trace)
     return [json.loads(line) for window in trace.events(**selection).windows() for line in maker.lines(window)]
@@ -88,18 +82,23 @@ def test_stacks_of_a_part_have_their_names(name: str) -> None:
     assert texts(made, frames=True) == [line for line, one in zip(whole_texts, kept.tolist(), strict=True) if one]
 
 
-def test_a_part_by_types_keeps_what_names_methods() -> None:
-    whole = recording("web-10.nettrace")
-    made = part(whole, part_of(whole, metadata_ids=whole.types.find_provider("System.Net.Http")))
+@pytest.mark.parametrize(
+    ("name", "provider"),
+    [("web-10.nettrace", "System.Net.Http"), ("events-10.nettrace", "Workload-Manifest")],
+    ids=["web-10", "events-10"],
+)
+def test_a_part_by_types_keeps_what_names_methods(name: str, provider: str) -> None:
+    whole = opened(name)
+    made = part(whole, part_of(whole, metadata_ids=whole.types.find_provider(provider)))
     assert set(made.counts()) == {
-        "System.Net.Http",
+        provider,
         "Microsoft-Windows-DotNETRuntimeRundown",
         "Microsoft-DotNETCore-EventPipe",
     }
-    assert made.counts()["System.Net.Http"] == whole.counts()["System.Net.Http"]
+    assert made.counts()[provider] == whole.counts()[provider]
     assert made.process == whole.process
-    strict = part(whole, part_of(whole, metadata_ids=whole.types.find_provider("System.Net.Http"), naming=False))
-    assert set(strict.counts()) == {"System.Net.Http"}
+    strict = part(whole, part_of(whole, metadata_ids=whole.types.find_provider(provider), naming=False))
+    assert set(strict.counts()) == {provider}
 
 
 # merging ----------------------------------------------------------------------------------------------------------------
@@ -122,12 +121,13 @@ PAIRS = [
     ("killed-10.nettrace", "lossy-10.nettrace"),
     ("v6-oncpu-10.nettrace", "events-10.nettrace"),
     ("events-3.1.nettrace", "counters-10.nettrace"),
+    ("events-3.1.nettrace", "gccollect-10.nettrace"),
 ]
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
 def test_merged_recordings_have_the_events_of_both_in_time_order(names: tuple[str, str]) -> None:
-    traces = [recording(name) for name in names]
+    traces = [opened(name) for name in names]
     made = merged(*traces)
     found = lines(made)
     times = [line["utc"] for line in found]
@@ -151,8 +151,13 @@ def test_merged_recordings_have_the_events_of_both_in_time_order(names: tuple[st
         assert replace(process, processors=None) == replace(trace.process, processors=None)
 
 
-def test_stacks_of_merged_recordings_are_named_by_their_own_process() -> None:
-    traces = [recording("gcverbose-10.nettrace"), recording("web-10.nettrace")]
+@pytest.mark.parametrize(
+    "names",
+    [("gcverbose-10.nettrace", "web-10.nettrace"), ("cpu-only-10.nettrace", "events-10.nettrace")],
+    ids=" and ".join,
+)
+def test_stacks_of_merged_recordings_are_named_by_their_own_process(names: tuple[str, str]) -> None:
+    traces = [opened(name) for name in names]
     found = list(map(json.loads, texts(merged(*traces), frames=True)))
     for trace in traces:
         theirs = [line["frames"] for line in found if line["pid"] == trace.process.pid]
@@ -269,20 +274,31 @@ def test_redacted_recordings_differ_in_command_lines_only(name: str) -> None:
     assert len(differ) == 0 or changed
 
 
-def test_chosen_fields_are_redacted_and_nothing_else() -> None:
-    trace = recording("web-10.nettrace")
-    chosen = "System.Net.Http/RequestStart.PATHANDQUERY"
+@pytest.mark.parametrize(
+    ("name", "event", "field", "chosen", "count"),
+    [
+        ("web-10", "System.Net.Http/Request/Start", "pathAndQuery", "System.Net.Http/RequestStart.PATHANDQUERY", 40),
+        ("events-10", "Microsoft-Windows-DotNETRuntime/Exception/Start", "ExceptionType",
+         "Microsoft-Windows-DotNETRuntime/ExceptionStart.EXCEPTIONTYPE", 80),
+    ],
+    ids=["web-10", "events-10"],
+)  # fmt: skip
+def test_chosen_fields_are_redacted_and_nothing_else(
+    name: str, event: str, field: str, chosen: str, count: int
+) -> None:
+    trace = opened(f"{name}.nettrace")
     done = redact(trace, [chosen, "Event.Arguments.Value"] if "Event" in trace else [chosen])
-    assert done.replaced["System.Net.Http/Request/Start.pathAndQuery"] == 40
-    before, after = lines(trace, names="Request/Start"), lines(Trace(done.data), names="Request/Start")
+    assert done.replaced[f"{event}.{field}"] == count
+    short = event.partition("/")[2]
+    before, after = lines(trace, names=short), lines(Trace(done.data), names=short)
     for one, other in zip(before, after, strict=True):
-        if "pathAndQuery" in one["payload"]:
-            one["payload"]["pathAndQuery"] = stars(one["payload"]["pathAndQuery"])
+        if field in one["payload"]:
+            one["payload"][field] = stars(one["payload"][field])
         assert one == other
 
 
 def test_texts_in_lists_of_structures_are_redacted() -> None:
-    trace = recording("http-10.nettrace")
+    trace = opened("http-10.nettrace")
     name = next(
         f"{one.provider}/{one.name}.Arguments.Value"
         for one in map(trace.schema, trace.source.counts())
@@ -319,12 +335,12 @@ def test_pairs_of_version_6_are_redacted_where_they_stand() -> None:
 
 
 def test_wrong_fields_are_refused() -> None:
-    trace = recording("web-10.nettrace")
+    trace = opened("events-10.nettrace")
     refused: list[tuple[str, type[Exception], str]] = [
-        ("Request/Start.pathAndQeury", UnknownName, "pathAndQuery"),
-        ("Request/Strat.pathAndQuery", UnknownName, "Request/Start"),
-        ("Request/Start.port", UsageError, "no text"),
-        ("Request/Start", UsageError, "Provider/Event.Field"),
+        ("Exception/Start.ExceptionTpye", UnknownName, "ExceptionType"),
+        ("Exception/Strat.ExceptionType", UnknownName, "Exception/Start"),
+        ("Exception/Start.ExceptionFlags", UsageError, "no text"),
+        ("Exception/Start", UsageError, "Provider/Event.Field"),
         ("nothing", UnknownName, "nothing"),
     ]
     for field, error, text in refused:

@@ -1,0 +1,99 @@
+"""What holds for the whole run: live tests one at a time, what CI must have seen, and the last lines.
+
+With pytest-xdist the hooks below run in the process that prints, and the tests in others: what those saw comes over as
+properties of the tests' reports, and ``docs/supported.md`` as the output of a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from tests.left_out import count_left_out, describe
+from tests.live import supported
+from tests.live.runtimes import REQUIRED, available
+from tests.nettrace.recordings import recordings
+from tests.shared import IN_CI, SHARED
+
+LIVE = ("tests/live/", "tests/cli/test_commands.py", "tests/test_examples.py")
+WHOLE = 1000
+"""A run of fewer tests does not claim to be whole."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Live tests share targets and measure time and descriptors: all of them run on one worker, one after the other.
+
+    Instead of ``--dist loadgroup``, which does nothing where pytest 9.2 meets xdist 3.8.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class LiveOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "live" if nodeid.startswith(LIVE) else nodeid
+
+    return LiveOnOneWorker(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name, value in getattr(getattr(item, "callspec", None), "params", {}).items():
+        if name in ("target", "runtime", "demo"):
+            item.user_properties.append(("runtime", value))
+
+
+def _reporter(config: pytest.Config) -> pytest.TerminalReporter:
+    found = config.pluginmanager.get_plugin("terminalreporter")
+    assert isinstance(found, pytest.TerminalReporter)
+    return found
+
+
+def _runtimes(reporter: pytest.TerminalReporter) -> list[str]:
+    """Those on which a test ran, the required ones first."""
+    ran = {
+        str(value)
+        for kind in ("passed", "failed")
+        for report in reporter.stats.get(kind, ())
+        for name, value in report.user_properties
+        if name == "runtime"
+    }
+    return sorted(ran, key=lambda name: (REQUIRED.index(name) if name in REQUIRED else len(REQUIRED), name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """A worker of pytest-xdist has ended."""
+    for operation, answers in getattr(node, "workeroutput", {}).get("supported", {}).items():
+        supported.ANSWERS.setdefault(operation, {}).update(answers)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With CI=true and ../shared at hand, a run that claims to be whole has seen all required runtimes."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["supported"] = supported.ANSWERS
+        return
+    ran = set(_runtimes(_reporter(config)))
+    whole = not config.getoption("-k") and not config.option.collectonly and session.testscollected > WHOLE
+    if whole and IN_CI and SHARED is not None and not set(REQUIRED) <= ran:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if set(REQUIRED) <= ran:
+        supported.write()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """Below pytest's list of skipped tests, above its last line."""
+    yield
+    ran = _runtimes(terminalreporter)
+    missing = [name for name in REQUIRED if name not in ran]
+    say = terminalreporter.write_line
+    if supported.CHANGED:
+        say("docs/supported.md was written anew: it says what the runtimes answered just now")
+    say(f"recordings: {len(recordings())}, of {'tests/data' if SHARED is None else '../shared'}")
+    say(f"live runtimes: {', '.join(ran) or 'none'}")
+    if ran and missing and available():
+        say(f"live runtimes that did not run: {', '.join(missing)}")
+    reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ())]
+    for line in describe(count_left_out(reasons), hidden=SHARED is None):
+        say(line)
