@@ -46,9 +46,12 @@ def assembly(
     built_for: tuple[int, int] = (8, 0),
     is_module: bool = False,
     is_reference: bool = False,
+    has_reference_type: bool = False,
     wide_heaps: bool = False,
 ) -> bytes:
-    """The file. ``is_reference`` gives it the attribute of reference assemblies, ``wide_heaps`` indexes of 4 bytes."""
+    """The file. ``is_reference`` gives it the attribute of reference assemblies, ``has_reference_type`` its first type (which has no
+    meaning), ``wide_heaps`` indexes of 4 bytes.
+    """
     strings, blobs = bytearray(b"\0"), bytearray(b"\0")
     index = "<I" if wide_heaps else "<H"
 
@@ -86,9 +89,10 @@ def assembly(
             rows[0x06].append(address + text(method.name) + blob(method.signature) + numbers(1))
         if kind.inside:
             rows[0x29].append(numbers(number, kind.inside + 1))
-    if is_reference:
+    if is_reference or has_reference_type:
+        marked = 1 << 5 | 14 if is_reference else 2 << 5 | 3
         rows[0x0A] = [numbers(2 << 3 | 1) + text(".ctor") + blob(b"\x20\x00\x01")]
-        rows[0x0C] = [numbers(1 << 5 | 14, 1 << 3 | 3) + blob(b"\x01\0\0\0")]
+        rows[0x0C] = [numbers(marked, 1 << 3 | 3) + blob(b"\x01\0\0\0")]
     if not is_module:
         rows[0x20] = [struct.pack("<I4HI", 0x8004, 1, 0, 0, 0, 0) + none + text("x") + none]
     rows[0x23] = [struct.pack("<4HI", *built_for, 0, 0, 0) + blob(_TOKEN) + text("System.Runtime") + none + none]

@@ -40,6 +40,7 @@ USABLE = {
     "a nested type of the name before it": assembly(Type(name="Outer", methods=()), Type(inside=1), HOOK),
     "a type of the name in a namespace before it": assembly(Type(namespace="N", methods=()), HOOK),
     "types after it": assembly(HOOK, Type(name="Other", methods=(Method(signature=TAKES_INT),))),
+    "the attribute of reference assemblies on a type": assembly(HOOK, has_reference_type=True),
     "wide heaps": assembly(HOOK, wide_heaps=True),
     "for x64": assembly(HOOK, machine=X64),
     "for an older runtime": assembly(HOOK, built_for=(4, 2)),

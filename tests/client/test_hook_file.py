@@ -160,7 +160,12 @@ def test_links_of_proc_are_not_followed(box: Path) -> None:
     assert "/proc" in str(cause_of("/proc/self/hook.dll"))
     (box / "dev").symlink_to("proc/self")
     assert "/proc" in str(cause_of("/dev/hook.dll"))
-    require_usable_hook("/proc/7/hook.dll", PID)
+    (box / "opt" / "link").symlink_to("/proc/self/hook.dll")
+    assert "/proc" in str(cause_of("/opt/link"))
+    (box / "opt" / "proc").mkdir()
+    (box / "opt" / "proc" / "link").symlink_to("/hook.dll")
+    for path in ("/proc/7/hook.dll", "/opt/proc/link", "/proc/../opt/proc/link"):
+        require_usable_hook(path, PID)
 
 
 def test_file_beyond_the_limit_is_not_read(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ _CODED: dict[str, tuple[int, bytes]] = {
 }
 _OF_THE_ASSEMBLY = 1 << 5 | 14  # HasCustomAttribute: row 1 of Assembly
 _NESTED = range(2, 8)  # visibilities of nested types
-_STATIC, _ABSTRACT, _PINVOKE = 0x0010, 0x0400, 0x2000
+_STATIC, _PINVOKE = 0x0010, 0x2000
 _32_BIT_REQUIRED = 0x2
 _GENERIC = 0x10
 _VOID_NO_PARAMETERS = b"\x00\x00\x01"  # default calling convention, 0 parameters, void
@@ -245,7 +245,7 @@ class _Assembly:
             if len(candidates) != 1 or self.blob(candidates[0][4]) != _VOID_NO_PARAMETERS:
                 return "its StartupHook.Initialize is not `static void Initialize()`"
             address, _, method_flags, *_ = candidates[0]
-            if method_flags & _ABSTRACT or not (address or method_flags & _PINVOKE):
+            if not (address or method_flags & _PINVOKE):  # abstract, or supplied by the runtime
                 return "its StartupHook.Initialize has no body"
             return ""
         return "it has no type StartupHook outside of a namespace"

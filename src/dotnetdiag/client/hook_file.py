@@ -106,8 +106,7 @@ def _open_inside(root: Path, path: str) -> Iterator[int]:
             handles.callback(os.close, handle)
             return handle
 
-        top = opened(str(root), None)
-        places, names = [top], [""]  # from the root down
+        places = [("", opened(str(root), None))]  # names and handles, from the root down
         rest = path.split("/")[::-1]
         links = parts = 0
         while rest:
@@ -116,25 +115,24 @@ def _open_inside(root: Path, path: str) -> Iterator[int]:
             if parts > MAX_PARTS:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
             if name in ("", ".", ".."):
-                if not stat.S_ISDIR(os.fstat(places[-1]).st_mode):
+                if not stat.S_ISDIR(os.fstat(places[-1][1]).st_mode):
                     raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
                 if name == ".." and len(places) > 1:
                     places.pop()
-                    names.pop()
                 continue
-            handle = opened(name, places[-1])
+            handle = opened(name, places[-1][1])
             if not stat.S_ISLNK(os.fstat(handle).st_mode):
-                places.append(handle)
-                names.append(name)
+                places.append((name, handle))
                 continue
-            if names[1:2] == ["proc"]:
+            if len(places) > 1 and places[1][0] == "proc":
                 raise OSError(errno.EINVAL, "links in /proc lead the target to another place than us")
             links += 1
             if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             target = os.readlink("", dir_fd=handle)
             if target.startswith("/"):
-                del places[1:], names[1:]
+                del places[1:]
             rest += target.split("/")[::-1]
-        _require_regular(os.fstat(places[-1]))
-        yield places[-1]
+        _, handle = places[-1]
+        _require_regular(os.fstat(handle))
+        yield handle
