@@ -1,38 +1,138 @@
-"""Look at a startup hook's file, as the target would find it, before it is named to the target."""
+"""A startup hook's file, looked at as the target sees it, before it is named to the target.
+
+What is checked is the file that is there now. Nothing keeps somebody from changing it before the target opens it.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+from dotnetdiag.client import hook_assembly
 from dotnetdiag.errors import DangerousRequest
 from dotnetdiag.ipc.process import ApplyStartupHook
-from dotnetdiag.ipc.startup_hook import startup_hook_problem
 
+PROC = Path("/proc")
 # Real hooks have some KB; what is larger than this is not read.
-MAX_SIZE = 64 << 20
+MAX_SIZE_BYTES = 64 << 20
+# As Linux has it.
+MAX_LINKS = 40
+# Links can make more parts of a path than it had; each is an open file while we look.
+MAX_PARTS = 500
+
+_COMMAND = "ApplyStartupHook"
+_FATAL = "such a hook kills .NET 9 and 10"
+# e_machine of ELF files as PE files number it.
+_MACHINES = {3: hook_assembly.X86, 40: hook_assembly.ARM, 62: hook_assembly.X64, 183: hook_assembly.ARM64}
 
 
-def require_usable_hook(path: str, pid: int | None) -> None:
-    """Raise DangerousRequest unless the file is there, for the target, and is a startup hook.
+def require_usable_hook(path: str, pid: int | None, *, runtime_version: str = "") -> None:
+    """Raise DangerousRequest unless the file is there, for the target, and is a startup hook that it can load.
 
-    The target's own root (``/proc/PID/root``) is looked in on Linux, so that a path inside of a container is meant.
+    On Linux the path is followed inside of the target's own root (``/proc/PID/root``), links and ``..`` too, so that a path of a container
+    is meant. Nothing but a regular file is opened. ``runtime_version`` (``9.0.22``), where it is known, is compared with what the hook
+    was built for.
     """
-    command = "ApplyStartupHook"
     ApplyStartupHook(path=path).check()
     if pid is None:
         raise DangerousRequest(
-            command,
+            _COMMAND,
             "the file cannot be checked on a target known only by its address, and one that is missing kills .NET 9 and 10",
         )
-    seen = f"/proc/{pid}/root{path}" if sys.platform == "linux" else path
+    on_linux = sys.platform == "linux"
     try:
-        descriptor = os.open(seen, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            data = file.read(MAX_SIZE + 1)
-    except OSError as error:
-        reason = f"{path} cannot be read as the target sees it ({error.strerror}); such a hook kills .NET 9 and 10"
-        raise DangerousRequest(command, reason) from error
-    problem = "it is too large" if len(data) > MAX_SIZE else startup_hook_problem(data)
+        data = _read_inside(PROC / str(pid) / "root", path) if on_linux else _read(path)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise DangerousRequest(_COMMAND, f"{path} cannot be read as the target sees it ({why}); {_FATAL}") from error
+    machine = target_machine(pid) if on_linux else None
+    problem = (
+        "it is too large"
+        if len(data) > MAX_SIZE_BYTES
+        else hook_assembly.startup_hook_problem(data, machine=machine, runtime_version=runtime_version)
+    )
     if problem:
-        raise DangerousRequest(command, f"{path} is no startup hook: {problem}; it would kill .NET 9 and 10")
+        raise DangerousRequest(_COMMAND, f"{path} is no startup hook: {problem}; {_FATAL}")
+
+
+def target_machine(pid: int) -> int | None:
+    """The processor that a process runs on, as PE files number it; None for one that is not known."""
+    try:
+        with open(PROC / str(pid) / "exe", "rb") as file:
+            head = file.read(20)
+    except OSError:
+        return None
+    return _MACHINES.get(int.from_bytes(head[18:20], "little")) if head[:4] == b"\x7fELF" else None
+
+
+def _read_inside(root: Path, path: str) -> bytes:
+    with _open_inside(root, path) as handle:
+        # The handle allows no reading. This opens the same file, whatever has become of the path.
+        return _read(f"/proc/self/fd/{handle}")
+
+
+def _read(path: str) -> bytes:
+    """At most one byte more than MAX_SIZE_BYTES. Raises OSError for what is no regular file, and does not wait for a FIFO's writer."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        _require_regular(os.fstat(file.fileno()))
+        return file.read(MAX_SIZE_BYTES + 1)
+
+
+def _require_regular(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+
+
+@contextmanager
+def _open_inside(root: Path, path: str) -> Iterator[int]:
+    """A handle (O_PATH) of the regular file at ``path`` for a process whose root that is: links and ``..`` never lead out.
+
+    Each part is opened inside of the one before and never followed by the kernel, so it does not matter who renames or links
+    what meanwhile; a device or FIFO is looked at and not opened.
+    """
+    with ExitStack() as handles:
+
+        def opened(name: str, folder: int | None) -> int:
+            follow = os.O_NOFOLLOW if folder is not None else 0
+            handle = os.open(name, os.O_PATH | os.O_CLOEXEC | follow, dir_fd=folder)
+            handles.callback(os.close, handle)
+            return handle
+
+        places = [("", opened(str(root), None))]  # names and handles, from the root down
+        rest = path.split("/")[::-1]
+        links = parts = 0
+        while rest:
+            name = rest.pop()
+            parts += 1
+            if parts > MAX_PARTS:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            if name in ("", ".", ".."):
+                if not stat.S_ISDIR(os.fstat(places[-1][1]).st_mode):
+                    raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+                if name == ".." and len(places) > 1:
+                    places.pop()
+                continue
+            handle = opened(name, places[-1][1])
+            if not stat.S_ISLNK(os.fstat(handle).st_mode):
+                places.append((name, handle))
+                continue
+            if len(places) > 1 and places[1][0] == "proc":
+                raise OSError(errno.EINVAL, "links in /proc lead the target to another place than us")
+            links += 1
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            target = os.readlink("", dir_fd=handle)
+            if target.startswith("/"):
+                del places[1:]
+            rest += target.split("/")[::-1]
+        _, handle = places[-1]
+        _require_regular(os.fstat(handle))
+        yield handle
