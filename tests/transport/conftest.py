@@ -62,6 +62,11 @@ class FakeProc:
             self.link(str(pid), "cwd", cwd)
         return folder
 
+    def thread(self, pid: int, thread_id: int, name: str) -> None:
+        folder = self.path / str(pid) / "task" / str(thread_id)
+        folder.mkdir(parents=True)
+        (folder / "comm").write_text(name + "\n")
+
     def link(self, pid: str, name: str, target: str) -> None:
         path = self.path / pid / name
         path.parent.mkdir(parents=True, exist_ok=True)
