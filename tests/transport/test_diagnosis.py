@@ -16,7 +16,7 @@ from dotnetdiag.errors import (
     TransportError,
     UsageError,
 )
-from dotnetdiag.transport import diagnosis, discovery, processes
+from dotnetdiag.transport import diagnosis, processes
 from dotnetdiag.transport.attempts import connect_pid
 from dotnetdiag.transport.connecting import connect
 from dotnetdiag.transport.deadline import Deadline
@@ -25,17 +25,9 @@ from dotnetdiag.transport.discovery import Endpoint
 
 from .conftest import FakeProc
 
-pytestmark = pytest.mark.usefixtures("no_leaks")
+pytestmark = pytest.mark.usefixtures("no_leaks", "plain_tmp")
 
 CORECLR = b"7f00-7f01 r-xp 00000000 08:01 12 /usr/share/dotnet/shared/Microsoft.NETCore.App/%s/libcoreclr.so\n"
-
-
-@pytest.fixture(autouse=True)
-def plain_tmp(monkeypatch: pytest.MonkeyPatch, short_tmp: Path) -> Path:
-    path = short_tmp / "tmp"
-    path.mkdir()
-    monkeypatch.setattr(discovery, "DEFAULT_TMPDIR", str(path))
-    return path
 
 
 def codes(findings: tuple[Finding, ...]) -> list[tuple[str, bool]]:

@@ -507,8 +507,8 @@ def test_a_silent_name_server_holds_nobody_up(kind: Any, monkeypatch: pytest.Mon
     asyncio.run(listen_meanwhile())
 
 
-def test_numbers_are_looked_up_without_a_thread(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting.threading, "Thread", None)
+def test_numbers_are_looked_up_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "Thread", None)
     for host in ("127.0.0.1", "::1"):
         with pytest.raises(ConnectFailed, match="nobody listens"):
             connecting.connect(TcpAddress(host, 1), soon())
