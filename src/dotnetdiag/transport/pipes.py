@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import math
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TimedOut, TransportError, UsageError
@@ -18,6 +19,7 @@ from dotnetdiag.transport.addresses import PipeAddress
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.refcount import RefCount
 from dotnetdiag.transport.streams import Listener, Stream
+from dotnetdiag.transport.waiting import Blocking, Steps, T
 
 GENERIC_READ_WRITE = 0xC0000000
 OPEN_EXISTING = 3
@@ -138,7 +140,22 @@ class PipeStream(PipeEnd, Stream):
         super().__init__(api, handle, address)
         self.address = address
 
-    def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
+    def sending(self, data: bytes | bytearray | memoryview) -> Steps[None]:
+        return self._one_step(lambda deadline: self._send(data, deadline))
+
+    def receiving_into(self, view: memoryview) -> Steps[int]:
+        return self._one_step(lambda deadline: self._receive(view, deadline))
+
+    def _one_step(self, call: Callable[[Deadline], T]) -> Steps[T]:
+        """A cancellation closes the stream: what a thread has begun cannot be taken back."""
+        try:
+            result: T = yield Blocking(call)
+            return result
+        except GeneratorExit:
+            self.close()
+            raise
+
+    def _send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
         if not self._refs.acquire():
             raise self._closed_error()
         try:
@@ -151,8 +168,8 @@ class PipeStream(PipeEnd, Stream):
         finally:
             self._refs.release()
 
-    def receive_into(self, view: memoryview, deadline: Deadline) -> int:
-        """As ``Stream.receive_into``. The system copies into a buffer of its own first."""
+    def _receive(self, view: memoryview, deadline: Deadline) -> int:
+        """The system copies into a buffer of its own first."""
         size = len(view)
         if not size:
             raise UsageError("cannot receive 0 bytes")
@@ -191,7 +208,11 @@ class PipeListener(PipeEnd, Listener):
         super().__init__(api, new_instance(api, str(address), first=True), str(address))
         self.address = address
 
-    def accept(self, deadline: Deadline) -> Stream:
+    def accepting(self) -> Steps[Stream]:
+        stream: Stream = yield Blocking(self._accept)
+        return stream
+
+    def _accept(self, deadline: Deadline) -> Stream:
         if not self._refs.acquire():
             raise self._closed_error()
         try:

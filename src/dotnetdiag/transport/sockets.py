@@ -18,10 +18,9 @@ from typing import NoReturn
 
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
-from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.refcount import RefCount
 from dotnetdiag.transport.streams import Listener, Stream
-from dotnetdiag.transport.waiting import Ready, Steps, T, run
+from dotnetdiag.transport.waiting import Ready, Steps, T
 
 LONGEST_SUN_PATH = 107 if sys.platform.startswith("linux") else 103
 """Bytes of a path that fit into a socket address, besides the NUL."""
@@ -64,7 +63,8 @@ class SocketStream(Stream):
         return self._receiving(lambda: self._socket.recv_into(view), 0, "nothing arrived")
 
     def sending_descriptor(self, fd: int) -> Steps[None]:
-        self._check_unix()
+        if self._socket.family != AF_UNIX or not hasattr(socket, "SCM_RIGHTS"):
+            return super().sending_descriptor(fd)
         if fd < 0:
             raise UsageError(f"{fd} is no descriptor")
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))]
@@ -80,7 +80,8 @@ class SocketStream(Stream):
         return self._sending(send_nowait, "the peer does not take the descriptor")
 
     def receiving_descriptor(self) -> Steps[int | None]:
-        self._check_unix()
+        if self._socket.family != AF_UNIX or not hasattr(socket, "SCM_RIGHTS"):
+            return super().receiving_descriptor()
 
         def receive_nowait() -> int | None:
             _, rights, _, _ = self._socket.recvmsg(1, socket.CMSG_SPACE(4), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -95,18 +96,6 @@ class SocketStream(Stream):
             return passed[0] if passed else None
 
         return self._receiving(receive_nowait, None, "no descriptor arrived")
-
-    def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
-        run(self.sending(data), deadline, self.address)
-
-    def receive_into(self, view: memoryview, deadline: Deadline) -> int:
-        return run(self.receiving_into(view), deadline, self.address)
-
-    def send_descriptor(self, fd: int, deadline: Deadline) -> None:
-        run(self.sending_descriptor(fd), deadline, self.address)
-
-    def receive_descriptor(self, deadline: Deadline) -> int | None:
-        return run(self.receiving_descriptor(), deadline, self.address)
 
     def is_alive(self) -> bool:
         if not self._refs.acquire():
@@ -156,10 +145,6 @@ class SocketStream(Stream):
 
         return _attempts(self._refs, attempt, fail, Ready(self._socket, False, problem))
 
-    def _check_unix(self) -> None:
-        if not hasattr(socket, "SCM_RIGHTS") or self._socket.family != AF_UNIX:
-            raise self.no_descriptors()
-
 
 class SocketListener(Listener):
     """Listens on a bound socket, which it owns. ``path`` is unlinked at the end if it is still ``identity``."""
@@ -189,9 +174,6 @@ class SocketListener(Listener):
             raise TransportError(f"accepting failed: {reason(exc)}", address=str(self.address)) from exc
 
         return _attempts(self._refs, accept_nowait, fail, Ready(self._socket, False, "nobody connected"))
-
-    def accept(self, deadline: Deadline) -> Stream:
-        return run(self.accepting(), deadline, str(self.address))
 
     def fileno(self) -> int:
         return -1 if self._refs.closed else self._socket.fileno()
