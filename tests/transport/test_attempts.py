@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
 import socket
@@ -192,3 +193,7 @@ def test_a_young_process_is_looked_at_again_when_only_an_old_socket_has_its_numb
     starts.join()
     stream.close()
     assert found.key == 1000
+
+
+def test_the_async_twin_has_the_same_signature() -> None:
+    assert inspect.signature(connect_pid).parameters == inspect.signature(aio.connect_pid).parameters

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import dotnetdiag.transport as room
 from dotnetdiag.errors import AmbiguousName
-from dotnetdiag.transport import aio, discovery
+from dotnetdiag.transport import discovery
 from dotnetdiag.transport.addresses import PipeAddress, UnixAddress
 from dotnetdiag.transport.discovery import Endpoint, candidates, endpoints, pipe_endpoints
 from dotnetdiag.transport.inside import resolve_inside
@@ -200,9 +196,6 @@ def test_sockets_of_dead_processes_and_files_that_are_none_are_left_out(
     fake.socket(plain_tmp, "clr-debug-pipe-7-1000-in")
     fake.socket(plain_tmp, "dotnet-diagnostic-99999999999-1-socket")
     assert paths(endpoints(proc=fake.path, tmpdir=str(tool_tmp))) == [str(good)]
-    assert asyncio.run(aio.endpoints(proc=fake.path, tmpdir=str(tool_tmp))) == endpoints(
-        proc=fake.path, tmpdir=str(tool_tmp)
-    )
 
 
 def test_a_socket_seen_by_two_paths_is_one_candidate(fake: FakeProc, plain_tmp: Path, tool_tmp: Path) -> None:
@@ -251,9 +244,3 @@ def test_the_tools_temp_directory_follows_the_rule_of_the_runtime(monkeypatch: p
     assert discovery.tool_tmpdir() == "/elsewhere"
     monkeypatch.setenv("TMPDIR", "")
     assert discovery.tool_tmpdir() == discovery.DEFAULT_TMPDIR
-
-
-@pytest.mark.parametrize("name", ["connect_pid", "candidates", "endpoints"])
-def test_the_async_twin_has_the_same_signature(name: str) -> None:
-    model: Any = getattr(room, name)
-    assert inspect.signature(model).parameters == inspect.signature(getattr(aio, name)).parameters

@@ -12,7 +12,7 @@ import errno
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TimedOut, TransportError, UsageError
 from dotnetdiag.transport.addresses import PipeAddress
@@ -49,32 +49,12 @@ _REASONS = {
 }
 
 
-class Overlapped(Protocol):
-    """One operation under way."""
-
-    event: int
-
-    def GetOverlappedResult(self, wait: bool, /) -> tuple[int, int]: ...
-    def getbuffer(self) -> bytes | None: ...
-    def cancel(self) -> None: ...
-
-
-class PipeApi(Protocol):
-    """What is used of ``_winapi``."""
-
-    def CreateFile(
-        self, name: str, access: int, share: int, security: int, how: int, flags: int, template: int, /
-    ) -> int: ...
-    def CreateNamedPipe(
-        self, name: str, how: int, mode: int, most: int, out: int, into: int, wait: int, security: int, /
-    ) -> int: ...
-    def ConnectNamedPipe(self, handle: int, overlapped: bool, /) -> Overlapped: ...
-    def WaitNamedPipe(self, name: str, wait_ms: int, /) -> None: ...
-    def ReadFile(self, handle: int, size: int, overlapped: bool, /) -> tuple[Overlapped, int]: ...
-    def WriteFile(self, handle: int, data: bytes, overlapped: bool, /) -> tuple[Overlapped, int]: ...
-    def PeekNamedPipe(self, handle: int, size: int = 0, /) -> tuple[Any, ...]: ...
-    def WaitForMultipleObjects(self, events: list[int], all_of_them: bool, wait_ms: int, /) -> int: ...
-    def CloseHandle(self, handle: int, /) -> None: ...
+PipeApi: TypeAlias = Any
+"""CreateFile, CreateNamedPipe, ConnectNamedPipe, WaitNamedPipe, ReadFile, WriteFile, PeekNamedPipe,
+WaitForMultipleObjects and CloseHandle of ``_winapi``, which type checkers know on Windows only.
+"""
+Overlapped: TypeAlias = Any
+"""One operation under way: ``event``, ``GetOverlappedResult``, ``getbuffer``, ``cancel``."""
 
 
 class PipeEnd:
@@ -116,7 +96,7 @@ class PipeEnd:
             count, code = work.GetOverlappedResult(True)
             if code == ERROR_OPERATION_ABORTED:
                 raise late or self._closed_error()
-            return count
+            return int(count)
         finally:
             self._under_way.discard(work)
 
@@ -274,7 +254,8 @@ def new_instance(api: PipeApi, name: str, *, first: bool) -> int:
     how = PIPE_ACCESS_DUPLEX | FILE_FLAG_OVERLAPPED | (FILE_FLAG_FIRST_PIPE_INSTANCE if first else 0)
     mode, most = PIPE_REJECT_REMOTE_CLIENTS, PIPE_UNLIMITED_INSTANCES
     try:
-        return api.CreateNamedPipe(name, how, mode, most, BUFFER_BYTES, BUFFER_BYTES, 0, 0)
+        handle: int = api.CreateNamedPipe(name, how, mode, most, BUFFER_BYTES, BUFFER_BYTES, 0, 0)
+        return handle
     except OSError as exc:
         taken = first and _winerror(exc) == ERROR_ACCESS_DENIED
         reason = "somebody listens there already" if taken else str(exc.strerror or exc)
@@ -287,9 +268,7 @@ def system_api(address: PipeAddress) -> PipeApi:
         raise ConnectFailed("named pipes exist on Windows only", address=str(address), errno=errno.ENOSYS)
     import _winapi
 
-    api: Any = _winapi
-    found: PipeApi = api
-    return found
+    return _winapi
 
 
 def _wait_ms(deadline: Deadline, problem: str, address: str) -> int:
