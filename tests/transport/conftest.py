@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
@@ -11,9 +12,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.descriptors import descriptors
+
+from dotnetdiag.errors import TargetError
+from dotnetdiag.transport import aio, discovery
+from dotnetdiag.transport.addresses import UnixAddress
+from dotnetdiag.transport.attempts import connect_pid
+from dotnetdiag.transport.deadline import Deadline
+from dotnetdiag.transport.discovery import Endpoint
 
 
 class FakeProc:
@@ -62,6 +71,11 @@ class FakeProc:
             self.link(str(pid), "cwd", cwd)
         return folder
 
+    def thread(self, pid: int, thread_id: int, name: str) -> None:
+        folder = self.path / str(pid) / "task" / str(thread_id)
+        folder.mkdir(parents=True)
+        (folder / "comm").write_text(name + "\n")
+
     def link(self, pid: str, name: str, target: str) -> None:
         path = self.path / pid / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +113,22 @@ def short_tmp() -> Iterator[Path]:
 
 
 @pytest.fixture
+def plain_tmp(monkeypatch: pytest.MonkeyPatch, short_tmp: Path) -> Path:
+    """Stands for /tmp, so that the machine's own is not looked into."""
+    path = short_tmp / "tmp"
+    path.mkdir()
+    monkeypatch.setattr(discovery, "DEFAULT_TMPDIR", str(path))
+    return path
+
+
+@pytest.fixture
+def tool_tmp(short_tmp: Path) -> Path:
+    path = short_tmp / "tool"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
 def fake(short_tmp: Path) -> Iterator[FakeProc]:
     made = FakeProc(short_tmp)
     yield made
@@ -120,3 +150,33 @@ def no_leaks() -> Iterator[None]:
     before = descriptors()
     yield
     assert descriptors() == before
+
+
+def paths(found: list[Endpoint]) -> list[str]:
+    return [endpoint.address.path for endpoint in found if isinstance(endpoint.address, UnixAddress)]
+
+
+def reach(fake: FakeProc, pid: int, tool: Path, **how: Any) -> Endpoint:
+    """Connect with both kinds; they must come to the same endpoint."""
+    stream, endpoint = connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how)
+    stream.close()
+
+    async def again() -> Endpoint:
+        made, found = await aio.connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how)
+        await made.aclose()
+        return found
+
+    assert asyncio.run(again()) == endpoint
+    return endpoint
+
+
+def refusal(fake: FakeProc, pid: int, tool: Path, kind: type[TargetError] = TargetError, **how: Any) -> str:
+    """The error that both kinds of connecting raise, which is one line."""
+    with pytest.raises(kind) as caught:
+        connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how)
+    with pytest.raises(type(caught.value)) as again:
+        asyncio.run(aio.connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how))
+    text = str(caught.value)
+    assert str(again.value) == text
+    assert "\n" not in text
+    return text

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from dotnetdiag.errors import TimedOut, UsageError
-from dotnetdiag.transport.deadline import Deadline
+from dotnetdiag.transport.deadline import LONGEST_WAIT_S, Deadline
 
 
 def test_time_left_shrinks_with_the_clock_and_then_raises() -> None:
@@ -21,9 +23,23 @@ def test_time_left_shrinks_with_the_clock_and_then_raises() -> None:
     assert caught.value.timeout_s == 5
 
 
-def test_no_timeout_is_for_ever() -> None:
-    assert Deadline(None).left() is None
-    assert not Deadline(None).is_over
+@pytest.mark.parametrize("timeout_s", [None, math.inf])
+def test_no_timeout_is_for_ever(timeout_s: float | None) -> None:
+    deadline = Deadline(timeout_s)
+    assert deadline.left() is None
+    assert deadline.wait_s() == LONGEST_WAIT_S
+    assert not deadline.is_over
+
+
+def test_a_wait_takes_a_day_at_most() -> None:
+    now = [0.0]
+    deadline = Deadline(2.5 * LONGEST_WAIT_S, clock=lambda: now[0])
+    assert deadline.wait_s() == LONGEST_WAIT_S
+    now[0] = 2 * LONGEST_WAIT_S
+    assert deadline.wait_s() == LONGEST_WAIT_S / 2
+    now[0] *= 2
+    with pytest.raises(TimedOut, match="no answer"):
+        deadline.wait_s("no answer")
 
 
 @pytest.mark.parametrize("timeout_s", [-1.0, float("nan")])

@@ -2,12 +2,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from dotnetdiag.errors import ConnectFailed, NoDiagnostics, ProcessNotFound, TimedOut, TransportError
-from dotnetdiag.transport import diagnosis, discovery, processes
+from dotnetdiag.errors import (
+    ConnectFailed,
+    NoDiagnostics,
+    ProcessNotFound,
+    TargetStopped,
+    TimedOut,
+    TransportError,
+    UsageError,
+)
+from dotnetdiag.transport import diagnosis, processes
 from dotnetdiag.transport.attempts import connect_pid
 from dotnetdiag.transport.connecting import connect
 from dotnetdiag.transport.deadline import Deadline
@@ -16,17 +25,9 @@ from dotnetdiag.transport.discovery import Endpoint
 
 from .conftest import FakeProc
 
-pytestmark = pytest.mark.usefixtures("no_leaks")
+pytestmark = pytest.mark.usefixtures("no_leaks", "plain_tmp")
 
 CORECLR = b"7f00-7f01 r-xp 00000000 08:01 12 /usr/share/dotnet/shared/Microsoft.NETCore.App/%s/libcoreclr.so\n"
-
-
-@pytest.fixture(autouse=True)
-def plain_tmp(monkeypatch: pytest.MonkeyPatch, short_tmp: Path) -> Path:
-    path = short_tmp / "tmp"
-    path.mkdir()
-    monkeypatch.setattr(discovery, "DEFAULT_TMPDIR", str(path))
-    return path
 
 
 def codes(findings: tuple[Finding, ...]) -> list[tuple[str, bool]]:
@@ -112,6 +113,111 @@ def test_other_user(fake: FakeProc, plain_tmp: Path, monkeypatch: pytest.MonkeyP
     assert look(fake, 7, plain_tmp) == [("no-socket", False)]
 
 
+@pytest.mark.parametrize(
+    ("user", "effective", "advice"),
+    [
+        (1000, "0000000000000000", "run as its user or as root"),
+        (1000, "0000000000080002", "run as root of the host, outside of any container"),
+        (0, "0000000000000000", "give this tool CAP_DAC_OVERRIDE and CAP_SYS_PTRACE"),
+        (0, "0000000000000002", "give this tool CAP_SYS_PTRACE"),
+        (0, "000001ffffffffff", "run as root of the host, outside of any container"),
+    ],
+)
+def test_nobody_is_advised_what_they_have(
+    fake: FakeProc, plain_tmp: Path, monkeypatch: pytest.MonkeyPatch, user: int, effective: str, advice: str
+) -> None:
+    (fake.path / "self" / "status").write_text(f"Name:\tx\nCapEff:\t{effective}\n")
+    fake.process(7, environ=None, uid=user, maps=CORECLR % b"8.0.33")
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    (finding,) = diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))
+    assert (finding.code, finding.advice) == ("no-socket", advice)
+    assert "environment" in finding.text
+
+
+def test_root_without_capabilities_is_told_whose_process_it_is(
+    fake: FakeProc, plain_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fake.path / "self" / "status").write_text("CapEff:\t0000000000000000\n")
+    fake.process(7, uid=12345, maps=CORECLR % b"8.0.33")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    finding = diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))[0]
+    assert (finding.code, finding.advice) == ("other-user", "give this tool CAP_DAC_OVERRIDE and CAP_SYS_PTRACE")
+
+
+def test_a_process_that_proc_hides_is_there(fake: FakeProc, plain_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``hidepid=2`` shows nothing of it, ``hidepid=1`` an empty folder."""
+
+    def kill(pid: int, _: int) -> None:
+        raise PermissionError if pid in (7, 8) else ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(processes, "PROC", fake.path)
+    (fake.path / "8").mkdir()
+    assert look(fake, 7, plain_tmp) == [("hidden", False)]
+    assert look(fake, 8, plain_tmp)[0] == ("hidden", False)
+    assert look(fake, 9, plain_tmp) == [("no-such-process", False)]
+    fake.socket(plain_tmp, "dotnet-diagnostic-8-1000-socket")
+    assert look(fake, 8, plain_tmp) == [("reachable", True)], "no permission to look is no obstacle to connecting"
+
+
+def deny_listing(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    listdir = os.listdir
+
+    def denying(path: object = ".") -> list[str]:
+        if str(path) == str(directory):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return listdir(str(path))
+
+    monkeypatch.setattr(os, "listdir", denying)
+
+
+def test_a_directory_that_we_may_not_list_is_named_and_a_socket_in_it_found(
+    fake: FakeProc, short_tmp: Path, plain_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = short_tmp / "theirs"
+    theirs.mkdir()
+    deny_listing(monkeypatch, theirs)
+    fake.process(7, maps=CORECLR % b"8.0.33", environ=b"TMPDIR=%s\0" % os.fsencode(theirs))
+    findings = diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))
+    assert findings[0].code == "permission-denied"
+    assert str(theirs) in findings[0].text
+    fake.socket(theirs, "dotnet-diagnostic-7-1000-socket")
+    assert look(fake, 7, plain_tmp)[-1] == ("reachable", True)
+
+
+def test_a_socket_that_an_earlier_process_of_the_number_left_makes_nobody_dotnet(
+    fake: FakeProc, plain_tmp: Path
+) -> None:
+    fake.process(7, comm="sleep", start=2000, maps=b"7f00-7f01 r-xp 0 08:01 12 /bin/sleep\n")
+    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", stale=True, modified_s=1)
+    assert look(fake, 7, plain_tmp) == [("not-dotnet", False)]
+    assert "sleep" in diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))[0].text
+
+
+def test_a_stopped_process(fake: FakeProc, plain_tmp: Path) -> None:
+    fake.process(7, state="T", maps=CORECLR % b"8.0.33")
+    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")
+    (finding,) = diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))
+    assert (finding.code, finding.advice) == ("stopped", "continue it: kill -CONT 7")
+    fake.process(8, state="T", maps=CORECLR % b"8.0.33")
+    with pytest.raises(TargetStopped):
+        connect_pid(8, Deadline(10), proc=fake.path, tmpdir=str(plain_tmp))
+
+
+def test_findings_have_three_levels_and_a_warning_is_no_failure() -> None:
+    assert Finding(code="x", ok=True, text="", advice="").level == "ok"
+    assert Finding(code="x", ok=False, text="", advice="").level == "failure"
+    assert Finding(code="x", ok=True, text="", advice="", level="warning").level == "warning"
+    for ok, level in ((False, "warning"), (False, "ok"), (True, "failure")):
+        with pytest.raises(UsageError):
+            Finding(code="x", ok=ok, text="", advice="", level=level)  # type: ignore[arg-type]
+
+
+def test_no_finding_speaks_of_a_command_line() -> None:
+    assert not re.search(r"dotnetdiag [a-z]|--[a-z]", Path(diagnosis.__file__).read_text(encoding="utf-8"))
+
+
 def test_a_root_that_is_closed_to_us(fake: FakeProc, plain_tmp: Path) -> None:
     folder = fake.process(70, inner=(1,), mounts="mnt:[2]", environ=None, maps=CORECLR % b"8.0.33")
     (folder / "root").unlink()
@@ -172,6 +278,9 @@ def test_a_path_too_long_only_for_other_tools(fake: FakeProc, short_tmp: Path, p
     fake.process(70, mounts="mnt:[2]", root=root, environ=b"TMPDIR=/%s\0" % (b"d" * 70))
     fake.socket(root / ("d" * 70), "dotnet-diagnostic-70-1000-socket")
     assert ("path-too-long", True) in look(fake, 70, plain_tmp)
+    findings = diagnose(70, proc=fake.path, tmpdir=str(plain_tmp), try_connect=lambda _: None)
+    levels = {finding.code: finding.level for finding in findings}
+    assert levels == {"other-namespace": "ok", "other-tmpdir": "ok", "path-too-long": "warning", "reachable": "ok"}
 
 
 def test_a_tmpdir_that_is_missing(fake: FakeProc, plain_tmp: Path) -> None:
@@ -189,22 +298,24 @@ def test_no_socket(fake: FakeProc, plain_tmp: Path) -> None:
 def test_kind_of_process(fake: FakeProc) -> None:
     fake.process(1, maps=CORECLR % b"9.0.22")
     fake.process(2, maps=b"7f00-7f01 r-xp 0 08:01 12 /app/libclrjit.so\n")
-    native = fake.process(3, maps=b"7f00-7f01 r-xp 0 08:01 12 /app/native\n")
+    fake.process(3, maps=b"7f00-7f01 r-xp 0 08:01 12 /app/native\n")
     unreadable = fake.process(4)
     (unreadable / "maps").unlink()
-    for folder, name in ((native, ".NET EventPipe\n"), (unreadable, ".NET SigHandler\n")):
-        (folder / "task" / "9").mkdir(parents=True)
-        (folder / "task" / "9" / "comm").write_text(name)
+    fake.thread(3, 9, ".NET EventPipe")
+    fake.thread(4, 9, ".NET SigHandler")
     kernel = fake.process(5)
     for name in ("cmdline", "maps"):
         (kernel / name).write_bytes(b"")
     (fake.process(6) / "maps").unlink()
+    (fake.process(8) / "maps").unlink()
+    (fake.path / "8" / "cmdline").unlink()
     assert kind_of(1, fake.path) == RuntimeKind(dotnet=True, major=9)
     assert kind_of(2, fake.path) == RuntimeKind(dotnet=True)
     assert kind_of(3, fake.path) == RuntimeKind(dotnet=True, native=True)
     assert kind_of(4, fake.path) == RuntimeKind(dotnet=True)
     assert kind_of(5, fake.path) == RuntimeKind(dotnet=False)
     assert kind_of(6, fake.path) == RuntimeKind(dotnet=None)
+    assert kind_of(8, fake.path) == RuntimeKind(dotnet=None), "nothing of it can be read"
 
 
 def test_without_a_given_way_to_connect_a_real_one_is_made(plain_tmp: Path, short_tmp: Path, child_pid: int) -> None:

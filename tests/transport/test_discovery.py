@@ -2,73 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
-import socket
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import dotnetdiag.transport as room
-from dotnetdiag.errors import AmbiguousName, NoDiagnostics, ProcessNotFound
-from dotnetdiag.transport import aio, attempts, discovery, processes
+from dotnetdiag.errors import AmbiguousName
+from dotnetdiag.transport import discovery
 from dotnetdiag.transport.addresses import PipeAddress, UnixAddress
-from dotnetdiag.transport.attempts import connect_pid
-from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, candidates, endpoints, pipe_endpoints
 from dotnetdiag.transport.inside import resolve_inside
 
-from .conftest import FakeProc
+from .conftest import FakeProc, paths, reach, refusal
 
-pytestmark = pytest.mark.usefixtures("no_leaks")
-
-
-@pytest.fixture(autouse=True)
-def plain_tmp(monkeypatch: pytest.MonkeyPatch, short_tmp: Path) -> Path:
-    """Stands for /tmp, so that the machine's own is not looked into."""
-    path = short_tmp / "tmp"
-    path.mkdir()
-    monkeypatch.setattr(discovery, "DEFAULT_TMPDIR", str(path))
-    return path
-
-
-@pytest.fixture
-def tool_tmp(short_tmp: Path) -> Path:
-    path = short_tmp / "tool"
-    path.mkdir()
-    return path
-
-
-def paths(found: list[Endpoint]) -> list[str]:
-    return [endpoint.address.path for endpoint in found if isinstance(endpoint.address, UnixAddress)]
-
-
-def reach(fake: FakeProc, pid: int, tool: Path) -> Endpoint:
-    """Connect with both kinds; they must come to the same endpoint."""
-    stream, endpoint = connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool))
-    stream.close()
-
-    async def again() -> Endpoint:
-        made, found = await aio.connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool))
-        await made.aclose()
-        return found
-
-    assert asyncio.run(again()) == endpoint
-    return endpoint
-
-
-def refusal(fake: FakeProc, pid: int, tool: Path) -> str:
-    with pytest.raises((NoDiagnostics, ProcessNotFound, AmbiguousName)) as caught:
-        connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool))
-    with pytest.raises(type(caught.value), match=r".") as again:
-        asyncio.run(aio.connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool)))
-    text = str(caught.value)
-    assert str(again.value) == text
-    assert "\n" not in text
-    return text
+pytestmark = pytest.mark.usefixtures("no_leaks", "plain_tmp")
 
 
 def test_a_process_without_tmpdir_is_found_by_a_tool_with_its_own(
@@ -236,38 +183,6 @@ def test_containers_that_share_a_directory_are_told_apart_by_the_key(
     assert paths(candidates(7, proc=fake.path, tmpdir=str(tool_tmp))) == [str(sockets[400])]
 
 
-def test_who_answers_must_be_the_process_that_was_meant(plain_tmp: Path, tool_tmp: Path) -> None:
-    meant = Endpoint(
-        pid=7,
-        namespace_pid=7,
-        address=UnixAddress("/x"),
-        key=1,
-        modified_ns=0,
-        other_namespace=False,
-        other_tmpdir=False,
-    )
-    assert attempts.verify_peer(meant, 7) is None
-    assert attempts.verify_peer(meant, None) is None
-    assert "process 8" in str(attempts.verify_peer(meant, 8))
-    assert "another namespace" in str(attempts.verify_peer(meant, 0))
-
-
-def test_a_socket_named_for_us_but_held_by_another_process_is_passed_over(
-    plain_tmp: Path, tool_tmp: Path, child_pid: int
-) -> None:
-    """With the real /proc: the socket carries the pid and key of a child of ours, but it is we who listen."""
-    proc = FakeProc(tool_tmp)
-    key = processes.start_time_ticks(child_pid)
-    proc.socket(plain_tmp, f"dotnet-diagnostic-{child_pid}-{key}-socket")
-    with pytest.raises(NoDiagnostics, match=rf"belongs to process {os.getpid()}"):
-        connect_pid(child_pid, Deadline(10), tmpdir=str(plain_tmp))
-    proc.socket(plain_tmp, f"dotnet-diagnostic-{os.getpid()}-5-socket")
-    stream, endpoint = connect_pid(os.getpid(), Deadline(10), tmpdir=str(plain_tmp))
-    stream.close()
-    assert endpoint.key == 5
-    proc.close()
-
-
 def test_sockets_of_dead_processes_and_files_that_are_none_are_left_out(
     fake: FakeProc, plain_tmp: Path, tool_tmp: Path
 ) -> None:
@@ -281,9 +196,6 @@ def test_sockets_of_dead_processes_and_files_that_are_none_are_left_out(
     fake.socket(plain_tmp, "clr-debug-pipe-7-1000-in")
     fake.socket(plain_tmp, "dotnet-diagnostic-99999999999-1-socket")
     assert paths(endpoints(proc=fake.path, tmpdir=str(tool_tmp))) == [str(good)]
-    assert asyncio.run(aio.endpoints(proc=fake.path, tmpdir=str(tool_tmp))) == endpoints(
-        proc=fake.path, tmpdir=str(tool_tmp)
-    )
 
 
 def test_a_socket_seen_by_two_paths_is_one_candidate(fake: FakeProc, plain_tmp: Path, tool_tmp: Path) -> None:
@@ -332,69 +244,3 @@ def test_the_tools_temp_directory_follows_the_rule_of_the_runtime(monkeypatch: p
     assert discovery.tool_tmpdir() == "/elsewhere"
     monkeypatch.setenv("TMPDIR", "")
     assert discovery.tool_tmpdir() == discovery.DEFAULT_TMPDIR
-
-
-@pytest.mark.parametrize("name", ["connect_pid", "candidates", "endpoints"])
-def test_the_async_twin_has_the_same_signature(name: str) -> None:
-    model: Any = getattr(room, name)
-    assert inspect.signature(model).parameters == inspect.signature(getattr(aio, name)).parameters
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-def test_a_runtime_that_does_not_listen_yet_is_asked_again(
-    fake: FakeProc, plain_tmp: Path, tool_tmp: Path, awaited: bool
-) -> None:
-    """It binds its socket first and listens a moment later: seen to be refused in between, on a busy machine."""
-    fake.process(7)
-    path = plain_tmp / "dotnet-diagnostic-7-1000-socket"
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(path))
-        starts = threading.Timer(0.1, bound.listen)
-        starts.start()
-        if awaited:
-            found = asyncio.run(_reach_awaited(fake, tool_tmp))
-        else:
-            stream, found = connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
-            stream.close()
-        starts.join()
-    assert paths([found]) == [str(path)]
-
-
-async def _reach_awaited(fake: FakeProc, tool: Path) -> Endpoint:
-    stream, found = await aio.connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool))
-    await stream.aclose()
-    return found
-
-
-def test_a_socket_left_behind_is_not_asked_again(
-    fake: FakeProc, plain_tmp: Path, tool_tmp: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake.process(7)
-    path = fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", stale=True)
-    waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
-    monkeypatch.setattr(attempts, "YOUNG_S", 0.2)
-    with pytest.raises(NoDiagnostics, match="nobody listens"):
-        connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
-    assert waits, "it is young: tried again"
-    os.utime(path, (1, 1))
-    waits.clear()
-    with pytest.raises(NoDiagnostics, match="nobody listens"):
-        connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
-    assert waits == []
-
-
-def test_a_young_process_is_looked_at_again_when_only_an_old_socket_has_its_number(
-    fake: FakeProc, plain_tmp: Path, tool_tmp: Path
-) -> None:
-    """A process that ended left it; the runtime of this one has made none yet."""
-    fake.process(7, start=1000)
-    (fake.path / "uptime").write_text(f"{1000 / os.sysconf('SC_CLK_TCK') + 0.1} 1\n")
-    left = fake.socket(plain_tmp, "dotnet-diagnostic-7-0-socket", stale=True, modified_s=1)
-    assert paths(candidates(7, proc=fake.path, tmpdir=str(tool_tmp))) == [str(left)]
-    starts = threading.Timer(0.1, fake.socket, (plain_tmp, "dotnet-diagnostic-7-1000-socket"))
-    starts.start()
-    stream, found = connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool_tmp))
-    starts.join()
-    stream.close()
-    assert found.key == 1000

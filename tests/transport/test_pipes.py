@@ -119,7 +119,10 @@ class FakeWindows:
             return handle
 
     def ConnectNamedPipe(self, handle: int, overlapped: bool, /) -> Work:
-        return Work(self, lambda work: 0 if self.ends[handle].peer is not None else None)
+        end = self.ends[handle]
+        if end.broken:
+            raise WindowsError_(pipes.ERROR_NO_DATA)  # a client came and left; the instance has to be closed
+        return Work(self, lambda work: 0 if end.peer is not None else None)
 
     def WaitNamedPipe(self, name: str, wait_ms: int, /) -> None:
         assert 0 < wait_ms <= 86_400_000
@@ -277,6 +280,29 @@ def test_close_wakes_a_blocked_reader_and_a_blocked_accept() -> None:
         listener.accept(soon())
     server.close()
     assert windows.ends == {}
+
+
+@pytest.mark.parametrize("left", [1, 3])
+def test_a_client_that_came_and_left_costs_its_own_connection_only(left: int) -> None:
+    windows = FakeWindows()
+    listener = pipes.listen(NAME, api=windows)
+    for _ in range(left):
+        pipes.connect(NAME, soon(), api=windows).close()
+        with pytest.raises(TimedOut, match="nobody connected"):
+            listener.accept(Deadline(SHORT))
+    client = pipes.connect(NAME, soon(), api=windows)
+    server = listener.accept(soon())
+    client.send(b"x", soon())
+    assert server.receive(1, soon()) == b"x"
+    for end in (client, server, listener):
+        end.close()
+    assert windows.ends == {}
+
+
+def test_a_pipe_is_waited_for_in_milliseconds_and_for_a_day_at_most() -> None:
+    assert pipes._wait_ms(Deadline(2.5, clock=lambda: 0), "", "") == 2500
+    for timeout_s in (None, float("inf"), 30 * 86400.0):
+        assert pipes._wait_ms(Deadline(timeout_s, clock=lambda: 0), "", "") == 86_400_000
 
 
 def test_a_busy_pipe_is_waited_for() -> None:

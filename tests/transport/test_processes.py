@@ -79,6 +79,12 @@ def test_undecodable_tmpdir_can_still_be_opened(fake: FakeProc) -> None:
     assert processes.environ(7, fake.path) == {b"A": b"1", b"TMPDIR": b"/tmp/\xff\xe9"}
 
 
+def test_a_name_may_begin_with_an_equals_sign(fake: FakeProc) -> None:
+    """As the current directories of Windows programs do, under Wine too."""
+    fake.process(7, environ=b"=C:=C:\\app=1\0A==B\0=\0==\0")
+    assert processes.environ(7, fake.path) == {b"=C:": b"C:\\app=1", b"A": b"=B", b"=": b""}
+
+
 @given(st.lists(st.sampled_from([b"A=1", b"TMPDIR=/x", b"TMPDIR=", b"XTMPDIR=/y", b"A=TMPDIR=/z", b"TMPDIR", b""])))
 def test_one_variable_reads_as_in_the_whole_environment(entries: list[bytes]) -> None:
     whole: dict[bytes, bytes] = {}
@@ -141,3 +147,35 @@ def test_garbage_in_every_file_raises_nothing(tmp_path: Path, data: bytes) -> No
         reader(7, tmp_path)
     processes.is_zombie(7, tmp_path)
     processes.exists(7, tmp_path)
+
+
+@pytest.mark.parametrize(("state", "stopped"), [("T", True), ("t", False), ("S", False), ("R", False)])
+def test_only_a_signal_stops(fake: FakeProc, state: str, stopped: bool) -> None:
+    fake.process(7, state=state)
+    assert processes.is_stopped(7, fake.path) is stopped
+    assert not processes.is_stopped(8, fake.path)
+
+
+def test_our_capabilities(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    status = fake.path / "self" / "status"
+    status.write_text("CapPrm:\tffffffffffffffff\nCapEff:\t0000000000080000\n")
+    assert processes.has_capability(19, fake.path)
+    assert not processes.has_capability(18, fake.path)
+    for user in (0, 1000):
+        status.write_text("CapEff:\tx\n")
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert processes.has_capability(19, fake.path) is (user == 0)
+
+
+def test_what_our_own_proc_shows_is_not_hidden(fake: FakeProc) -> None:
+    assert not processes.is_hidden(os.getpid())
+    assert not processes.is_hidden(os.getpid(), fake.path), "another /proc than ours says nothing of our processes"
+    assert not processes.is_hidden(999999999)
+    assert not processes.is_hidden(0)
+
+
+def test_the_main_thread_comes_first(fake: FakeProc) -> None:
+    fake.process(9)
+    for thread_id, name in ((10, "b"), (9, "main"), (8, "a")):
+        fake.thread(9, thread_id, name)
+    assert processes.thread_names(9, fake.path)[0] == "main"

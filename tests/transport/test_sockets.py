@@ -9,6 +9,7 @@ import os
 import socket
 import stat
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -368,9 +369,7 @@ def test_a_live_socket_is_not_taken_over_and_a_stale_one_is(kind: Any, short_tmp
     with pytest.raises(TransportError, match="somebody listens there already"):
         run(kind.listen(address))
     run(first.close())
-    stale = socket.socket(socket.AF_UNIX)
-    stale.bind(address.path)
-    stale.close()
+    left_behind(short_tmp / "a")
     second = run(kind.listen(address))
     run(second.close())
     assert not os.path.lexists(address.path)
@@ -394,6 +393,204 @@ def test_close_leaves_a_socket_of_somebody_else(kind: Any, short_tmp: Path) -> N
     assert path.is_socket()
     run(other.close())
     assert not path.exists()
+
+
+def left_behind(path: Path, *, age_s: float = 100) -> None:
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    os.utime(path, (time.time() - age_s,) * 2)
+
+
+@pytest.mark.parametrize("listens_on", [False, True])
+def test_a_socket_that_somebody_has_bound_and_does_not_listen_on_yet_is_left_to_them(
+    kind: Any, short_tmp: Path, listens_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "BOUND_SOCKETS", str(short_tmp / "none"))  # as in another network namespace
+    path = short_tmp / "a"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        before = path.lstat().st_ino
+        timer = threading.Timer(0.1, other.listen if listens_on else other.close)
+        timer.start()
+        if listens_on:
+            with pytest.raises(TransportError, match="somebody listens there already"):
+                run(kind.listen(UnixAddress(str(path))))
+            assert path.lstat().st_ino == before
+        else:
+            run(run(kind.listen(UnixAddress(str(path)))).close())
+            assert not path.exists(), "it was stale after all"
+        timer.join()
+
+
+def test_a_bound_socket_is_not_stale_however_old(kind: Any, short_tmp: Path) -> None:
+    path = short_tmp / "a b"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        os.utime(path, (1, 1))
+        with pytest.raises(TransportError, match="another process has bound it and does not listen"):
+            run(kind.listen(UnixAddress(str(path))))
+        assert path.is_socket()
+    run(run(kind.listen(UnixAddress(str(path)))).close())
+
+
+def test_a_connection_that_outlives_its_listener_does_not_hold_the_name(kind: Any, short_tmp: Path) -> None:
+    path = short_tmp / "a"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(str(path))
+        listener.listen()
+        client.connect(str(path))
+        with listener.accept()[0]:
+            listener.close()
+            os.utime(path, (1, 1))
+            run(run(kind.listen(UnixAddress(str(path)))).close())
+
+
+def test_a_file_from_the_future_is_stale_at_once(kind: Any, short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_behind(short_tmp / "a", age_s=-1000)
+    monkeypatch.setattr(listening, "AGAIN_S", 1e9)  # a pause would never end
+    run(run(kind.listen(UnixAddress(f"{short_tmp}/a"))).close())
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """A resolver that knows one host."""
+
+    def getaddrinfo(host: str | None, port: int, *, type: int, flags: int = 0) -> list[Any]:
+        if flags & socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "not a number")
+        family = {True: socket.AF_INET6, False: socket.AF_INET}
+        return [(family[":" in text], type, 0, "", (text, port)) for text in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+@pytest.mark.parametrize(
+    "addresses", [("127.0.0.1", "192.0.2.7"), ("192.0.2.7", "127.0.0.1"), ("::1", "2001:db8::1"), ("192.0.2.7",)]
+)
+def test_every_address_of_a_name_must_be_loopback(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, addresses: tuple[str, ...]
+) -> None:
+    answer_with(monkeypatch, *addresses)
+    with pytest.raises(UsageError, match="beyond loopback"):
+        run(kind.listen(TcpAddress("both.example", 0)))
+
+
+def test_a_name_with_two_loopback_addresses_may_be_listened_on(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_with(monkeypatch, "127.0.0.1", "127.0.0.2")
+    run(run(kind.listen(TcpAddress("both.example", 0))).close())
+
+
+def test_a_silent_name_server_holds_nobody_up(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call cannot be ended: it is left alone in its thread."""
+    asked, answer = threading.Event(), threading.Event()
+
+    def getaddrinfo(host: str, *_: Any, flags: int = 0, **__: Any) -> list[Any]:
+        if flags & socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "not a number")
+        asked.set()
+        answer.wait(SOON)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.7", 1))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    with pytest.raises(TimedOut, match=r"the host was not found within 0\.02 s"):
+        run(kind.connect(TcpAddress("silent.example", 1), Deadline(SHORT)))
+    assert asked.is_set()
+
+    async def listen_meanwhile() -> None:
+        waiter = asyncio.create_task(aio.listen(TcpAddress("silent.example", 0)))
+        for _ in range(3):
+            await asyncio.sleep(SHORT)
+        assert not waiter.done(), "and the loop has gone on"
+        answer.set()
+        with pytest.raises(UsageError, match="beyond loopback"):
+            await waiter
+
+    asyncio.run(listen_meanwhile())
+
+
+def test_numbers_are_looked_up_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "Thread", None)
+    for host in ("127.0.0.1", "::1"):
+        with pytest.raises(ConnectFailed, match="nobody listens"):
+            connecting.connect(TcpAddress(host, 1), soon())
+
+
+@pytest.mark.parametrize("address", ["unix", "tcp"])
+def test_no_descriptor_left_is_an_error_of_ours(
+    kind: Any, short_tmp: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    place = UnixAddress(f"{short_tmp}/a") if address == "unix" else TcpAddress("127.0.0.1", 1)
+
+    def none_left(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def work() -> None:
+        monkeypatch.setattr(socket, "socket", none_left)
+        try:
+            with pytest.raises(ConnectFailed, match="Too many") as caught:
+                await kind.connect(place, soon())
+            assert caught.value.errno == errno.EMFILE
+            with pytest.raises(TransportError, match="cannot listen: Too many"):
+                await kind.listen(place)
+        finally:
+            monkeypatch.undo()
+
+    run(work())
+
+
+class Ticks:
+    """How often other tasks had a turn."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __aenter__(self) -> Ticks:
+        self._task = asyncio.create_task(self._tick())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+
+def test_other_tasks_have_a_turn_at_every_operation_also_when_it_need_not_wait(short_tmp: Path) -> None:
+    async def work() -> None:
+        one, two = socket.socketpair()
+        stream = aio.AsyncStream(SocketStream(one))
+        listener = await aio.listen(UnixAddress(f"{short_tmp}/a"))
+        two.send(bytes(50))
+        for _ in range(10):
+            socket.send_fds(two, [b"x"], [two.fileno()])
+        made: list[Any] = []
+        async with Ticks() as ticks:
+
+            async def counted(operation: Callable[[], Awaitable[Any]]) -> None:
+                before = ticks.count
+                for _ in range(5):
+                    result = await operation()
+                    if isinstance(result, aio.AsyncStream):
+                        made.append(result)
+                assert ticks.count - before >= 5, operation
+
+            await counted(lambda: stream.receive(10, soon()))
+            await counted(lambda: stream.send(b"x", soon()))
+            await counted(lambda: stream.send_descriptor(0, soon()))
+            await counted(lambda: aio.connect(listener.address, soon()))
+            await counted(lambda: listener.accept(soon()))
+            for _ in range(5):
+                before = ticks.count
+                fd = await stream.receive_descriptor(soon())
+                assert fd is not None
+                os.close(fd)
+                assert ticks.count > before
+        for each in (stream, listener, *made):
+            await each.aclose()
+        two.close()
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize("host", ["*", "0.0.0.0", "::"])
@@ -610,7 +807,7 @@ def test_the_async_twin_has_the_same_signatures(model: Any, twin: Any) -> None:
     if not inspect.isclass(model):
         assert list(inspect.signature(model).parameters.items()) == list(inspect.signature(twin).parameters.items())
         return
-    steps = {"sending", "receiving_into", "sending_descriptor", "receiving_descriptor", "accepting", "no_descriptors"}
+    steps = {"sending", "receiving_into", "sending_descriptor", "receiving_descriptor", "accepting"}
     names = {name for name in dir(model) if not name.startswith("_")} - steps
     assert names == {name for name in dir(twin) if not name.startswith("_")} - {"aclose"}
     for name in names:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,8 +17,6 @@ from dotnetdiag.errors import GrammarError
 PIPE_PREFIX = "\\\\.\\pipe\\"
 LARGEST_PORT = 65535
 
-_UNIX_SCHEMES = ("uds:", "unix:", "file:")
-_TCP_SCHEMES = ("tcp://", "net.tcp://")
 _HOST_PORT = re.compile(r"(?P<host>\[[^\[\]\s]+\]|[^\[\]:/\\\s]*):(?P<port>[^:/\\]*)")
 _WHAT = "address"
 
@@ -84,17 +83,11 @@ def parse_address(text: str, *, platform: str = sys.platform) -> Address:
         raise GrammarError(_WHAT, text, 0, "the address is empty")
     if "\0" in text:
         raise GrammarError(_WHAT, text, text.index("\0"), "an address holds no NUL")
-    lower = text.lower()
-    for scheme in _UNIX_SCHEMES:
-        if lower.startswith(scheme):
-            return _unix(text, len(scheme))
-    if lower.startswith("namedpipe:"):
-        return _pipe(text, len("namedpipe:"))
-    if lower.startswith(PIPE_PREFIX):
+    for scheme, parse in _SCHEMES.items():
+        if text.lower().startswith(scheme):
+            return parse(text, len(scheme))
+    if text.lower().startswith(PIPE_PREFIX):
         return _pipe(text, 0)
-    for scheme in _TCP_SCHEMES:
-        if lower.startswith(scheme):
-            return _tcp(text, len(scheme))
     if "://" in text:
         raise GrammarError(_WHAT, text, 0, "unknown scheme; there are tcp://, uds: and namedpipe:")
     if "/" in text or "\\" in text:
@@ -140,3 +133,10 @@ def _tcp(text: str, start: int) -> TcpAddress:
     if len(port) > 5 or int(port) > LARGEST_PORT:
         raise GrammarError(_WHAT, text, at, f"a port is a number from 0 to {LARGEST_PORT}")
     return TcpAddress(host, int(port))
+
+
+_SCHEMES: dict[str, Callable[[str, int], Address]] = {
+    **dict.fromkeys(("uds:", "unix:", "file:"), _unix),
+    **dict.fromkeys(("tcp://", "net.tcp://"), _tcp),
+    "namedpipe:": _pipe,
+}

@@ -1,5 +1,4 @@
-"""The asyncio twins of ``streams``, ``connecting``, ``listening``, ``discovery`` and ``attempts``: the same names, the same
-steps, another driver.
+"""The asyncio twins of ``streams``, ``connecting``, ``listening`` and ``attempts``: the same names and steps, another driver.
 
 Rule 1: a system call that takes bytes or makes a descriptor is the last thing before ``return``; nothing is awaited in
 between. So a cancelled or timed-out wait never loses data and never leaks a descriptor (``loop.sock_recv`` and
@@ -21,7 +20,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.transport import attempts, connecting, discovery, listening, processes
+from dotnetdiag.transport import attempts, connecting, listening, processes
 from dotnetdiag.transport.addresses import Address
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint
@@ -94,9 +93,6 @@ class AsyncStream(_AsyncClosing[Stream]):
     def peer_pid(self) -> int | None:
         return self._inner.peer_pid()
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.address or self.fileno()}>"
-
 
 def sync_stream(stream: AsyncStream) -> Stream:
     """The stream below, for a thread that reads it alone for a while."""
@@ -139,16 +135,6 @@ async def connect_pid(
     steps = attempts.connecting_pid(pid, proc=proc, tmpdir=tmpdir, known=known, started_ticks=started_ticks)
     stream, endpoint = await drive(steps, deadline)
     return AsyncStream(stream), endpoint
-
-
-async def endpoints(*, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:
-    """As ``discovery.endpoints``, in a thread: it reads many small files."""
-    return await in_thread(lambda: discovery.endpoints(proc=proc, tmpdir=tmpdir))
-
-
-async def candidates(pid: int, *, proc: Path = processes.PROC, tmpdir: str | None = None) -> list[Endpoint]:
-    """As ``discovery.candidates``, in a thread."""
-    return await in_thread(lambda: discovery.candidates(pid, proc=proc, tmpdir=tmpdir))
 
 
 class Waits:

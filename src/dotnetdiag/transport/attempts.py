@@ -43,12 +43,7 @@ def connect_pid(
 
 
 def connecting_pid(
-    pid: int,
-    *,
-    proc: Path = PROC,
-    tmpdir: str | None = None,
-    known: Sequence[Endpoint] | None = None,
-    started_ticks: int | None = None,
+    pid: int, *, proc: Path, tmpdir: str | None, known: Sequence[Endpoint] | None, started_ticks: int | None
 ) -> Steps[tuple[Stream, Endpoint]]:
     """The steps of ``connect_pid``."""
     endpoints = list(known or ())

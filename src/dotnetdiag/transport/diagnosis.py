@@ -100,12 +100,8 @@ def reason(findings: tuple[Finding, ...]) -> Finding:
     for finding in findings:
         if not finding.ok:
             return finding
-    return Finding(
-        code="unknown",
-        ok=False,
-        text="no diagnostic endpoint answered, though nothing is wrong with it now",
-        advice="try again; it may have just started or ended",
-    )
+    text = "no diagnostic endpoint answered, though nothing is wrong with it now"
+    return _failure("unknown", text, "try again; it may have just started or ended")
 
 
 def kind_of(pid: int, proc: Path = PROC) -> RuntimeKind:
@@ -134,11 +130,19 @@ def switched_off_by(environ: dict[bytes, bytes], kind: RuntimeKind) -> str | Non
     return None
 
 
+def _fact(code: str, text: str) -> Finding:
+    return Finding(code=code, ok=True, text=text, advice="")
+
+
+def _failure(code: str, text: str, advice: str) -> Finding:
+    return Finding(code=code, ok=False, text=text, advice=advice)
+
+
 def _findings(view: ProcessView, search: Search, try_connect: Callable[[Endpoint], None]) -> Iterator[Finding]:
     pid, proc = view.pid, search.proc
     if processes.is_stopped(pid, proc):
         text = "is stopped (state T): it answers nothing until it is continued"
-        yield Finding(code="stopped", ok=False, text=text, advice=f"continue it: kill -CONT {pid}")
+        yield _failure("stopped", text, f"continue it: kill -CONT {pid}")
         return
     endpoints = search.of(pid)
     failures: list[TransportError] = []
@@ -149,18 +153,15 @@ def _findings(view: ProcessView, search: Search, try_connect: Callable[[Endpoint
             failures.append(exc)
             continue
         yield from _unusual(view, search, endpoint)
-        yield Finding(code="reachable", ok=True, text=f"answers at {endpoint.address}", advice="")
+        yield _fact("reachable", f"answers at {endpoint.address}")
         return
     kind = kind_of(pid, proc)
     if not kind.dotnet and any(endpoint.key == endpoint.started_ticks for endpoint in endpoints):
         kind = RuntimeKind(dotnet=True)  # it made that socket itself; others may be of earlier processes of its number
     if kind.dotnet is False:
-        yield Finding(
-            code="not-dotnet",
-            ok=False,
-            text=f"{processes.comm(pid, proc) or 'it'} is not a .NET process: no .NET runtime is loaded",
-            advice="choose another; a .NET process may be a child of a shell, a launcher or `dotnet run`",
-        )
+        text = f"{processes.comm(pid, proc) or 'it'} is not a .NET process: no .NET runtime is loaded"
+        advice = "choose another; a .NET process may be a child of a shell, a launcher or `dotnet run`"
+        yield _failure("not-dotnet", text, advice)
         return
     yield from _switched_off(processes.environ(pid, proc) or {}, kind)
     yield from _no_access(view, search)
@@ -186,23 +187,18 @@ def _no_such_process(pid: int, search: Search, *, ended: bool) -> Finding:
             "is not running here",
             "list the processes; in a container, share the pid namespace of the process",
         )
-    return Finding(code="no-such-process", ok=False, text=text, advice=advice)
+    return _failure("no-such-process", text, advice)
 
 
 def _hidden(proc: Path) -> Finding:
-    text = f"exists, but {proc} hides it from this user"
-    return Finding(code="hidden", ok=False, text=text, advice=_access_advice(proc))
+    return _failure("hidden", f"exists, but {proc} hides it from this user", _access_advice(proc))
 
 
 def _switched_off(environ: dict[bytes, bytes], kind: RuntimeKind) -> Iterator[Finding]:
     switch = switched_off_by(environ, kind)
     if switch is not None:
-        yield Finding(
-            code="diagnostics-disabled",
-            ok=False,
-            text=f"was started with {switch}",
-            advice=f"restart it without {switch.partition('=')[0]}",
-        )
+        advice = f"restart it without {switch.partition('=')[0]}"
+        yield _failure("diagnostics-disabled", f"was started with {switch}", advice)
 
 
 def _no_access(view: ProcessView, search: Search) -> Iterator[Finding]:
@@ -212,20 +208,15 @@ def _no_access(view: ProcessView, search: Search) -> Iterator[Finding]:
     if processes.is_hidden(pid, proc):
         yield _hidden(proc)
     elif theirs is not None and ours not in (None, theirs) and not processes.has_capability(1, proc):
-        text = f"belongs to user {theirs}, and you are user {ours}"
-        yield Finding(code="other-user", ok=False, text=text, advice=_access_advice(proc))
+        yield _failure("other-user", f"belongs to user {theirs}, and you are user {ours}", _access_advice(proc))
     elif view.elsewhere and view.root is None and processes.link(pid, "root", proc) is None:
-        yield Finding(
-            code="other-namespace",
-            ok=False,
-            text=f"lives in another namespace, as {view.namespace_pid}, and {proc}/{pid}/root is closed to us",
-            advice=_access_advice(proc),
-        )
+        text = f"lives in another namespace, as {view.namespace_pid}, and {proc}/{pid}/root is closed to us"
+        yield _failure("other-namespace", text, _access_advice(proc))
     else:
         denied = [path for path, _ in search.directories(view) if search.directory(path).denied]
         if denied and not search.of(pid):
             text = f"its socket may be in {denied[0]}, which we have no permission to list"
-            yield Finding(code="permission-denied", ok=False, text=text, advice=_access_advice(proc))
+            yield _failure("permission-denied", text, _access_advice(proc))
 
 
 def _unanswered(failures: list[TransportError], proc: Path) -> Finding:
@@ -244,7 +235,7 @@ def _unanswered(failures: list[TransportError], proc: Path) -> Finding:
     else:
         code, text = "no-connection", f"no socket of it can be used: {first}"
         advice = "see what holds that socket; connect by its path if it is what you want"
-    return Finding(code=code, ok=False, text=text + many, advice=advice)
+    return _failure(code, text + many, advice)
 
 
 def _bad_tmpdir(view: ProcessView, search: Search) -> Iterator[Finding]:
@@ -254,20 +245,12 @@ def _bad_tmpdir(view: ProcessView, search: Search) -> Iterator[Finding]:
     start = processes.start_time_ticks(view.pid, search.proc) or 0
     size = len(os.fsencode(f"{tmpdir.rstrip('/')}/{socket_name(view.namespace_pid, start)}"))
     if size > LONGEST_SUN_PATH:
-        yield Finding(
-            code="path-too-long",
-            ok=False,
-            text=f"its TMPDIR makes a socket path of {size} bytes, and {LONGEST_SUN_PATH} fit",
-            advice="restart it with a shorter TMPDIR",
-        )
+        text = f"its TMPDIR makes a socket path of {size} bytes, and {LONGEST_SUN_PATH} fit"
+        yield _failure("path-too-long", text, "restart it with a shorter TMPDIR")
     directory = next((path for path, _ in search.directories(view)), tmpdir)
     if not os.path.isdir(directory):
-        yield Finding(
-            code="tmpdir-missing",
-            ok=False,
-            text=f"its TMPDIR {tmpdir} does not exist, so the runtime made no socket",
-            advice="make the directory and restart the process",
-        )
+        text = f"its TMPDIR {tmpdir} does not exist, so the runtime made no socket"
+        yield _failure("tmpdir-missing", text, "make the directory and restart the process")
 
 
 def _no_socket(view: ProcessView, search: Search, kind: RuntimeKind) -> Finding:
@@ -277,17 +260,16 @@ def _no_socket(view: ProcessView, search: Search, kind: RuntimeKind) -> Finding:
     elif kind.dotnet is None:
         text += "; whether it is a .NET process cannot be seen"
     advice = "try again, then restart it" if view.readable and kind.dotnet else _access_advice(search.proc)
-    return Finding(code="no-socket", ok=False, text=text, advice=advice)
+    return _failure("no-socket", text, advice)
 
 
 def _unusual(view: ProcessView, search: Search, endpoint: Endpoint | None) -> Iterator[Finding]:
     """What is unusual but no obstacle."""
     if view.elsewhere and (endpoint is not None or view.root is not None):
-        where = f"lives in another namespace, where it is {view.namespace_pid}"
-        yield Finding(code="other-namespace", ok=True, text=where, advice="")
+        yield _fact("other-namespace", f"lives in another namespace, where it is {view.namespace_pid}")
     tmpdir = view.tmpdir
     if tmpdir and tmpdir.rstrip("/") != search.tmpdir.rstrip("/"):
-        yield Finding(code="other-tmpdir", ok=True, text=f"its TMPDIR is {tmpdir}, ours {search.tmpdir}", advice="")
+        yield _fact("other-tmpdir", f"its TMPDIR is {tmpdir}, ours {search.tmpdir}")
     if endpoint is not None and isinstance(endpoint.address, UnixAddress):
         size = len(os.fsencode(endpoint.address.path))
         if size > LONGEST_SUN_PATH:

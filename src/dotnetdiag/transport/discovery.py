@@ -37,12 +37,12 @@ class Endpoint:
     namespace_pid: int
     """The number in the socket's name: the pid in the target's own namespace."""
     address: UnixAddress | PipeAddress
-    key: int
+    key: int = 0
     """Start time in clock ticks since boot; of a dsrouter in seconds since 1970; 0 for pipes."""
-    modified_ns: int
-    other_namespace: bool
+    modified_ns: int = 0
+    other_namespace: bool = False
     """The target lives in another pid or mount namespace (or another root) than we do."""
-    other_tmpdir: bool
+    other_tmpdir: bool = False
     """The socket is not in our own temp directory."""
     dsrouter: bool = False
     started_ticks: int | None = None
@@ -59,9 +59,7 @@ def endpoints(*, proc: Path = PROC, tmpdir: str | None = None) -> list[Endpoint]
     if sys.platform == "win32":
         return pipe_endpoints(_pipe_names())
     search = Search(proc, tmpdir or tool_tmpdir())
-    if not os.path.isdir(proc):
-        return search.without_proc()
-    return [endpoint for pid in processes.iter_pids(proc) for endpoint in search.of(pid)]
+    return [endpoint for pid in search.pids() for endpoint in search.of(pid)]
 
 
 def candidates(pid: int, *, proc: Path = PROC, tmpdir: str | None = None) -> list[Endpoint]:
@@ -70,10 +68,10 @@ def candidates(pid: int, *, proc: Path = PROC, tmpdir: str | None = None) -> lis
     If no process that *we* know as ``pid`` has a candidate, ``pid`` may be the number that one process has in its own
     namespace. Raises ``AmbiguousName`` when several have it.
     """
-    if sys.platform == "win32" or not os.path.isdir(proc):
-        return [endpoint for endpoint in endpoints(proc=proc, tmpdir=tmpdir) if endpoint.pid == pid]
+    if sys.platform == "win32":
+        return [endpoint for endpoint in endpoints() if endpoint.pid == pid]
     search = Search(proc, tmpdir or tool_tmpdir())
-    if processes.exists(pid, proc) and (own := search.of(pid)):
+    if (processes.exists(pid, proc) or not os.path.isdir(proc)) and (own := search.of(pid)):
         return own
     inner = [found for view in search.views.nested(pid) if (found := search.of(view.pid))]
     if len(inner) > 1:
@@ -112,12 +110,16 @@ class Search:
                     private if name.dsrouter else name.key == start or (private and self._is_free(view, file))
                 ):
                     continue
-                found[file.identity] = _endpoint(
-                    pid,
-                    path,
-                    file,
+                found[file.identity] = Endpoint(
+                    pid=pid,
+                    namespace_pid=name.pid,
+                    address=UnixAddress(f"{path.rstrip('/')}/{file.filename}"),
+                    key=name.key,
+                    modified_ns=file.modified_ns,
                     other_namespace=view.elsewhere,
-                    other_tmpdir=place != self._tool_place and not (inside and path == f"{view.root}{self._tool_text}"),
+                    dsrouter=name.dsrouter,
+                    other_tmpdir=place != self._tool_place
+                    and not (inside and path == f"{view.root}{self.tmpdir.rstrip('/')}"),
                     started_ticks=start,
                 )
         return ranked(found.values(), start)
@@ -142,20 +144,11 @@ class Search:
             self._directories[place] = Directory(path)
         return self._directories[place]
 
-    def without_proc(self) -> list[Endpoint]:
-        """On systems that have no ``/proc``: our temp directory and /tmp, the processes that answer to a signal."""
-        found: dict[tuple[int, int], Endpoint] = {}
-        for path in dict.fromkeys([self.tmpdir, DEFAULT_TMPDIR]):
-            directory, other = self.directory(path), file_id(path) != self._tool_place
-            for pid in filter(processes.answers, directory.pids):
-                for file in directory.of(pid):
-                    found.setdefault(file.identity, _endpoint(pid, path, file, other_tmpdir=other))
-        pids = sorted({endpoint.pid for endpoint in found.values()})
-        return [best for pid in pids for best in ranked((e for e in found.values() if e.pid == pid), None)]
-
-    @property
-    def _tool_text(self) -> str:
-        return self.tmpdir.rstrip("/")
+    def pids(self) -> list[int]:
+        """Every pid that may have a candidate. Without ``/proc``: those in our temp directory and in /tmp that answer to a signal."""
+        if os.path.isdir(self.proc):
+            return list(processes.iter_pids(self.proc))
+        return sorted({pid for path in (self.tmpdir, DEFAULT_TMPDIR) for pid in self.directory(path).pids})
 
     @cached_property
     def _tool_place(self) -> tuple[int, int] | None:
@@ -201,42 +194,11 @@ def ranked(found: Iterable[Endpoint], start: int | None) -> list[Endpoint]:
 def pipe_endpoints(names: Iterable[str]) -> list[Endpoint]:
     """The candidates among the names of the pipes of a Windows machine, by pid, a dsrouter's before the plain one."""
     found = [
-        Endpoint(
-            pid=parsed.pid,
-            namespace_pid=parsed.pid,
-            address=PipeAddress(name),
-            key=0,
-            modified_ns=0,
-            other_namespace=False,
-            other_tmpdir=False,
-            dsrouter=parsed.dsrouter,
-        )
+        Endpoint(pid=parsed.pid, namespace_pid=parsed.pid, address=PipeAddress(name), dsrouter=parsed.dsrouter)
         for name in names
         if (parsed := parse_pipe_name(name)) is not None
     ]
     return sorted(found, key=lambda endpoint: (endpoint.pid, not endpoint.dsrouter))
-
-
-def _endpoint(
-    pid: int,
-    directory: str,
-    file: SocketFile,
-    *,
-    other_tmpdir: bool,
-    other_namespace: bool = False,
-    started_ticks: int | None = None,
-) -> Endpoint:
-    return Endpoint(
-        pid=pid,
-        namespace_pid=file.name.pid,
-        address=UnixAddress(f"{directory.rstrip('/')}/{file.filename}"),
-        key=file.name.key,
-        modified_ns=file.modified_ns,
-        other_namespace=other_namespace,
-        other_tmpdir=other_tmpdir,
-        dsrouter=file.name.dsrouter,
-        started_ticks=started_ticks,
-    )
 
 
 def _pipe_names() -> list[str]:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import errno
 import math
 import sys
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TimedOut, TransportError, UsageError
 from dotnetdiag.transport.addresses import PipeAddress
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.refcount import RefCount
 from dotnetdiag.transport.streams import Listener, Stream
+from dotnetdiag.transport.waiting import Blocking, Steps, T
 
 GENERIC_READ_WRITE = 0xC0000000
 OPEN_EXISTING = 3
@@ -47,32 +49,12 @@ _REASONS = {
 }
 
 
-class Overlapped(Protocol):
-    """One operation under way."""
-
-    event: int
-
-    def GetOverlappedResult(self, wait: bool, /) -> tuple[int, int]: ...
-    def getbuffer(self) -> bytes | None: ...
-    def cancel(self) -> None: ...
-
-
-class PipeApi(Protocol):
-    """What is used of ``_winapi``."""
-
-    def CreateFile(
-        self, name: str, access: int, share: int, security: int, how: int, flags: int, template: int, /
-    ) -> int: ...
-    def CreateNamedPipe(
-        self, name: str, how: int, mode: int, most: int, out: int, into: int, wait: int, security: int, /
-    ) -> int: ...
-    def ConnectNamedPipe(self, handle: int, overlapped: bool, /) -> Overlapped: ...
-    def WaitNamedPipe(self, name: str, wait_ms: int, /) -> None: ...
-    def ReadFile(self, handle: int, size: int, overlapped: bool, /) -> tuple[Overlapped, int]: ...
-    def WriteFile(self, handle: int, data: bytes, overlapped: bool, /) -> tuple[Overlapped, int]: ...
-    def PeekNamedPipe(self, handle: int, size: int = 0, /) -> tuple[Any, ...]: ...
-    def WaitForMultipleObjects(self, events: list[int], all_of_them: bool, wait_ms: int, /) -> int: ...
-    def CloseHandle(self, handle: int, /) -> None: ...
+PipeApi: TypeAlias = Any
+"""CreateFile, CreateNamedPipe, ConnectNamedPipe, WaitNamedPipe, ReadFile, WriteFile, PeekNamedPipe,
+WaitForMultipleObjects and CloseHandle of ``_winapi``, which type checkers know on Windows only.
+"""
+Overlapped: TypeAlias = Any
+"""One operation under way: ``event``, ``GetOverlappedResult``, ``getbuffer``, ``cancel``."""
 
 
 class PipeEnd:
@@ -114,7 +96,7 @@ class PipeEnd:
             count, code = work.GetOverlappedResult(True)
             if code == ERROR_OPERATION_ABORTED:
                 raise late or self._closed_error()
-            return count
+            return int(count)
         finally:
             self._under_way.discard(work)
 
@@ -138,7 +120,22 @@ class PipeStream(PipeEnd, Stream):
         super().__init__(api, handle, address)
         self.address = address
 
-    def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
+    def sending(self, data: bytes | bytearray | memoryview) -> Steps[None]:
+        return self._one_step(lambda deadline: self._send(data, deadline))
+
+    def receiving_into(self, view: memoryview) -> Steps[int]:
+        return self._one_step(lambda deadline: self._receive(view, deadline))
+
+    def _one_step(self, call: Callable[[Deadline], T]) -> Steps[T]:
+        """A cancellation closes the stream: what a thread has begun cannot be taken back."""
+        try:
+            result: T = yield Blocking(call)
+            return result
+        except GeneratorExit:
+            self.close()
+            raise
+
+    def _send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
         if not self._refs.acquire():
             raise self._closed_error()
         try:
@@ -151,8 +148,8 @@ class PipeStream(PipeEnd, Stream):
         finally:
             self._refs.release()
 
-    def receive_into(self, view: memoryview, deadline: Deadline) -> int:
-        """As ``Stream.receive_into``. The system copies into a buffer of its own first."""
+    def _receive(self, view: memoryview, deadline: Deadline) -> int:
+        """The system copies into a buffer of its own first."""
         size = len(view)
         if not size:
             raise UsageError("cannot receive 0 bytes")
@@ -191,7 +188,11 @@ class PipeListener(PipeEnd, Listener):
         super().__init__(api, new_instance(api, str(address), first=True), str(address))
         self.address = address
 
-    def accept(self, deadline: Deadline) -> Stream:
+    def accepting(self) -> Steps[Stream]:
+        stream: Stream = yield Blocking(self._accept)
+        return stream
+
+    def _accept(self, deadline: Deadline) -> Stream:
         if not self._refs.acquire():
             raise self._closed_error()
         try:
@@ -253,7 +254,8 @@ def new_instance(api: PipeApi, name: str, *, first: bool) -> int:
     how = PIPE_ACCESS_DUPLEX | FILE_FLAG_OVERLAPPED | (FILE_FLAG_FIRST_PIPE_INSTANCE if first else 0)
     mode, most = PIPE_REJECT_REMOTE_CLIENTS, PIPE_UNLIMITED_INSTANCES
     try:
-        return api.CreateNamedPipe(name, how, mode, most, BUFFER_BYTES, BUFFER_BYTES, 0, 0)
+        handle: int = api.CreateNamedPipe(name, how, mode, most, BUFFER_BYTES, BUFFER_BYTES, 0, 0)
+        return handle
     except OSError as exc:
         taken = first and _winerror(exc) == ERROR_ACCESS_DENIED
         reason = "somebody listens there already" if taken else str(exc.strerror or exc)
@@ -266,9 +268,7 @@ def system_api(address: PipeAddress) -> PipeApi:
         raise ConnectFailed("named pipes exist on Windows only", address=str(address), errno=errno.ENOSYS)
     import _winapi
 
-    api: Any = _winapi
-    found: PipeApi = api
-    return found
+    return _winapi
 
 
 def _wait_ms(deadline: Deadline, problem: str, address: str) -> int:

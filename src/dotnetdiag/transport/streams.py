@@ -1,20 +1,19 @@
 """The contracts: a byte stream, and a listener that accepts them.
 
-Each operation has two forms: ``send`` waits in the calling thread; ``sending`` is the generator of its steps, which the
-asyncio twin drives. Where a stream has no steps of its own, its asyncio twin makes the call in a thread.
+Each operation has two forms: ``send`` waits in the calling thread; ``sending`` is the generator of its steps, which is
+all that a kind of stream defines. ``aio`` drives the same steps.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from dotnetdiag.errors import TransportError, UsageError
 from dotnetdiag.transport.addresses import Address
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.waiting import Blocking, Steps, T
+from dotnetdiag.transport.waiting import Steps, run
 
 
 class Closing(ABC):
@@ -45,33 +44,33 @@ class Stream(Closing):
 
     address: str
 
-    @abstractmethod
     def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
         """Send all of ``data``, in one piece where the system takes it.
 
         Raises ``ConnectionEnded`` when the peer is gone and ``TimedOut``; then an unknown part of it has been sent.
         """
+        run(self.sending(data), deadline, self.address)
 
-    @abstractmethod
     def receive_into(self, view: memoryview, deadline: Deadline) -> int:
         """Wait for bytes and put them into ``view``; how many, 0 at the end of the stream.
 
         A reset by the peer is an end too (ipc-protocol.md §21.3), and so is ``close``.
         After ``TimedOut`` nothing is lost and the stream can be used again.
         """
+        return run(self.receiving_into(view), deadline, self.address)
 
     def receive(self, size: int, deadline: Deadline) -> bytes:
         """Wait for 1 to ``size`` bytes; ``b""`` at the end of the stream. As ``receive_into`` otherwise."""
         buffer = receive_buffer(size)
         return bytes(buffer[: self.receive_into(buffer, deadline)])
 
-    def send_descriptor(self, fd: int, deadline: Deadline) -> None:  # noqa: ARG002 - a protocol has it
+    def send_descriptor(self, fd: int, deadline: Deadline) -> None:
         """Pass the open file ``fd`` to the peer, with one byte of data that carries it. Unix sockets only."""
-        raise self.no_descriptors()
+        run(self.sending_descriptor(fd), deadline, self.address)
 
-    def receive_descriptor(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
+    def receive_descriptor(self, deadline: Deadline) -> int | None:
         """The counterpart: the caller owns the descriptor. None when the byte came without one, or at the end."""
-        raise self.no_descriptors()
+        return run(self.receiving_descriptor(), deadline, self.address)
 
     @abstractmethod
     def is_alive(self) -> bool:
@@ -81,33 +80,17 @@ class Stream(Closing):
         """Who made the other end; 0: a process that our pid namespace does not show; None: the system does not say."""
         return None
 
-    def sending(self, data: bytes | bytearray | memoryview) -> Steps[None]:
-        """The steps of ``send``."""
-        return self._in_one_step(lambda deadline: self.send(data, deadline))
+    @abstractmethod
+    def sending(self, data: bytes | bytearray | memoryview) -> Steps[None]: ...
 
-    def receiving_into(self, view: memoryview) -> Steps[int]:
-        """The steps of ``receive_into``."""
-        return self._in_one_step(lambda deadline: self.receive_into(view, deadline))
+    @abstractmethod
+    def receiving_into(self, view: memoryview) -> Steps[int]: ...
 
-    def sending_descriptor(self, fd: int) -> Steps[None]:
-        """The steps of ``send_descriptor``."""
-        return self._in_one_step(lambda deadline: self.send_descriptor(fd, deadline))
+    def sending_descriptor(self, fd: int) -> Steps[None]:  # noqa: ARG002 - a protocol has it
+        raise TransportError("a descriptor can be passed over a Unix socket only", address=self.address)
 
     def receiving_descriptor(self) -> Steps[int | None]:
-        """The steps of ``receive_descriptor``."""
-        return self._in_one_step(self.receive_descriptor)
-
-    def no_descriptors(self) -> TransportError:
-        return TransportError("a descriptor can be passed over a Unix socket only", address=self.address)
-
-    def _in_one_step(self, call: Callable[[Deadline], T]) -> Steps[T]:
-        """A cancellation closes the stream: what a thread has begun cannot be taken back."""
-        try:
-            result: T = yield Blocking(call)
-            return result
-        except GeneratorExit:
-            self.close()
-            raise
+        raise TransportError("a descriptor can be passed over a Unix socket only", address=self.address)
 
 
 class Listener(Closing):
@@ -115,14 +98,12 @@ class Listener(Closing):
 
     address: Address
 
-    @abstractmethod
     def accept(self, deadline: Deadline) -> Stream:
         """The next connection. Raises ``TimedOut``, and ``TransportError`` once the listener is closed."""
+        return run(self.accepting(), deadline, str(self.address))
 
-    def accepting(self) -> Steps[Stream]:
-        """The steps of ``accept``."""
-        stream: Stream = yield Blocking(self.accept)
-        return stream
+    @abstractmethod
+    def accepting(self) -> Steps[Stream]: ...
 
 
 def receive_buffer(size: int) -> memoryview:

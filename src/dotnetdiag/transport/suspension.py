@@ -60,4 +60,4 @@ def _verdict(names: tuple[str, ...]) -> bool | None:
         return False  # also when a program renames its threads: it cannot rename all of these
     if _EVENT_PIPE in others:
         return True if set(others) <= {_EVENT_PIPE, _SYNCH_MANAGER} else None
-    return True if others == names[:1] else None
+    return True if others and others == names[:1] else None

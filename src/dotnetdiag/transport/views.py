@@ -56,10 +56,10 @@ class Views:
         numbers: tuple[int, ...] | None = (pid,)
         if pids is None or pids != self._our_pids:
             numbers = processes.namespace_pids(pid, proc)
-        if numbers is None:
-            if not processes.exists(pid, proc):
+        if numbers is None:  # hidden from us but for its number, or this system has no /proc at all
+            if not processes.exists(pid, proc) and (os.path.isdir(proc) or not processes.answers(pid)):
                 return None
-            numbers = (pid,)  # all but its number is hidden from us
+            numbers = (pid,)
         root = f"{proc}/{pid}/root"
         place = file_id(root)
         elsewhere = place is not None and place != self._our_root
