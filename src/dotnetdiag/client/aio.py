@@ -316,7 +316,10 @@ class AsyncClient:
 
     async def apply_startup_hook(self, path: str, *, answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> None:
         """As ``Client.apply_startup_hook``."""
-        await asyncio.to_thread(require_usable_hook, path, await self.target_pid(timeout_s=self.timeout_s))
+        pid = await self.target_pid(timeout_s=self.timeout_s)
+        await asyncio.to_thread(require_usable_hook, path, pid)
+        version = await self._run(operations.runtime_version())
+        await asyncio.to_thread(require_usable_hook, path, pid, runtime_version=version)
         await self._run(operations.apply_startup_hook(path), answer_timeout_s)
 
     async def trace(

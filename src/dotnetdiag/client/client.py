@@ -141,7 +141,9 @@ class Client:
         """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
         from dotnetdiag.client.hook_file import require_usable_hook
 
-        require_usable_hook(path, self.target_pid(timeout_s=self.timeout_s))
+        pid = self.target_pid(timeout_s=self.timeout_s)
+        require_usable_hook(path, pid)  # before anything is sent; then whether it is too new for this runtime
+        require_usable_hook(path, pid, runtime_version=self._run(operations.runtime_version()))
         self._run(operations.apply_startup_hook(path), answer_timeout_s)
 
     def disable_perf_map(self) -> None:

@@ -13,6 +13,7 @@ from dotnetdiag._lazy import loader
 _PUBLIC = {
     "ProcessInformation": "information",
     "process_info": "information",
+    "runtime_version": "information",
     "environment": "variables",
     "set_environment_variable": "variables",
     "resume": "startup",
@@ -33,7 +34,7 @@ __getattr__ = loader(globals(), _PUBLIC)
 
 if TYPE_CHECKING:
     from dotnetdiag.ipc.operations.dumps import write_dump
-    from dotnetdiag.ipc.operations.information import ProcessInformation, process_info
+    from dotnetdiag.ipc.operations.information import ProcessInformation, process_info, runtime_version
     from dotnetdiag.ipc.operations.perf_map import disable_perf_map, enable_perf_map
     from dotnetdiag.ipc.operations.profilers import attach_profiler, startup_profiler
     from dotnetdiag.ipc.operations.sessions import (
@@ -59,6 +60,7 @@ __all__ = [
     "environment",
     "process_info",
     "resume",
+    "runtime_version",
     "set_environment_variable",
     "startup_profiler",
     "stop",

@@ -36,6 +36,14 @@ def process_info() -> Operation[ProcessInformation]:
         return _information((yield from ask(messages.ProcessInfo())))
 
 
+def runtime_version() -> Operation[str]:
+    """The version that the runtime tells; ``""`` for one that does not (.NET 5 and older)."""
+    try:
+        return (yield from process_info()).runtime_version
+    except UnsupportedCommand:
+        return ""
+
+
 def _information(reply: messages.ProcessInfoReply) -> ProcessInformation:
     return ProcessInformation(
         pid=reply.pid,
