@@ -74,7 +74,7 @@ def test_client_runs_a_usable_hook_and_refuses_the_others(runtime: str, tmp_path
     path = tmp_path / "hook.dll"
     with workload(runtime, "idle", "seconds=100", TMPDIR=sockets) as target:
         client = Client(target.pid, timeout_s=20)
-        for name, (data, sentence) in UNUSABLE.items():
+        for data, sentence in UNUSABLE.values():
             path.write_bytes(data)
             with pytest.raises(DangerousRequest) as caught:
                 client.apply_startup_hook(str(path))

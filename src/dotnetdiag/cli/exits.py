@@ -1,6 +1,8 @@
-"""Where errors meet their exit codes: those of the dotnet-* tools (peers.md §1.1)."""
+"""Where errors become a line on stderr and an exit code: those of the dotnet-* tools (peers.md §1.1)."""
 
 from __future__ import annotations
+
+import sys
 
 from dotnetdiag import errors
 
@@ -27,3 +29,12 @@ TABLE: tuple[tuple[type[BaseException], int], ...] = (
 def exit_code(error: BaseException) -> int:
     """The code for an error."""
     return next((code for kind, code in TABLE if isinstance(error, kind)), UNKNOWN_ERROR)
+
+
+def report(text: str, error: BaseException) -> int:
+    """The line, with what to type where that helps; the exit code."""
+    from dotnetdiag.cli.advice import advice_for
+
+    advice = advice_for(error)
+    print(f"error: {' '.join(text.split())}{'; ' if advice else ''}{advice}", file=sys.stderr)
+    return exit_code(error)

@@ -10,6 +10,7 @@ import os
 import sys
 from typing import NoReturn
 
+from dotnetdiag.cli.exits import report
 from dotnetdiag.errors import DiagnosticsError
 
 
@@ -18,14 +19,14 @@ def main() -> None:
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt as error:
-        code = _fail("cancelled", error)
+        code = report("cancelled", error)
     except DiagnosticsError as error:
-        code = _fail(str(error), error)
+        code = report(str(error), error)
     except BrokenPipeError:  # `dotnetdiag … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        code = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
+        code = report(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
     _leave(code)
 
 
@@ -48,15 +49,6 @@ def _run(words: list[str]) -> int:
     from dotnetdiag.cli.commands import run
 
     return run()
-
-
-def _fail(text: str, error: BaseException) -> int:
-    from dotnetdiag.cli.advice import advice_for
-    from dotnetdiag.cli.exits import exit_code
-
-    advice = advice_for(error)
-    print(f"error: {' '.join(text.split())}{'; ' if advice else ''}{advice}", file=sys.stderr)
-    return exit_code(error)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dotnetdiag.cli.exits import TRACING_ERROR
+from dotnetdiag.cli.exits import TRACING_ERROR, report
 from dotnetdiag.cli.options import client_of, json_option, say_waiting, target_of, target_options
 
 if TYPE_CHECKING:
@@ -152,9 +152,12 @@ def collect(
     try:
         with ends_nicely(watch, enter=not show_child_io):
             done = record(options, watch)
-    except DiagnosticsError:
+    except DiagnosticsError as error:
+        if not display.has_started:
+            raise
         display.broken()
-        raise
+        report(str(error), error)
+        raise click.exceptions.Exit(TRACING_ERROR) from error
     display.finish(done)
     notes = (*display.notes, *done.notes, *_outcome(done))
     for note in notes:
@@ -298,6 +301,11 @@ class Display:
             "(dotnetdiag resume, or --resume-runtime true).",
             err=True,
         )
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a session was there: what goes wrong from then on is a broken recording."""
+        return self._path is not None
 
     def broken(self) -> None:
         """The recording ended in an error, which is told elsewhere."""
