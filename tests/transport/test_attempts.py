@@ -31,7 +31,7 @@ def test_when_no_known_endpoint_answers_the_process_is_looked_at_again(
     fake: FakeProc, plain_tmp: Path, tool_tmp: Path, moved: bool
 ) -> None:
     fake.process(7)
-    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")
+    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", modified_s=1)
     (live,) = candidates(7, proc=fake.path, tmpdir=str(tool_tmp))
     old = replace(live, address=UnixAddress(f"{plain_tmp}/gone")) if moved else live
     assert reach(fake, 7, tool_tmp, known=[old]) == live
