@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped
-from dotnetdiag.transport import aio, attempts, processes
+from dotnetdiag.transport import aio, attempts, discovery, processes
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.attempts import connect_pid
 from dotnetdiag.transport.deadline import Deadline
@@ -113,10 +113,10 @@ def test_who_answers_must_be_the_process_that_was_meant(plain_tmp: Path, tool_tm
         other_namespace=False,
         other_tmpdir=False,
     )
-    assert attempts.verify_peer(meant, 7) is None
-    assert attempts.verify_peer(meant, None) is None
-    assert "process 8" in str(attempts.verify_peer(meant, 8))
-    assert "another namespace" in str(attempts.verify_peer(meant, 0))
+    assert discovery.verify_peer(meant, 7) is None
+    assert discovery.verify_peer(meant, None) is None
+    assert "process 8" in str(discovery.verify_peer(meant, 8))
+    assert "another namespace" in str(discovery.verify_peer(meant, 0))
 
 
 def test_a_socket_named_for_us_but_held_by_another_process_is_passed_over(
