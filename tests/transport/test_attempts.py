@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped
+from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped, TimedOut
 from dotnetdiag.transport import aio, attempts, discovery, processes
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.attempts import connect_pid
@@ -91,6 +91,21 @@ def test_a_real_process_is_stopped_and_continued(plain_tmp: Path) -> None:
         with pytest.raises(NoDiagnostics, match=r"sleep is not a \.NET process"):
             connect_pid(child.pid, Deadline(10), tmpdir=str(plain_tmp))
         child.kill()
+
+
+def test_a_process_that_takes_no_connection_is_timed_out(fake: FakeProc, plain_tmp: Path, tool_tmp: Path) -> None:
+    fake.process(7)
+    path = f"{plain_tmp}/dotnet-diagnostic-7-1000-socket"
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.bind(path)
+        server.listen(0)
+        first.connect(path)
+        with pytest.raises(TimedOut) as caught:
+            connect_pid(7, Deadline(0.02), proc=fake.path, tmpdir=str(tool_tmp))
+        assert caught.value.address == path
+        with pytest.raises(TimedOut) as caught:
+            asyncio.run(aio.connect_pid(7, Deadline(0.02), proc=fake.path, tmpdir=str(tool_tmp)))
+        assert caught.value.address == path
 
 
 def test_an_error_gives_one_cause(fake: FakeProc, plain_tmp: Path, tool_tmp: Path) -> None:

@@ -15,6 +15,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -213,35 +214,26 @@ async def drive(steps: Steps[T], deadline: Deadline, waits: Waits | None = None)
 
 async def in_thread(call: Callable[[], T]) -> T:
     """What ``call`` gives in a daemon thread. After a cancellation a stream that still comes is closed."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # from now on it cannot be cancelled, as the call cannot
 
     def work() -> None:
-        result: Any = None
-        error: Exception | None = None
         try:
-            result = call()
+            future.set_result(call())
         except Exception as exc:
-            error = exc
-        try:
-            loop.call_soon_threadsafe(deliver, result, error)
-        except RuntimeError:  # the loop is closed
-            discard(result)
-
-    def deliver(result: T, error: Exception | None) -> None:
-        if future.done():
-            discard(result)
-        elif error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    def discard(result: T) -> None:
-        if isinstance(result, Stream):
-            result.close()
+            future.set_exception(exc)
 
     threading.Thread(target=work, daemon=True, name="dotnetdiag transport").start()
-    return await future
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(_discard)
+        raise
+
+
+def _discard(future: Future[Any]) -> None:
+    if future.exception() is None and isinstance(future.result(), Stream):
+        future.result().close()
 
 
 def _settle(future: asyncio.Future[bool], result: bool) -> None:
