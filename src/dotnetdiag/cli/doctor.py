@@ -6,6 +6,12 @@ import click
 
 from dotnetdiag.cli.options import json_option
 
+MARKS = {
+    "ok": click.style("ok  ", fg="green"),
+    "warning": click.style("warn", fg="yellow"),
+    "failure": click.style("FAIL", fg="red", bold=True),
+}
+
 
 @click.command()
 @click.argument("pid", type=int, required=False)
@@ -30,7 +36,7 @@ def doctor(pid: int | None, as_json: bool) -> None:
         json_text([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red", bold=True)
+            mark = MARKS[finding.level]
             click.echo(f"{mark}  {finding.text}" + (f" -> {finding.advice}" if finding.advice else ""))
     if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)
