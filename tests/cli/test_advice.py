@@ -9,8 +9,8 @@ import pytest
 from tests.cli.test_commands import LEAVES
 
 from dotnetdiag import errors
-from dotnetdiag.cli import main
 from dotnetdiag.cli.advice import TABLE, advice_for
+from dotnetdiag.cli.exits import report
 
 OPTIONS = {
     name
@@ -47,5 +47,5 @@ def test_an_error_without_a_row_gets_no_advice() -> None:
 
 def test_advice_ends_the_line_of_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     error = errors.ProcessNotFound("there is no process 7", pid=7, code="no-such-process")
-    assert main._fail(str(error), error) == 3
+    assert report(str(error), error) == 3
     assert capsys.readouterr().err == "error: there is no process 7; `dotnetdiag ps` lists what can be reached\n"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped
-from dotnetdiag.transport import aio, attempts, processes
+from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped, TimedOut
+from dotnetdiag.transport import aio, attempts, discovery, processes
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.attempts import connect_pid
 from dotnetdiag.transport.deadline import Deadline
@@ -31,7 +31,7 @@ def test_when_no_known_endpoint_answers_the_process_is_looked_at_again(
     fake: FakeProc, plain_tmp: Path, tool_tmp: Path, moved: bool
 ) -> None:
     fake.process(7)
-    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")
+    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", modified_s=1)
     (live,) = candidates(7, proc=fake.path, tmpdir=str(tool_tmp))
     old = replace(live, address=UnixAddress(f"{plain_tmp}/gone")) if moved else live
     assert reach(fake, 7, tool_tmp, known=[old]) == live
@@ -93,6 +93,21 @@ def test_a_real_process_is_stopped_and_continued(plain_tmp: Path) -> None:
         child.kill()
 
 
+def test_a_process_that_takes_no_connection_is_timed_out(fake: FakeProc, plain_tmp: Path, tool_tmp: Path) -> None:
+    fake.process(7)
+    path = f"{plain_tmp}/dotnet-diagnostic-7-1000-socket"
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.bind(path)
+        server.listen(0)
+        first.connect(path)
+        with pytest.raises(TimedOut) as caught:
+            connect_pid(7, Deadline(0.02), proc=fake.path, tmpdir=str(tool_tmp))
+        assert caught.value.address == path
+        with pytest.raises(TimedOut) as caught:
+            asyncio.run(aio.connect_pid(7, Deadline(0.02), proc=fake.path, tmpdir=str(tool_tmp)))
+        assert caught.value.address == path
+
+
 def test_an_error_gives_one_cause(fake: FakeProc, plain_tmp: Path, tool_tmp: Path) -> None:
     fake.process(7, maps=b"1-2 r-xp 0 0:0 1 /shared/Microsoft.NETCore.App/8.0.1/libcoreclr.so\n")
     fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", stale=True, modified_s=1)
@@ -113,10 +128,10 @@ def test_who_answers_must_be_the_process_that_was_meant(plain_tmp: Path, tool_tm
         other_namespace=False,
         other_tmpdir=False,
     )
-    assert attempts.verify_peer(meant, 7) is None
-    assert attempts.verify_peer(meant, None) is None
-    assert "process 8" in str(attempts.verify_peer(meant, 8))
-    assert "another namespace" in str(attempts.verify_peer(meant, 0))
+    assert discovery.verify_peer(meant, 7) is None
+    assert discovery.verify_peer(meant, None) is None
+    assert "process 8" in str(discovery.verify_peer(meant, 8))
+    assert "another namespace" in str(discovery.verify_peer(meant, 0))
 
 
 def test_a_socket_named_for_us_but_held_by_another_process_is_passed_over(

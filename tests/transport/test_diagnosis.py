@@ -161,6 +161,11 @@ def test_a_process_that_proc_hides_is_there(fake: FakeProc, plain_tmp: Path, mon
     assert look(fake, 8, plain_tmp) == [("reachable", True)], "no permission to look is no obstacle to connecting"
 
 
+def test_where_there_is_no_proc_a_process_without_a_socket_is_no_missing_one(plain_tmp: Path, tmp_path: Path) -> None:
+    assert codes(diagnose(os.getpid(), proc=tmp_path / "none", tmpdir=str(plain_tmp))) == [("no-socket", False)]
+    assert codes(diagnose(999999999, proc=tmp_path / "none", tmpdir=str(plain_tmp))) == [("no-such-process", False)]
+
+
 def deny_listing(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     listdir = os.listdir
 

@@ -191,7 +191,13 @@ def test_sockets_of_dead_processes_and_files_that_are_none_are_left_out(
     good = fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")
     fake.socket(plain_tmp, "dotnet-diagnostic-8-1000-socket")
     (plain_tmp / "dotnet-diagnostic-7-1001-socket").touch()
-    for name in ("x-dotnet-diagnostic-9-1-socket", "dotnet-diagnostic-9-1-socket.bak", "dotnet-diagnostic-٩-1-socket"):
+    for name in (
+        "x-dotnet-diagnostic-9-1-socket",
+        "dotnet-diagnostic-9-1-socket.bak",
+        "dotnet-diagnostic-٩-1-socket",
+        "dotnet-diagnostic-",
+        "dotnet-diagnostic-9",
+    ):
         fake.socket(plain_tmp, name)
     fake.socket(plain_tmp, "clr-debug-pipe-7-1000-in")
     fake.socket(plain_tmp, "dotnet-diagnostic-99999999999-1-socket")

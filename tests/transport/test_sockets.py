@@ -422,6 +422,16 @@ def test_a_socket_that_somebody_has_bound_and_does_not_listen_on_yet_is_left_to_
         timer.join()
 
 
+def test_a_socket_that_stays_young_is_waited_for_a_second_at_most(
+    kind: Any, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_behind(short_tmp / "a", age_s=0)
+    modified_s = (short_tmp / "a").stat().st_mtime
+    monkeypatch.setattr(time, "time", lambda: modified_s)
+    monkeypatch.setattr(listening, "YOUNG_S", 0.1)
+    run(run(kind.listen(UnixAddress(f"{short_tmp}/a"))).close())
+
+
 def test_a_bound_socket_is_not_stale_however_old(kind: Any, short_tmp: Path) -> None:
     path = short_tmp / "a b"
     with socket.socket(socket.AF_UNIX) as other:
@@ -494,6 +504,8 @@ def test_a_silent_name_server_holds_nobody_up(kind: Any, monkeypatch: pytest.Mon
     with pytest.raises(TimedOut, match=r"the host was not found within 0\.02 s"):
         run(kind.connect(TcpAddress("silent.example", 1), Deadline(SHORT)))
     assert asked.is_set()
+    (thread,) = (one for one in threading.enumerate() if one.name == "look up a host")
+    assert thread.daemon, "nor does the program wait for it at its end"
 
     async def listen_meanwhile() -> None:
         waiter = asyncio.create_task(aio.listen(TcpAddress("silent.example", 0)))

@@ -71,6 +71,22 @@ def test_a_main_thread_that_does_not_sleep_on_is_on_its_way(
     assert is_suspended(7, fake.path) is verdict
 
 
+def test_a_runtime_that_is_still_starting_is_waited_for(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.process(7)
+    fake.thread(7, 7, "app")
+    fake.thread(7, 8, SYNCH)
+    pauses: list[float] = []
+
+    def sleep(_: float) -> None:
+        if not pauses:
+            fake.thread(7, 9, PIPE)
+        pauses.append(1)
+
+    monkeypatch.setattr("time.sleep", sleep)
+    assert is_suspended(7, fake.path) is True
+    assert len(pauses) == 2
+
+
 def test_a_runtime_that_goes_on_meanwhile_is_not_suspended(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.process(7)
     for number, name in enumerate(["app", SYNCH, PIPE]):

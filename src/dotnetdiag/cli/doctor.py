@@ -7,9 +7,9 @@ import click
 from dotnetdiag.cli.options import json_option
 
 MARKS = {
-    "ok": lambda: click.style("ok  ", fg="green"),
-    "warning": lambda: click.style("warn", fg="yellow"),
-    "failure": lambda: click.style("FAIL", fg="red", bold=True),
+    "ok": click.style("ok  ", fg="green"),
+    "warning": click.style("warn", fg="yellow"),
+    "failure": click.style("FAIL", fg="red", bold=True),
 }
 
 
@@ -39,6 +39,6 @@ def doctor(pid: int | None, as_json: bool) -> None:
     else:
         for finding in findings:
             advice = "; ".join(part for part in (finding.advice, advice_for_finding(finding.code)) if part)
-            click.echo(f"{MARKS[finding.level]()}  {finding.text}" + (f" -> {advice}" if advice else ""))
+            click.echo(f"{MARKS[finding.level]}  {finding.text}" + (f" -> {advice}" if advice else ""))
     if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)

@@ -15,6 +15,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -56,7 +57,7 @@ class _AsyncClosing(Generic[Inner]):
         await self.close()
 
     async def _drive(self, steps: Steps[T], deadline: Deadline) -> T:
-        return await drive(steps, deadline, str(self._inner.address), self._waits)
+        return await drive(steps, deadline, self._waits)
 
 
 class AsyncStream(_AsyncClosing[Stream]):
@@ -113,13 +114,12 @@ class AsyncListener(_AsyncClosing[Listener]):
 
 async def connect(address: Address, deadline: Deadline) -> AsyncStream:
     """A connection to ``address``; as ``connecting.connect``."""
-    return AsyncStream(await drive(connecting.connecting(address), deadline, str(address)))
+    return AsyncStream(await drive(connecting.connecting(address), deadline))
 
 
 async def listen(address: Address, *, allow_remote: bool = False) -> AsyncListener:
     """Listen on ``address``; as ``listening.listen``."""
-    steps = listening.listening(address, allow_remote=allow_remote)
-    return AsyncListener(await drive(steps, Deadline(None), str(address)))
+    return AsyncListener(await drive(listening.listening(address, allow_remote=allow_remote), Deadline(None)))
 
 
 async def connect_pid(
@@ -150,12 +150,12 @@ class Waits:
         """Whether the running loop can watch descriptors."""
         return not type(asyncio.get_running_loop()).__name__.startswith("Proactor")
 
-    async def wait(self, step: Ready, deadline: Deadline, address: str) -> None:
+    async def wait(self, step: Ready, deadline: Deadline) -> None:
         """Until the socket is ready, or ``close``. Raises ``TimedOut``."""
         if step.write in self._waiting:
             doing = "send" if step.write else "receive"
-            raise UsageError(f"two tasks {doing} on {address or 'one stream'} at the same time")
-        while not await self._wait_once(step, deadline.wait_s(step.problem, address=address)):
+            raise UsageError(f"two tasks {doing} on {step.address or 'one stream'} at the same time")
+        while not await self._wait_once(step, deadline.wait_s(step.problem, address=step.address)):
             pass  # deadline.wait_s raises when it is over
 
     async def _wait_once(self, step: Ready, seconds: float) -> bool:
@@ -183,7 +183,7 @@ class Waits:
                 (loop.remove_writer if write else loop.remove_reader)(fd)
 
 
-async def drive(steps: Steps[T], deadline: Deadline, address: str = "", waits: Waits | None = None) -> T:
+async def drive(steps: Steps[T], deadline: Deadline, waits: Waits | None = None) -> T:
     """As ``waiting.run``."""
     waits = waits or Waits()
     try:
@@ -199,11 +199,11 @@ async def drive(steps: Steps[T], deadline: Deadline, address: str = "", waits: W
                     step = steps.send(answer)
             else:
                 if not isinstance(step, Ready):
-                    await asyncio.sleep(min(step.seconds, deadline.wait_s(step.problem, address=address)))
+                    await asyncio.sleep(min(step.seconds, deadline.wait_s(step.problem, address=step.address)))
                 elif waits.possible():
-                    await waits.wait(step, deadline, address)
+                    await waits.wait(step, deadline)
                 else:
-                    await in_thread(functools.partial(wait_for, step, deadline, address))
+                    await in_thread(functools.partial(wait_for, step, deadline))
                 step = next(steps)
     except StopIteration as done:
         result: T = done.value
@@ -214,35 +214,26 @@ async def drive(steps: Steps[T], deadline: Deadline, address: str = "", waits: W
 
 async def in_thread(call: Callable[[], T]) -> T:
     """What ``call`` gives in a daemon thread. After a cancellation a stream that still comes is closed."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # from now on it cannot be cancelled, as the call cannot
 
     def work() -> None:
-        result: Any = None
-        error: Exception | None = None
         try:
-            result = call()
+            future.set_result(call())
         except Exception as exc:
-            error = exc
-        try:
-            loop.call_soon_threadsafe(deliver, result, error)
-        except RuntimeError:  # the loop is closed
-            discard(result)
-
-    def deliver(result: T, error: Exception | None) -> None:
-        if future.done():
-            discard(result)
-        elif error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    def discard(result: T) -> None:
-        if isinstance(result, Stream):
-            result.close()
+            future.set_exception(exc)
 
     threading.Thread(target=work, daemon=True, name="dotnetdiag transport").start()
-    return await future
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(_discard)
+        raise
+
+
+def _discard(future: Future[Any]) -> None:
+    if future.exception() is None and isinstance(future.result(), Stream):
+        future.result().close()
 
 
 def _settle(future: asyncio.Future[bool], result: bool) -> None:

@@ -13,7 +13,7 @@ from dotnetdiag.errors import ConnectFailed, NoDiagnostics, ProcessNotFound, Tar
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.connecting import connecting
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.discovery import Endpoint, candidates
+from dotnetdiag.transport.discovery import Endpoint, candidates, verify_peer
 from dotnetdiag.transport.listening import AGAIN_S, YOUNG_S
 from dotnetdiag.transport.processes import PROC
 from dotnetdiag.transport.streams import Stream
@@ -74,18 +74,6 @@ def connecting_pid(
         if is_fresh:
             yield Pause(AGAIN_S, f"process {pid} does not listen yet")
         is_fresh = True
-
-
-def verify_peer(endpoint: Endpoint, peer_pid: int | None) -> ConnectFailed | None:
-    """The error when somebody else than the process that was meant has answered (``Stream.peer_pid``).
-
-    A directory may be shared between containers that do not see each other's processes, so a socket's name proves
-    nothing. 0 is a process outside of our namespace, None a system that does not tell: no objection.
-    """
-    if peer_pid is None or peer_pid == endpoint.pid:
-        return None
-    whose = f"process {peer_pid}" if peer_pid else "a process of another namespace"
-    return ConnectFailed(f"the socket belongs to {whose}", address=str(endpoint.address))
 
 
 def verify_target(pid: int, our_pid: int, started_ticks: int | None, proc: Path = PROC) -> None:

@@ -24,7 +24,7 @@ def connect(address: Address, deadline: Deadline) -> Stream:
 
     A Unix path too long for a socket address is reached through ``/proc/self/fd`` on Linux.
     """
-    return run(connecting(address), deadline, str(address))
+    return run(connecting(address), deadline)
 
 
 def connecting(address: Address) -> Steps[Stream]:
@@ -96,7 +96,7 @@ def _connecting_unix(address: UnixAddress) -> Steps[Stream]:
                 return SocketStream(connection, address=str(address))
             except BlockingIOError:
                 # The peer's backlog is full. Linux gives nothing to wait on here (the socket polls as writable).
-                yield Pause(pause, _PROBLEM)
+                yield Pause(pause, _PROBLEM, str(address))
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
     except BaseException as exc:
         connection.close()
@@ -122,7 +122,7 @@ def _connecting_tcp(address: TcpAddress) -> Steps[Stream]:
             connection.setblocking(False)
             code = connection.connect_ex(place)
             if code in (errno.EINPROGRESS, errno.EWOULDBLOCK, getattr(errno, "WSAEWOULDBLOCK", errno.EINPROGRESS)):
-                yield Ready(connection, True, _PROBLEM)
+                yield Ready(connection, True, _PROBLEM, str(address))
                 code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code == 0:
                 no_delay(connection)

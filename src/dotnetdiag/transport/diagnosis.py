@@ -16,10 +16,9 @@ from typing import Literal
 from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError, UsageError
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import UnixAddress
-from dotnetdiag.transport.attempts import verify_peer
 from dotnetdiag.transport.connecting import connect
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.discovery import Endpoint, Search, tool_tmpdir
+from dotnetdiag.transport.discovery import Endpoint, Search, tool_tmpdir, verify_peer
 from dotnetdiag.transport.processes import PROC
 from dotnetdiag.transport.socket_names import socket_name
 from dotnetdiag.transport.sockets import LONGEST_SUN_PATH
@@ -89,7 +88,7 @@ def diagnose(
     it a connection is made and dropped, which no runtime minds.
     """
     search = Search(proc, tmpdir or tool_tmpdir())
-    view = search.views.of(pid) if processes.exists(pid, proc) else None
+    view = search.view(pid)
     if view is None or processes.is_zombie(pid, proc):
         return (_no_such_process(pid, search, ended=view is not None),)
     return tuple(_findings(view, search, try_connect or _try_connect))
@@ -183,10 +182,8 @@ def _no_such_process(pid: int, search: Search, *, ended: bool) -> Finding:
     elif processes.is_hidden(pid, search.proc):
         return _hidden(search.proc)
     else:
-        text, advice = (
-            "is not running here",
-            "list the processes; in a container, share the pid namespace of the process",
-        )
+        text = "is not running here"
+        advice = "list the processes; in a container, share the pid namespace of the process"
     return _failure("no-such-process", text, advice)
 
 
@@ -231,7 +228,7 @@ def _unanswered(failures: list[TransportError], proc: Path) -> Finding:
         code, text = "stale-socket", f"no socket of it answers: {first}"
         advice = "its diagnostic server is gone: restart the process"
     elif number in (errno.EACCES, errno.EPERM):
-        code, text, advice = "permission-denied", str(first), _access_advice(proc)
+        code, text, advice = "permission-denied", f"permission denied at {first.address}", _access_advice(proc)
     else:
         code, text = "no-connection", f"no socket of it can be used: {first}"
         advice = "see what holds that socket; connect by its path if it is what you want"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dotnetdiag.transport.socket_names import SocketName, parse_socket_name, socket_name
@@ -27,7 +26,7 @@ class Directory:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._names: dict[int, list[str]] = {}
+        self._names: dict[str, list[str]] = {}
         self._files: dict[tuple[int, int | None], list[SocketFile]] = {}
         self.denied = False
         """We have no permission to list it. A socket whose whole name is known can still be found."""
@@ -36,23 +35,24 @@ class Directory:
         except OSError as exc:
             self.denied, filenames = isinstance(exc, PermissionError), []
         for filename in filenames:
-            if (name := parse_socket_name(filename)) is not None:
-                self._names.setdefault(name.pid, []).append(filename)
+            if filename.startswith("dotnet-diagnostic-"):  # taken apart only when it is asked for
+                self._names.setdefault(filename.rsplit("-", 3)[1], []).append(filename)
 
     @property
-    def pids(self) -> Iterable[int]:
+    def pids(self) -> set[int]:
         """The pids in the names."""
-        return self._names
+        names = (parse_socket_name(filename) for filenames in self._names.values() for filename in filenames)
+        return {name.pid for name in names if name is not None}
 
     def may_hold(self, pid: int) -> bool:
         """Whether there may be a socket of this pid."""
-        return self.denied or pid in self._names
+        return self.denied or str(pid) in self._names
 
     def of(self, pid: int, key: int | None = None) -> list[SocketFile]:
         """The sockets of one pid. ``key`` is for a directory that cannot be listed."""
         found = self._files.get((pid, key))
         if found is None:
-            filenames = self._names.get(pid, [])
+            filenames = self._names.get(str(pid), [])
             if self.denied and key is not None:
                 filenames = [socket_name(pid, key)]
             found = self._files[pid, key] = [file for name in filenames if (file := self._look(name)) is not None]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from dotnetdiag.errors import AmbiguousName
+from dotnetdiag.errors import AmbiguousName, ConnectFailed
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import PipeAddress, UnixAddress
 from dotnetdiag.transport.directories import Directory, SocketFile
@@ -71,7 +71,7 @@ def candidates(pid: int, *, proc: Path = PROC, tmpdir: str | None = None) -> lis
     if sys.platform == "win32":
         return [endpoint for endpoint in endpoints() if endpoint.pid == pid]
     search = Search(proc, tmpdir or tool_tmpdir())
-    if (processes.exists(pid, proc) or not os.path.isdir(proc)) and (own := search.of(pid)):
+    if search.view(pid) is not None and (own := search.of(pid)):
         return own
     inner = [found for view in search.views.nested(pid) if (found := search.of(view.pid))]
     if len(inner) > 1:
@@ -88,6 +88,11 @@ class Search:
         self.proc, self.tmpdir = proc, tmpdir
         self.views = Views(proc)
         self._directories: dict[tuple[int, int] | str, Directory] = {}
+
+    def view(self, pid: int) -> ProcessView | None:
+        """How the process sees the world; None when there is none of this number (that of a mere thread is none)."""
+        is_process = processes.exists(pid, self.proc) or not os.path.isdir(self.proc)
+        return self.views.of(pid) if is_process else None
 
     def of(self, pid: int) -> list[Endpoint]:
         """The candidates of one process, best first."""
@@ -189,6 +194,18 @@ def ranked(found: Iterable[Endpoint], start: int | None) -> list[Endpoint]:
         return 1 if live else 2, -endpoint.modified_ns
 
     return sorted(everything, key=order)
+
+
+def verify_peer(endpoint: Endpoint, peer_pid: int | None) -> ConnectFailed | None:
+    """The error when somebody else than the process that was meant has answered (``Stream.peer_pid``).
+
+    A directory may be shared between containers that do not see each other's processes, so a socket's name proves
+    nothing. 0 is a process outside of our namespace, None a system that does not tell: no objection.
+    """
+    if peer_pid is None or peer_pid == endpoint.pid:
+        return None
+    whose = f"process {peer_pid}" if peer_pid else "a process of another namespace"
+    return ConnectFailed(f"the socket belongs to {whose}", address=str(endpoint.address))
 
 
 def pipe_endpoints(names: Iterable[str]) -> list[Endpoint]:

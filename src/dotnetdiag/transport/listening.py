@@ -34,7 +34,7 @@ def listen(address: Address, *, allow_remote: bool = False) -> Listener:
     may be about to be listened on is waited for, at most ``YOUNG_S``.
     TCP beyond loopback raises ``UsageError`` unless ``allow_remote``: whoever connects may run code in the target.
     """
-    return run(listening(address, allow_remote=allow_remote), Deadline(None), str(address))
+    return run(listening(address, allow_remote=allow_remote), Deadline(None))
 
 
 def listening(address: Address, *, allow_remote: bool = False) -> Steps[Listener]:
@@ -69,7 +69,7 @@ def remove_stale(address: UnixAddress, path: str) -> Steps[None]:
             raise TransportError("cannot listen: somebody listens there already", address=str(address))
         if waited_s >= YOUNG_S or not 0 <= time.time() - status.st_mtime < YOUNG_S:
             break
-        yield Pause(AGAIN_S, "the socket is not free")
+        yield Pause(AGAIN_S, "the socket is not free", str(address))
         waited_s += AGAIN_S
     if _is_bound(path):
         raise TransportError("cannot listen: another process has bound it and does not listen", address=str(address))

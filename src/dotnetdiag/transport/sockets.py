@@ -31,8 +31,8 @@ _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN, errno.ESHUTDOWN, errno.E
 _REASONS = {
     errno.ENOENT: "there is no such socket",
     errno.ECONNREFUSED: "nobody listens there",
-    errno.EACCES: "permission denied",
-    errno.EPERM: "permission denied",
+    errno.EACCES: "permission denied: run as the user of the other process",
+    errno.EPERM: "permission denied: run as the user of the other process",
     errno.ENOTSOCK: "this is no socket",
 }
 
@@ -135,7 +135,7 @@ class SocketStream(Stream):
                 raise ConnectionEnded("the peer closed the connection", address=self.address) from exc
             raise TransportError(f"sending failed: {reason(exc)}", address=self.address) from exc
 
-        return _attempts(self._refs, attempt, fail, Ready(self._socket, True, problem))
+        return _attempts(self._refs, attempt, fail, Ready(self._socket, True, problem, self.address))
 
     def _receiving(self, attempt: Callable[[], T], end: T, problem: str) -> Steps[T]:
         def fail(exc: OSError | None) -> T:
@@ -143,7 +143,7 @@ class SocketStream(Stream):
                 return end
             raise TransportError(f"receiving failed: {reason(exc)}", address=self.address) from exc
 
-        return _attempts(self._refs, attempt, fail, Ready(self._socket, False, problem))
+        return _attempts(self._refs, attempt, fail, Ready(self._socket, False, problem, self.address))
 
 
 class SocketListener(Listener):
@@ -173,7 +173,8 @@ class SocketListener(Listener):
                 raise TransportError("the listener is closed", address=str(self.address))
             raise TransportError(f"accepting failed: {reason(exc)}", address=str(self.address)) from exc
 
-        return _attempts(self._refs, accept_nowait, fail, Ready(self._socket, False, "nobody connected"))
+        wait = Ready(self._socket, False, "nobody connected", str(self.address))
+        return _attempts(self._refs, accept_nowait, fail, wait)
 
     def fileno(self) -> int:
         return -1 if self._refs.closed else self._socket.fileno()

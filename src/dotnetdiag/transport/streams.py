@@ -49,7 +49,7 @@ class Stream(Closing):
 
         Raises ``ConnectionEnded`` when the peer is gone and ``TimedOut``; then an unknown part of it has been sent.
         """
-        run(self.sending(data), deadline, self.address)
+        run(self.sending(data), deadline)
 
     def receive_into(self, view: memoryview, deadline: Deadline) -> int:
         """Wait for bytes and put them into ``view``; how many, 0 at the end of the stream.
@@ -57,7 +57,7 @@ class Stream(Closing):
         A reset by the peer is an end too (ipc-protocol.md §21.3), and so is ``close``.
         After ``TimedOut`` nothing is lost and the stream can be used again.
         """
-        return run(self.receiving_into(view), deadline, self.address)
+        return run(self.receiving_into(view), deadline)
 
     def receive(self, size: int, deadline: Deadline) -> bytes:
         """Wait for 1 to ``size`` bytes; ``b""`` at the end of the stream. As ``receive_into`` otherwise."""
@@ -66,11 +66,11 @@ class Stream(Closing):
 
     def send_descriptor(self, fd: int, deadline: Deadline) -> None:
         """Pass the open file ``fd`` to the peer, with one byte of data that carries it. Unix sockets only."""
-        run(self.sending_descriptor(fd), deadline, self.address)
+        run(self.sending_descriptor(fd), deadline)
 
     def receive_descriptor(self, deadline: Deadline) -> int | None:
         """The counterpart: the caller owns the descriptor. None when the byte came without one, or at the end."""
-        return run(self.receiving_descriptor(), deadline, self.address)
+        return run(self.receiving_descriptor(), deadline)
 
     @abstractmethod
     def is_alive(self) -> bool:
@@ -100,7 +100,7 @@ class Listener(Closing):
 
     def accept(self, deadline: Deadline) -> Stream:
         """The next connection. Raises ``TimedOut``, and ``TransportError`` once the listener is closed."""
-        return run(self.accepting(), deadline, str(self.address))
+        return run(self.accepting(), deadline)
 
     @abstractmethod
     def accepting(self) -> Steps[Stream]: ...

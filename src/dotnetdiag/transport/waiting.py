@@ -20,11 +20,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Wait until a call on ``socket`` would not block. ``problem`` is what ``TimedOut`` says."""
+    """Wait until a call on ``socket`` would not block. ``TimedOut`` says ``problem`` and ``address``."""
 
     socket: socket.socket
     write: bool
     problem: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Pause:
 
     seconds: float
     problem: str
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Blocking:
 Steps: TypeAlias = Generator[Ready | Pause | Blocking, Any, T]
 
 
-def run(steps: Steps[T], deadline: Deadline, address: str = "") -> T:
+def run(steps: Steps[T], deadline: Deadline) -> T:
     """The result of the operation. Raises ``TimedOut`` when a wait takes longer than the deadline."""
     try:
         step = next(steps)
@@ -59,9 +61,9 @@ def run(steps: Steps[T], deadline: Deadline, address: str = "") -> T:
                     step = steps.send(answer)
             else:
                 if isinstance(step, Ready):
-                    wait_for(step, deadline, address)
+                    wait_for(step, deadline)
                 else:
-                    time.sleep(min(step.seconds, deadline.wait_s(step.problem, address=address)))
+                    time.sleep(min(step.seconds, deadline.wait_s(step.problem, address=step.address)))
                 step = next(steps)
     except StopIteration as done:
         result: T = done.value
@@ -70,10 +72,10 @@ def run(steps: Steps[T], deadline: Deadline, address: str = "") -> T:
         steps.close()
 
 
-def wait_for(step: Ready, deadline: Deadline, address: str = "") -> None:
+def wait_for(step: Ready, deadline: Deadline) -> None:
     """Wait until the socket is ready. Raises ``TimedOut``."""
     while True:
-        seconds, fd = deadline.wait_s(step.problem, address=address), step.socket.fileno()
+        seconds, fd = deadline.wait_s(step.problem, address=step.address), step.socket.fileno()
         if hasattr(select, "poll"):
             poller = select.poll()
             poller.register(fd, select.POLLOUT if step.write else select.POLLIN)
