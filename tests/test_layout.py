@@ -14,7 +14,7 @@ PACKAGE = "dotnetdiag"
 SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
 
 DATA_ROOMS = {"wire", "table", "nettrace", "events", "trace", "analysis", "heap", "query", "export"}
-SESSION_ROOMS = {"wire", "ipc", "providers", "transport", "client", "server", "router", "live"}
+SESSION_ROOMS = {"wire", "assemblies", "ipc", "providers", "transport", "client", "server", "router", "live"}
 BELOW_RECIPES = {"errors"} | DATA_ROOMS | SESSION_ROOMS
 FACES = {"cli", "tui", "service"}
 # What faces see beside recipes: errors, which they turn into exit codes; types of results; export's registry.
@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "_lazy": set(),  # how packages load their names; no room, and open to all
     "errors": set(),
     "wire": {"errors"},
+    "assemblies": set(),  # what the file of an assembly says of itself: is it a startup hook?
     "ipc": {"errors", "wire"},
     "providers": {"errors", "ipc"},
     "table": {"errors"},
@@ -36,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "query": {"errors", "trace", "analysis", "heap", "table"},
     "export": {"errors", "trace", "analysis"},
     "transport": {"errors"},
-    "client": {"errors", "ipc", "providers", "transport"},
+    "client": {"errors", "assemblies", "ipc", "providers", "transport"},
     "server": {"errors", "ipc", "transport", "nettrace"},
     "router": {"errors", "ipc", "transport"},
     "live": {"errors", "providers", "client", "nettrace", "events", "trace"},
@@ -45,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(FACES, SEEN_BY_FACES),
 }
 
-PURE = {"errors", "wire", "ipc", "providers", "nettrace", "events", "table", "trace", "analysis", "heap", "export"}
+PURE = {"errors", "wire", "assemblies", "ipc", "providers", "nettrace", "events", "table", "trace", "analysis", "heap", "export"}
 IMPURE_MODULES = {"socket", "asyncio", "threading", "time", "subprocess", "selectors", "select", "multiprocessing"}
 # numpy is the one third party of the core; everything else is imported only where it stands here.
 THIRD_PARTIES: dict[str, set[str]] = {
@@ -76,7 +77,6 @@ CYCLES_LEFT: dict[str, set[str]] = {
     "recipes": {"stack_report -> stack_samples", "stack_samples -> stack_report"},
     # for types alone
     "trace": {"events -> trace", "process -> trace", "trace -> events", "trace -> process"},
-    "transport": {"diagnosis -> discovery", "discovery -> diagnosis", "pipes -> streams", "streams -> pipes"},
 }
 
 # Words of the command line in messages of the rooms below it. To be mended likewise: file -> what stands there.
@@ -89,7 +89,6 @@ OPTION_NAMES_LEFT: dict[str, set[str]] = {
     "recipes/trace_files.py": {"--force"},
     "recipes/trace_rewrite.py": {"--providers", "--events"},
     "trace/where.py": {"--where"},
-    "transport/diagnosis.py": {"dotnetdiag ps"},
 }
 OPTION_NAME = re.compile(rf"(?<![-\w])--[a-z][a-z-]+|\bdotnetdiag (?:{'|'.join(COMMANDS)})\b")
 INSTALLING = re.compile(r"pip install .*")  # has options of its own

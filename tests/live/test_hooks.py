@@ -17,8 +17,8 @@ import pytest
 from tests.client.hooks import UNUSABLE, USABLE
 from tests.live.runtimes import REQUIRED, Target, available, unpack, workload
 
+from dotnetdiag.assemblies.startup_hook import X64, startup_hook_problem
 from dotnetdiag.client import Client
-from dotnetdiag.client.hook_assembly import X64, startup_hook_problem
 from dotnetdiag.errors import DangerousRequest
 
 pytestmark = [

@@ -9,7 +9,6 @@ from typing import Self, TypeVar
 from uuid import UUID
 
 from dotnetdiag.client.client import chosen_providers
-from dotnetdiag.client.duration import seconds_of
 from dotnetdiag.client.hook_file import require_usable_hook
 from dotnetdiag.client.limits import SLOW_TIMEOUT_S, TIMEOUT_S, Limits
 from dotnetdiag.client.paths import absolute_path
@@ -34,6 +33,7 @@ from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.exchange import Operation, Run
 from dotnetdiag.ipc.operations import ProcessInformation, StartedSession
 from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
+from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Endpoint, is_suspended
 from dotnetdiag.transport.aio import AsyncStream, sync_stream
 

@@ -168,8 +168,8 @@ class Client:
 
         On a runtime that is suspended at startup nothing comes before :meth:`resume`.
         """
-        from dotnetdiag.client.duration import seconds_of
         from dotnetdiag.client.session import TraceSession
+        from dotnetdiag.providers.durations import seconds_of
 
         duration_s = seconds_of(duration)
         wanted = operations.SessionConfiguration(

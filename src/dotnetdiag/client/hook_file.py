@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from dotnetdiag.client import hook_assembly
+from dotnetdiag.assemblies import startup_hook
 from dotnetdiag.errors import DangerousRequest
 from dotnetdiag.ipc.process import ApplyStartupHook
 
@@ -28,7 +28,7 @@ MAX_PARTS = 500
 _COMMAND = "ApplyStartupHook"
 _FATAL = "such a hook kills .NET 9 and 10"
 # e_machine of ELF files as PE files number it.
-_MACHINES = {3: hook_assembly.X86, 40: hook_assembly.ARM, 62: hook_assembly.X64, 183: hook_assembly.ARM64}
+_MACHINES = {3: startup_hook.X86, 40: startup_hook.ARM, 62: startup_hook.X64, 183: startup_hook.ARM64}
 
 
 def require_usable_hook(path: str, pid: int | None, *, runtime_version: str = "") -> None:
@@ -54,7 +54,7 @@ def require_usable_hook(path: str, pid: int | None, *, runtime_version: str = ""
     problem = (
         "it is too large"
         if len(data) > MAX_SIZE_BYTES
-        else hook_assembly.startup_hook_problem(data, machine=machine, runtime_version=runtime_version)
+        else startup_hook.startup_hook_problem(data, machine=machine, runtime_version=runtime_version)
     )
     if problem:
         raise DangerousRequest(_COMMAND, f"{path} is no startup hook: {problem}; {_FATAL}")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-from dotnetdiag.client.duration import seconds_of
 from dotnetdiag.client.progress import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SessionProgress
 from dotnetdiag.client.receiving import receive_into
 from dotnetdiag.client.saving import save_stream
@@ -17,6 +16,7 @@ from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import StartedSession
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Stream
 
 CHUNK = 1 << 20

@@ -21,7 +21,6 @@ from dotnetdiag.ipc.commands import command_name
 MAGIC = b"DOTNET_IPC_V1\0"
 HEADER_SIZE = 20
 MAX_MESSAGE_SIZE = 0xFFFF
-MAX_PAYLOAD_SIZE = MAX_MESSAGE_SIZE - HEADER_SIZE
 
 _HEADER = struct.Struct("<14sHBBH")
 
@@ -34,11 +33,6 @@ class FrameHeader:
     command_set: int
     command_id: int
     reserved: int = 0
-
-    @property
-    def payload_size(self) -> int:
-        """Bytes that follow the header."""
-        return self.size - HEADER_SIZE
 
     @property
     def code(self) -> int:
@@ -122,11 +116,6 @@ class FrameReader:
         frame = Frame.parse(bytes(self._buffer[:size]))
         del self._buffer[:size]
         return frame
-
-    @property
-    def leftover(self) -> bytes:
-        """Bytes after the last frame given: the start of a continuation."""
-        return bytes(self._buffer)
 
     def _missing(self) -> int:
         """Bytes missing for the next frame; negative when there are more than it takes."""

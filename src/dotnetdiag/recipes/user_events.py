@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from dotnetdiag.client import Client
-from dotnetdiag.client.duration import seconds_of
 from dotnetdiag.providers.composition import with_tracepoint
+from dotnetdiag.providers.durations import seconds_of
 
 
 def hold_user_events(

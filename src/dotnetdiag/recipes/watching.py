@@ -10,7 +10,7 @@ from dotnetdiag.errors import UnsupportedCommand
 from dotnetdiag.live import Account, LiveEvents
 from dotnetdiag.live.watch import DEFAULT_PRESET
 from dotnetdiag.providers.composition import Composition, compose
-from dotnetdiag.recipes.durations import seconds_of
+from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.client.assemblies import ARM64, HOOK, X64, X86, Type, assembly
 from tests.client.hooks import NATIVE, UNUSABLE, USABLE
 
-from dotnetdiag.client import hook_assembly
-from dotnetdiag.client.hook_assembly import startup_hook_problem
+from dotnetdiag.assemblies import startup_hook
+from dotnetdiag.assemblies.startup_hook import startup_hook_problem
 
 DEMO = (files("dotnetdiag.recipes") / "demo" / "demo.dll").read_bytes()
 GOOD = USABLE["public"]
@@ -59,9 +59,9 @@ def test_version_is_compared_where_it_is_known(version: str, taken: bool) -> Non
 def test_more_rows_than_the_limit_are_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     many = assembly(*[Type(name=f"T{number}", methods=()) for number in range(20)], HOOK)
     assert problem(many) == ""
-    monkeypatch.setattr(hook_assembly, "MAX_ROWS", 21)
+    monkeypatch.setattr(startup_hook, "MAX_ROWS", 21)
     assert problem(many) == "it is no .NET assembly (table 0x02 has more than 21 rows)"
-    monkeypatch.setattr(hook_assembly, "MAX_ROWS", 22)  # with <Module>
+    monkeypatch.setattr(startup_hook, "MAX_ROWS", 22)  # with <Module>
     assert problem(many) == ""
 
 
