@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -259,15 +260,15 @@ class Display:
             from dotnetdiag.recipes.durations import seconds_of
 
             self._left_s = seconds_of(self._duration)
-        click.echo(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By", err=True)
+        _say(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By")
         for provider, source in zip(composition.providers, composition.sources, strict=True):
             level = f"{LEVELS.get(provider.level, '?')}({provider.level})"
-            click.echo(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {OPTIONS[source.value]}", err=True)
-        click.echo(f"Process        : {'' if pid is None else pid}\nOutput File    : {path}", err=True)
+            _say(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {OPTIONS[source.value]}")
+        _say(f"Process        : {'' if pid is None else pid}\nOutput File    : {path}")
         if sys.stdin.isatty():
-            click.echo("Press <Enter> or <Ctrl+C> to exit...", err=True)
+            _say("Press <Enter> or <Ctrl+C> to exit...")
         elif not self._live:
-            click.echo("Recording trace in progress. Press <Ctrl+C> to exit...", err=True)
+            _say("Recording trace in progress. Press <Ctrl+C> to exit...")
 
     def progress(self, size_bytes: int, elapsed_s: float) -> None:
         if not self._live:
@@ -284,22 +285,18 @@ class Display:
         if self._left_s is not None:
             left = f"   {seconds_text(max(0.0, self._left_s - elapsed_s))} left"
         text = f"[{seconds_text(elapsed_s)}]  Recording trace {size_text(size_bytes)}  {size_text(self._rate)}/s{left}"
-        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+        _say(f"\r\x1b[K{text}", end=False)
         self._shown = True
 
     def stopping(self) -> None:
         lead = "\n" if self._shown else ""
-        click.echo(
-            f"{lead}Stopping the trace. This may take several minutes depending on the application being traced.",
-            err=True,
-        )
+        _say(f"{lead}Stopping the trace. This may take several minutes depending on the application being traced.")
         self._left_s = None
 
     def suspended(self) -> None:
-        click.echo(
+        _say(
             "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
-            "(dotnetdiag resume, or --resume-runtime true).",
-            err=True,
+            "(dotnetdiag resume, or --resume-runtime true)."
         )
 
     @property
@@ -310,15 +307,23 @@ class Display:
     def broken(self) -> None:
         """The recording ended in an error, which is told elsewhere."""
         if self._shown:
-            click.echo(err=True)
+            _say("")
         if self._path is not None and self._path.is_file() and (size := self._path.stat().st_size):
-            click.echo(f"What had come is in {self._path} ({size} bytes).", err=True)
+            _say(f"What had come is in {self._path} ({size} bytes).")
 
     def finish(self, done: Collected) -> None:
         if self._shown:
-            click.echo(err=True)
+            _say("")
         if not self._quiet:
-            click.echo("Trace ended." if done.target_died or done.complete is False else "Trace completed.", err=True)
+            _say("Trace ended." if done.target_died or done.complete is False else "Trace completed.")
+
+
+def _say(text: str, *, end: bool = True) -> None:
+    """On stderr. A terminal that has gone takes nothing, which must not end the recording."""
+    try:
+        click.echo(text, nl=end, err=True)
+    except OSError:
+        pass
 
 
 @contextmanager
@@ -326,11 +331,12 @@ def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
     """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once."""
 
     first = 0.0
+    terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]  # one that has gone does not say so
 
     def on_signal(number: int, _: Any) -> None:
         nonlocal first
         if number == getattr(signal, "SIGHUP", None):
-            _leave_the_terminal()
+            _lead_nowhere(terminals)
         if not watch.has_session:
             raise KeyboardInterrupt  # nothing is recorded yet: somebody waits for a runtime
         if not watch.is_stopping:
@@ -353,21 +359,16 @@ def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _leave_the_terminal() -> None:
-    """It has gone (a lost connection), and writing to it would fail."""
-    import os
-
+def _lead_nowhere(descriptors: Sequence[int]) -> None:
+    """Of a terminal that has gone: writing to it would fail."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        if os.isatty(descriptor):
-            os.dup2(nowhere, descriptor)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 
 def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
     """Looks at the terminal without holding Python's lock on stdin, which would hang the interpreter's end."""
-    import os
-
     if sys.platform == "win32":
         import msvcrt
 
@@ -380,8 +381,11 @@ def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
 
     while not ended.is_set():
         if select.select([0], [], [], 0.2)[0]:
-            if os.read(0, 1024):
-                watch.stop()
+            try:
+                if os.read(0, 1024):
+                    watch.stop()
+            except OSError:
+                pass  # the terminal has gone
             return
 
 
