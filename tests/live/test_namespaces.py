@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -32,11 +33,13 @@ def test_host_attaches_into_another_pid_and_mount_namespace(runtime: str, tmp_pa
         pytest.skip("this user may not make namespaces")
     words, environment = command(runtime, "idle", "seconds=100")
     # its own /tmp hides the socket from us, its own /proc shows it pid 1 and up; the sleep gives the runtime a pid above 1
-    script = 'mount -t tmpfs none /tmp && mount -t proc proc /proc && sleep 0 && "$@" & wait'
+    script = 'mount -t tmpfs none /tmp && mount -t proc proc /proc && cd /tmp && sleep 0 && "$@" & wait'
     outside = os.environ | environment
     if str(Path(words[0])).startswith("/tmp/") or any(word.startswith("/tmp/") for word in words):
         # the runtimes are unpacked below /tmp: give the runtime another place for its socket instead of a tmpfs over them
-        script = f'mount -t tmpfs none {tmp_path} && mount -t proc proc /proc && sleep 0 && "$@" & wait'
+        script = (
+            f'mount -t tmpfs none {tmp_path} && mount -t proc proc /proc && cd {tmp_path} && sleep 0 && "$@" & wait'
+        )
         outside = {**outside, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
         ["unshare", "--pid", "--mount", "--fork", "sh", "-c", script, "sh", *words], stdout=subprocess.PIPE, env=outside
@@ -70,6 +73,8 @@ def test_host_attaches_into_another_pid_and_mount_namespace(runtime: str, tmp_pa
             check=False,
         )
         assert listed.returncode == 0, listed.stderr
+        if runtime != "NativeAOT":  # which writes no dumps
+            _dump_is_told_for_both(outer, processes.cwd(outer) or "/")
     finally:
         for pid in list(processes.iter_pids()):
             if len(_namespace_pids(pid)) > 1 and "idle" in (processes.argv(pid) or ()):
@@ -85,3 +90,19 @@ def _namespace_pids(pid: int) -> list[int]:
         return []
     line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "NSpid:")
     return [int(word) for word in line.split()[1:]]
+
+
+def _dump_is_told_for_both(pid: int, folder: str) -> None:
+    """Where it is for the target, below the target's own working directory, and where we find it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dotnetdiag.cli.main", "dump", "collect", "-p", str(pid), "--type", "Mini", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["path"].startswith(f"{folder.rstrip('/')}/core_")
+    assert told["host_path"] == f"/proc/{pid}/root{told['path']}"
+    assert told["size_bytes"] == Path(told["host_path"]).stat().st_size > 0
