@@ -8,9 +8,9 @@ import pytest
 
 from dotnetdiag import errors
 from dotnetdiag.cli.commands import COMMANDS
-from dotnetdiag.ipc import operations
+from dotnetdiag.ipc.frames import Frame
 from dotnetdiag.ipc.hresults import ADVICE, HResult, hresult_name, server_error
-from dotnetdiag.ipc.operations import Answer
+from dotnetdiag.ipc.process import ResumeRuntime
 from dotnetdiag.ipc.replies import ResultReply
 
 
@@ -62,10 +62,7 @@ def test_unknown_code_is_shown_in_hex_alone() -> None:
 
 
 def outcome(hresult: int) -> None:
-    operation = operations.resume()
-    next(operation)
-    with pytest.raises(StopIteration):
-        operation.send(Answer(reply=ResultReply(hresult=hresult)))
+    assert ResumeRuntime().read_reply(Frame.parse(ResultReply(hresult=hresult).pack())).hresult == hresult
 
 
 @pytest.mark.parametrize("code", [0x00000000, 0x00000001, 0x00000002, 0x00131106, 0x7FFFFFFF])

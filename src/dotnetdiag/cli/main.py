@@ -10,7 +10,6 @@ import os
 import sys
 from typing import NoReturn
 
-from dotnetdiag.cli.exits import report
 from dotnetdiag.errors import DiagnosticsError
 
 
@@ -19,14 +18,14 @@ def main() -> None:
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt as error:
-        code = report("cancelled", error)
+        code = _report("cancelled", error)
     except DiagnosticsError as error:
-        code = report(str(error), error)
+        code = _report(str(error), error)
     except BrokenPipeError:  # `dotnetdiag … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        code = report(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
+        code = _report(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
     _leave(code)
 
 
@@ -38,6 +37,12 @@ def _leave(code: int) -> NoReturn:
     except (OSError, ValueError):
         pass  # nobody reads any more
     os._exit(code)
+
+
+def _report(text: str, error: BaseException) -> int:
+    from dotnetdiag.cli.exits import report
+
+    return report(text, error)
 
 
 def _run(words: list[str]) -> int:

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from dotnetdiag.client.client import chosen_providers
 from dotnetdiag.client.hook_file import require_usable_hook
-from dotnetdiag.client.limits import SLOW_TIMEOUT_S, TIMEOUT_S, Limits
+from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits
 from dotnetdiag.client.paths import absolute_path
-from dotnetdiag.client.progress import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SessionProgress
+from dotnetdiag.client.progress import SessionProgress
 from dotnetdiag.client.routes_aio import AsyncPidRoute, AsyncRoute, route_to
 from dotnetdiag.client.running import run_async
 from dotnetdiag.client.saving import save_stream

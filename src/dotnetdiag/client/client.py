@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
-from dotnetdiag.client.limits import SLOW_TIMEOUT_S, TIMEOUT_S, Limits
-from dotnetdiag.client.progress import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
+from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits
 from dotnetdiag.client.routes import PidRoute, Route, route_to
 from dotnetdiag.client.running import run
 from dotnetdiag.ipc import operations
@@ -22,7 +21,7 @@ from dotnetdiag.ipc.constants import (
 )
 from dotnetdiag.ipc.exchange import Operation, Run
 from dotnetdiag.ipc.operations import ProcessInformation
-from dotnetdiag.transport import Deadline, is_suspended
+from dotnetdiag.transport import Deadline
 
 if TYPE_CHECKING:
     from dotnetdiag.client.session import TraceSession
@@ -109,6 +108,8 @@ class Client:
         """Whether the runtime waits at startup, from the names of its threads; None where that cannot be told (other machines,
         other systems than Linux, .NET 5 and older). The runtime is asked nothing: finding out with a session can kill it.
         """
+        from dotnetdiag.transport.suspension import is_suspended
+
         pid = self.target_pid(timeout_s=self.timeout_s)
         return None if pid is None else is_suspended(pid)
 
@@ -207,6 +208,8 @@ class Client:
         poisons it: the next session before ResumeRuntime kills .NET 8, 9 and 10 (ipc-protocol.md §21.1). Without it the session
         ends at its first event, and others work (measured: 8.0.33, 9.0.22, 10.0.14, NativeAOT 9, six of six each).
         """
+
+        from dotnetdiag.transport.suspension import is_suspended
 
         def send_stop(stopping: Run[None]) -> None:
             pid = stream.peer_pid()

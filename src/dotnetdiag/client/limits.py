@@ -9,6 +9,10 @@ TIMEOUT_S = 30.0
 """The reference client waits so long for a connection; an answer of a healthy runtime comes in milliseconds."""
 SLOW_TIMEOUT_S = 1800.0
 """For the answer to a command that may take minutes: a dump, a profiler's load."""
+DRAIN_TIMEOUT_S = 600.0
+"""For all that comes after a session's ``stop``. The rundown of a large application can take minutes."""
+CLOSE_TIMEOUT_S = 5.0
+"""``close`` does not keep what comes, so it does not wait longer for it."""
 
 
 class Limits:

@@ -14,10 +14,6 @@ TICK_S = 0.1
 """How often somebody who waits for bytes looks whether the session was stopped meanwhile."""
 GRACE_S = 1.0
 """After a stop that failed: a target that has exited closes its end within this, and what it wrote is read."""
-DRAIN_TIMEOUT_S = 600.0
-"""For all that comes after ``stop``. The rundown of a large application can take minutes."""
-CLOSE_TIMEOUT_S = 5.0
-"""``close`` does not keep what comes, so it does not wait longer for it."""
 
 
 class SessionProgress:

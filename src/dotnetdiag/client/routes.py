@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import TargetStopped, UsageError
 from dotnetdiag.transport import Deadline, Stream, candidates, connect, connect_pid
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from dotnetdiag.transport import Address, Endpoint
 
 
-class Route(Protocol):
+class Route:
     """How to reach one runtime."""
 
     def dial(self, deadline: Deadline) -> Stream:
         """A connection for one command."""
+        raise NotImplementedError
 
     def target_pid(self, deadline: Deadline) -> int | None:
         """The runtime's process, as this machine sees it; None where the system does not tell."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Release what the route holds."""
+        """Release what the route holds; most hold nothing."""
 
 
 class ProcessIdentity:
@@ -56,7 +58,7 @@ class ProcessIdentity:
         return self.found.pid
 
 
-class PidRoute:
+class PidRoute(Route):
     """Looks for the endpoint at each command: a socket may move. The process must stay the same."""
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
@@ -69,14 +71,11 @@ class PidRoute:
         )
         return stream
 
-    def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
+    def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - the base has it
         return self._process.target_pid()
 
-    def close(self) -> None:
-        pass
 
-
-class AddressRoute:
+class AddressRoute(Route):
     """A runtime listens there (``DOTNET_DiagnosticPorts=ADDRESS,listen``, or its default socket)."""
 
     def __init__(self, address: Address) -> None:
@@ -95,11 +94,8 @@ class AddressRoute:
         with connect(self.address, deadline) as stream:  # a connection without a command harms nobody
             return stream.peer_pid() or None
 
-    def close(self) -> None:
-        pass
 
-
-class ReverseRoute:
+class ReverseRoute(Route):
     """The first runtime that dials us, and from then on only this one (by its cookie)."""
 
     def __init__(self, port: ReversePort) -> None:

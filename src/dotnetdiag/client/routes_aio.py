@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from dotnetdiag.client.reverse import ReversePort
 from dotnetdiag.client.routes import ProcessIdentity, parse_port, refuse_stopped
@@ -16,17 +16,20 @@ from dotnetdiag.transport.aio import AsyncStream
 T = TypeVar("T")
 
 
-class AsyncRoute(Protocol):
+class AsyncRoute:
     """As ``Route``."""
 
-    async def dial(self, deadline: Deadline) -> AsyncStream: ...
+    async def dial(self, deadline: Deadline) -> AsyncStream:
+        raise NotImplementedError
 
-    async def target_pid(self, deadline: Deadline) -> int | None: ...
+    async def target_pid(self, deadline: Deadline) -> int | None:
+        raise NotImplementedError
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """As ``Route.close``."""
 
 
-class AsyncPidRoute:
+class AsyncPidRoute(AsyncRoute):
     """As ``PidRoute``."""
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
@@ -39,14 +42,11 @@ class AsyncPidRoute:
         )
         return stream
 
-    async def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - a protocol has it
+    async def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - the base has it
         return await asyncio.to_thread(self._process.target_pid)
 
-    async def close(self) -> None:
-        pass
 
-
-class AsyncAddressRoute:
+class AsyncAddressRoute(AsyncRoute):
     """As ``AddressRoute``."""
 
     def __init__(self, address: Address) -> None:
@@ -65,11 +65,8 @@ class AsyncAddressRoute:
         async with await aio.connect(self.address, deadline) as stream:
             return stream.peer_pid() or None
 
-    async def close(self) -> None:
-        pass
 
-
-class AsyncReverseRoute:
+class AsyncReverseRoute(AsyncRoute):
     """As ``ReverseRoute``; listens from the first use on."""
 
     def __init__(self, address: Address) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-from dotnetdiag.client.progress import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SessionProgress
+from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
+from dotnetdiag.client.progress import SessionProgress
 from dotnetdiag.client.receiving import receive_into
 from dotnetdiag.client.saving import save_stream
 from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError

@@ -6,7 +6,6 @@ Rule 2: a count is checked against the bytes that are left before anything is ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -54,12 +53,11 @@ class Kind(Protocol):
         """Take a value. Raises the cursor's error."""
 
 
-@dataclass(frozen=True, slots=True)
 class Unsigned:
     """A little-endian number of so many bytes, at most ``largest``."""
 
-    size: int
-    largest: int | None = None
+    def __init__(self, size: int, largest: int | None = None) -> None:
+        self.size, self.largest = size, largest
 
     def problem(self, value: Any) -> str:
         if not isinstance(value, int) or not 0 <= value < 1 << 8 * self.size:
@@ -156,14 +154,11 @@ def text_problem(value: Any, *, optional: bool = False, empty: bool = False) -> 
     return "must not contain a NUL character" if "\0" in value else ""
 
 
-@dataclass(frozen=True, slots=True)
 class Field:
     """One attribute of a message. ``spec`` is its name in the document; ``since``: it is there from this ``version`` of the message on."""
 
-    name: str
-    spec: str
-    kind: Kind
-    since: int = 0
+    def __init__(self, name: str, spec: str, kind: Kind, since: int = 0) -> None:
+        self.name, self.spec, self.kind, self.since = name, spec, kind, since
 
     def write(self, packer: Packer, message: Any) -> str:
         """Append the message's value; or say why it does not fit, and append nothing."""
@@ -182,12 +177,11 @@ class Field:
             values[self.name] = self.kind.read(cursor, self.spec)
 
 
-@dataclass(frozen=True, slots=True)
 class Constant:
     """A u32 that is the same in every message of its type."""
 
-    spec: str
-    value: int
+    def __init__(self, spec: str, value: int) -> None:
+        self.spec, self.value = spec, value
 
     def write(self, packer: Packer, message: Any) -> str:  # noqa: ARG002 - as of Field
         packer.u32(self.value)

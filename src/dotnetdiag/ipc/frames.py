@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dotnetdiag.errors import ProtocolError, UsageError
 from dotnetdiag.ipc.commands import command_name
@@ -25,8 +26,7 @@ MAX_MESSAGE_SIZE = 0xFFFF
 _HEADER = struct.Struct("<14sHBBH")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameHeader:
+class FrameHeader(NamedTuple):
     """The first 20 bytes of a message, checked."""
 
     size: int

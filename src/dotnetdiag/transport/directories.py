@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dotnetdiag.transport.socket_names import SocketName, parse_socket_name, socket_name
 
 
-@dataclass(frozen=True, slots=True)
-class SocketFile:
+class SocketFile(NamedTuple):
     """A socket file. Several processes may know it by several paths."""
 
     filename: str

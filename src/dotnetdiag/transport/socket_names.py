@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _SOCKET = re.compile(r"dotnet-diagnostic-(?P<router>dsrouter-)?(?P<pid>[0-9]{1,10})-(?P<key>[0-9]{1,20})-socket")
 _PIPE = re.compile(r"dotnet-diagnostic-(?P<router>dsrouter-)?(?P<pid>[0-9]{1,10})(?P<key>)")
 
 
-@dataclass(frozen=True, slots=True)
-class SocketName:
+class SocketName(NamedTuple):
     """``pid`` is that of the process's own namespace; ``key`` its start time in clock ticks since boot, 0 where unknown.
 
     A dsrouter has its start time in seconds since 1970 there, a pipe has no key: 0.

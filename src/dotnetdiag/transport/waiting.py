@@ -10,16 +10,14 @@ import select
 import socket
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dotnetdiag.transport.deadline import Deadline
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """Wait until a call on ``socket`` would not block. ``TimedOut`` says ``problem`` and ``address``."""
 
     socket: socket.socket
@@ -28,8 +26,7 @@ class Ready:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Wait for ``seconds``."""
 
     seconds: float
@@ -37,8 +34,7 @@ class Pause:
     address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Blocking:
+class Blocking(NamedTuple):
     """Make a call that blocks and keeps to the deadline by itself. Its result is sent back, its error thrown in."""
 
     call: Callable[[Deadline], Any]
