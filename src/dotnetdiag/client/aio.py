@@ -32,7 +32,7 @@ from dotnetdiag.ipc.constants import (
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.exchange import Operation, Run
 from dotnetdiag.ipc.operations import ProcessInformation, StartedSession
-from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
+from dotnetdiag.ipc.session_life import State
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Endpoint, is_suspended
 from dotnetdiag.transport.aio import AsyncStream, sync_stream
@@ -196,8 +196,7 @@ class AsyncUserEventsSession:
         self.session_id = started.session_id
         self._stream: AsyncStream = started.connection
         self._send_stop = send_stop
-        self._life = SessionLife(State.STREAMING)
-        self.problem: DiagnosticsError | None = None
+        self._progress = SessionProgress(None, self._stream.address)
 
     async def __aenter__(self) -> Self:
         return self
@@ -208,20 +207,22 @@ class AsyncUserEventsSession:
     @property
     def is_alive(self) -> bool:
         """Whether the runtime still holds its end."""
-        return not self._life.is_over and self._stream.is_alive()
+        return not self._progress.is_over and self._stream.is_alive()
+
+    @property
+    def problem(self) -> DiagnosticsError | None:
+        """As ``UserEventsSession.problem``."""
+        return self._progress.problem
 
     async def aclose(self) -> None:
         """As ``UserEventsSession.close``."""
-        if self._life.on(Event.STOP) is not Action.SEND_STOP:
+        if not self._progress.claim_stop():
             return
         try:
             await self._send_stop(Run(operations.stop(self.session_id)))
-            self._life.on(Event.STOP_ANSWERED)
-            self._life.on(Event.STREAM_ENDED)
+            self._progress.ended_without_stream(None)
         except DiagnosticsError as error:
-            self.problem = error
-            self._life.on(Event.STOP_FAILED)
-            self._life.on(Event.LIMIT_PASSED)
+            self._progress.ended_without_stream(error)
         finally:
             await self._stream.close()
 

@@ -1,10 +1,13 @@
 """How far a session is: its state, how long it may still take, what went wrong. What both kinds of session share; no I/O.
 
-Rule: the state is changed by the one who reads. ``claim_stop``, ``stop_ended`` and ``abort`` only leave word for it, each in one atomic
-step, so that a signal handler, another thread, or a second signal in the middle of the first may call them.
+Rule 1: the state is changed by those who read, one at a time. ``claim_stop``, ``stop_ended`` and ``abort`` only leave word for them, each in
+one atomic step, so that a signal handler, another thread, or a second signal in the middle of the first may call them.
+Rule 2: the lock is held for no wait and no system call.
 """
 
 from __future__ import annotations
+
+import threading
 
 from dotnetdiag.errors import DiagnosticsError, TimedOut
 from dotnetdiag.ipc.session_life import Event, SessionLife, State
@@ -29,6 +32,7 @@ class SessionProgress:
         self._outcomes: list[DiagnosticsError | None] = []
         self._drain: Deadline | None = None
         self._aborted = False
+        self._lock = threading.RLock()  # a signal handler may read, too
 
     @property
     def state(self) -> State:
@@ -68,48 +72,63 @@ class SessionProgress:
     def limit_drain(self, timeout_s: float | None) -> None:
         """All that is left may take no longer than this."""
         limit = Deadline(timeout_s)
-        if self._drain is None or _seconds_left(limit) < _seconds_left(self._drain):
-            self._drain = limit
+        with self._lock:
+            if self._drain is None or _seconds_left(limit) < _seconds_left(self._drain):
+                self._drain = limit
 
     def next_wait(self, deadline: Deadline) -> Deadline | None:
         """How long to wait for the next bytes; None when the session was aborted. Raises what broke it."""
-        if self._aborted:
-            self._life.on(Event.ABORTED)
-            return None
-        if self.is_stopping and self.state is State.STREAMING:
-            self._life.on(Event.STOP)
-            self.limit_drain(self._drain_timeout_s)
-        if self._outcomes and self.state is State.STOPPING:
-            self.problem = self._outcomes[0]
-            if self.problem is None:
-                self._life.on(Event.STOP_ANSWERED)
-            else:
-                self._life.on(Event.STOP_FAILED)
-                self.limit_drain(GRACE_S)
-        if self._drain is not None and self._drain.is_over and self.is_stopping:
-            self._life.on(Event.LIMIT_PASSED)
-            limit = "the session did not end"
-            self.problem = self.problem or TimedOut(limit, address=self._address, timeout_s=self._drain.timeout_s)
-            raise self.problem
-        left = [TICK_S, _seconds_left(deadline), *([] if self._drain is None else [_seconds_left(self._drain)])]
-        return Deadline(min(left))
+        with self._lock:
+            if self._aborted:
+                self._life.on(Event.ABORTED)
+                return None
+            if self.is_stopping and self.state is State.STREAMING:
+                self._life.on(Event.STOP)
+                self.limit_drain(self._drain_timeout_s)
+            if self._outcomes and self.state is State.STOPPING:
+                self._take_outcome(self._outcomes[0])
+            if self._drain is not None and self._drain.is_over and self.is_stopping:
+                self._life.on(Event.LIMIT_PASSED)
+                timeout_s = self._drain.timeout_s
+                self.problem = self.problem or TimedOut(
+                    "the session did not end", address=self._address, timeout_s=timeout_s
+                )
+                raise self.problem
+            left = [TICK_S, _seconds_left(deadline), *([] if self._drain is None else [_seconds_left(self._drain)])]
+            return Deadline(min(left))
 
     def arrived(self, count: int) -> int:
         """So many bytes came; 0: the stream has ended, and a stop that failed did so because the target was gone."""
-        self.received_bytes += count
-        if not count:
-            self._life.on(Event.STREAM_ENDED)
-            self.problem = None
-        return count
+        with self._lock:
+            self.received_bytes += count
+            if not count:
+                self._life.on(Event.STREAM_ENDED)
+                self.problem = None
+            return count
 
     def failed(self, error: DiagnosticsError, deadline: Deadline) -> None:
         """Receiving raised ``error``. Returns when it is to be tried again, otherwise raises what the caller is to see."""
-        if not isinstance(error, TimedOut):
-            self._life.on(Event.STREAM_FAILED)
-            self.problem = error
-            raise error
-        if deadline.is_over:
-            raise TimedOut("nothing arrived", address=self._address, timeout_s=deadline.timeout_s) from error
+        with self._lock:
+            if not isinstance(error, TimedOut):
+                self._life.on(Event.STREAM_FAILED)
+                self.problem = error
+                raise error
+            if deadline.is_over:
+                raise TimedOut("nothing arrived", address=self._address, timeout_s=deadline.timeout_s) from error
+
+    def ended_without_stream(self, error: DiagnosticsError | None) -> None:
+        """For a session that sends nothing: StopTracing was answered, or failed, and that is all."""
+        self._life.on(Event.STOP)
+        self._take_outcome(error)
+        self._life.on(Event.STREAM_ENDED if error is None else Event.LIMIT_PASSED)
+
+    def _take_outcome(self, error: DiagnosticsError | None) -> None:
+        self.problem = error
+        if error is None:
+            self._life.on(Event.STOP_ANSWERED)
+        else:
+            self._life.on(Event.STOP_FAILED)
+            self.limit_drain(GRACE_S)
 
 
 def _seconds_left(deadline: Deadline) -> float:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
+from dotnetdiag.client.progress import SessionProgress
 from dotnetdiag.errors import DiagnosticsError, RequestRefused
 from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import StartedSession
-from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
 from dotnetdiag.transport import Stream
 
 PLACES = ("/sys/kernel/tracing/user_events_data", "/sys/kernel/debug/tracing/user_events_data")
@@ -69,8 +69,7 @@ class UserEventsSession:
         self.session_id = started.session_id
         self._stream: Stream = started.connection
         self._send_stop = send_stop
-        self._life = SessionLife(State.STREAMING)
-        self.problem: DiagnosticsError | None = None
+        self._progress = SessionProgress(None, self._stream.address)
 
     def __enter__(self) -> Self:
         return self
@@ -81,22 +80,24 @@ class UserEventsSession:
     @property
     def is_alive(self) -> bool:
         """Whether the runtime still holds its end."""
-        return not self._life.is_over and self._stream.is_alive()
+        return not self._progress.is_over and self._stream.is_alive()
+
+    @property
+    def problem(self) -> DiagnosticsError | None:
+        """What went wrong when it was ended; None when nothing did."""
+        return self._progress.problem
 
     def close(self) -> None:
         """End the session: by command, and by closing the connection. May be called again, from any thread.
 
         Never raises for a target that is gone or refuses; ``problem`` tells. Closing the connection ends the session there.
         """
-        if self._life.on(Event.STOP) is not Action.SEND_STOP:
+        if not self._progress.claim_stop():
             return
         try:
             self._send_stop(Run(operations.stop(self.session_id)))
-            self._life.on(Event.STOP_ANSWERED)
-            self._life.on(Event.STREAM_ENDED)  # nothing is left to be read
+            self._progress.ended_without_stream(None)
         except DiagnosticsError as error:  # earlier previews did not watch the connection
-            self.problem = error
-            self._life.on(Event.STOP_FAILED)
-            self._life.on(Event.LIMIT_PASSED)
+            self._progress.ended_without_stream(error)
         finally:
             self._stream.close()
