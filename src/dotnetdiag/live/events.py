@@ -39,7 +39,7 @@ QUIET_S = 0.004
 TICK_S = 0.1
 STOP_TIMEOUT_S = 10.0
 """A target that was told to stop, and sends nothing for so long, is left."""
-SOON_S = 0.08
+SOON_S = 0.05
 """A target that is told to stop sends what it has within 20 ms; one that floods would go on for seconds."""
 FLUSH_S = 0.05
 """How long ``close`` lets a target send what it still has: one that is quiet ends its stream within 20 ms."""
@@ -181,7 +181,7 @@ class LiveEvents:
         one that floods would go on for long. Raises nothing: what went wrong is in ``ended``.
         """
         self.finish()
-        self._thread.join(0 if self._aborted else FLUSH_S)
+        self._thread.join(0 if self._aborted or self._is_late() else FLUSH_S)
         self._session.abort()
         self._thread.join(STOP_TIMEOUT_S)
         try:
