@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from dotnetdiag.errors import ProtocolError
+from dotnetdiag.errors import ProtocolError, UsageError
 from dotnetdiag.ipc.exchange import Operation, Receive
-from dotnetdiag.wire import Cursor, Packer
+from dotnetdiag.ipc.fields import GUID, U16, U64, Field, Fields
+from dotnetdiag.ipc.messages import payload_of, values_of
+from dotnetdiag.wire import Cursor
 
 MAGIC = b"ADVR_V1\0"
 SIZE = 34
+_FIELDS: Fields = (Field("cookie", "cookie", GUID), Field("pid", "pid", U64), Field("future", "future", U16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +36,11 @@ class Advertise:
     trailing: bytes = b""
 
     def pack(self) -> bytes:
-        """The 34 bytes (and what followed them)."""
-        packer = Packer().raw(MAGIC).raw(self.cookie.bytes_le).u64(self.pid).u16(self.future)
-        return bytes(packer.raw(self.trailing))
+        """The 34 bytes (and what followed them). Raises UsageError for a number that does not fit."""
+        payload, problem = payload_of(self, _FIELDS)
+        if problem:
+            raise UsageError(f"advertise: {problem}")
+        return MAGIC + payload + self.trailing
 
     @classmethod
     def parse(cls, data: bytes | memoryview) -> Advertise:
@@ -44,9 +49,8 @@ class Advertise:
         magic = cursor.take(8, "magic")
         if magic != MAGIC:
             raise ProtocolError(f"magic is {magic!r}, not ADVR_V1", offset=0, where="advertise")
-        cookie = UUID(bytes_le=cursor.take(16, "cookie"))
-        pid, future = cursor.u64("pid"), cursor.u16("future")
-        return cls(cookie=cookie, pid=pid, future=future, trailing=cursor.rest())
+        values = values_of(cursor, _FIELDS)
+        return cls(**values, trailing=cursor.rest())
 
 
 def receive_advertise(connection: Any) -> Operation[Advertise]:

@@ -67,16 +67,14 @@ class Frame:
         return self.command_set << 8 | self.command_id
 
     def pack(self) -> bytes:
-        """The bytes of the message. Raises UsageError for numbers that do not fit, ProtocolError above 65,535 bytes."""
+        """The bytes of the message. Raises UsageError for numbers that do not fit, and above 65,535 bytes."""
         size = HEADER_SIZE + len(self.payload)
         if not (0 <= self.command_set <= 0xFF and 0 <= self.command_id <= 0xFF and 0 <= self.reserved <= 0xFFFF):
             raise UsageError(
                 f"command set {self.command_set} and id {self.command_id} are bytes, reserved {self.reserved} has 16 bits"
             )
         if size > MAX_MESSAGE_SIZE:
-            raise ProtocolError(
-                f"{size} bytes are more than the {MAX_MESSAGE_SIZE} of a message", where=command_name(self.code)
-            )
+            raise UsageError(f"{command_name(self.code)}: {size} bytes are more than the {MAX_MESSAGE_SIZE} of a message")
         return _HEADER.pack(MAGIC, size, self.command_set, self.command_id, self.reserved) + self.payload
 
     @classmethod
