@@ -73,8 +73,6 @@ CYCLES_LEFT: dict[str, set[str]] = {
         *("catalogue -> known", "catalogue -> names", "catalogue -> schema", "known -> names", "known -> schema"),
         *("names -> catalogue", "names -> known", "schema -> catalogue", "schema -> known", "schema -> names"),
     },
-    # the values of a report stand in the file that makes it
-    "recipes": {"stack_report -> stack_samples", "stack_samples -> stack_report"},
     # for types alone
     "trace": {"events -> trace", "process -> trace", "trace -> events", "trace -> process"},
 }

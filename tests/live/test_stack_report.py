@@ -17,7 +17,8 @@ from tests.shared import needs
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UsageError
-from dotnetdiag.recipes.stack_report import StackReport, iter_reports, take_stacks
+from dotnetdiag.recipes.stack_report import iter_reports, take_stacks
+from dotnetdiag.recipes.thread_stacks import StackReport
 from dotnetdiag.trace.method_names import Style
 
 pytestmark = [

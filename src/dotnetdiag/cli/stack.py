@@ -10,7 +10,7 @@ from dotnetdiag.cli.lazy import LazyGroup
 from dotnetdiag.cli.options import client_of, json_option, target_options
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.stack_report import StackReport, ThreadGroup
+    from dotnetdiag.recipes.thread_stacks import StackReport, ThreadGroup
 
 ENTRIES = {
     "report": ("stack", "report", "Print the stacks of all managed threads."),
@@ -89,7 +89,7 @@ def _print_json(shown: StackReport, *, one: bool) -> None:
 
 
 def _print_text(shown: StackReport, *, fold: bool) -> None:
-    from dotnetdiag.recipes.stack_report import ThreadGroup
+    from dotnetdiag.recipes.thread_stacks import ThreadGroup
 
     groups = shown.groups() if fold else tuple(ThreadGroup(threads=(one,)) for one in shown.threads)
     for group in groups:

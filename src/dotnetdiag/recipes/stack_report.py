@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.recipes.system_threads import SystemThread, system_threads
+from dotnetdiag.recipes.thread_stacks import StackReport, ThreadStack
 from dotnetdiag.trace.method_names import Style
 
 if TYPE_CHECKING:
@@ -30,110 +31,6 @@ RUNS_S = (0.02, 0.3, 2.0)
 """How long the sampler runs; the longer ones when a busy machine gave no sample."""
 STREAM_LIMIT = 1 << 30
 """More than that no rundown needs: 1 million methods are a tenth of it."""
-BUSY = 0.05
-"""A thread that had so much of a processor while the session lasted was not waiting, whatever code it was in."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadStack:
-    """One thread. ``tid`` as the target sees it; ``frames`` leaf first; ``mode`` the code it was in, ``native`` or ``managed``.
-
-    ``cpu`` is its share of a processor during the session, as the system counts it (Linux, our own machine), ``name``
-    what the system calls it (.NET 6 and newer, 15 bytes). ``managed_id`` and ``role`` are what the runtime says (.NET 9
-    and newer). None where nobody says.
-    """
-
-    tid: int
-    mode: str
-    frames: tuple[str, ...]
-    cpu: float | None = None
-    name: str | None = None
-    managed_id: int | None = None
-    role: str | None = None
-
-    @property
-    def state(self) -> str:
-        """``cpu`` or ``waiting``. In native code threads wait, mostly: the runtime cannot tell, the system can."""
-        return "cpu" if self.mode == "managed" or (self.cpu or 0.0) >= BUSY else "waiting"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadGroup:
-    """Threads with equal stacks, in equal code and state."""
-
-    threads: tuple[ThreadStack, ...]
-
-    @property
-    def state(self) -> str:
-        """Of all of them."""
-        return self.threads[0].state
-
-    @property
-    def mode(self) -> str:
-        """Of all of them."""
-        return self.threads[0].mode
-
-    @property
-    def frames(self) -> tuple[str, ...]:
-        """Of all of them."""
-        return self.threads[0].frames
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackReport:
-    """All managed threads at ``utc``, by id. ``unresolved`` of the frames have no name; ``lost`` events did not arrive."""
-
-    pid: int | None
-    utc: str
-    threads: tuple[ThreadStack, ...]
-    unresolved: int
-    lost: int
-
-    def groups(self) -> tuple[ThreadGroup, ...]:
-        """Threads with equal stacks and states together, in the order of their first thread."""
-        found: dict[tuple[str, str, tuple[str, ...]], list[ThreadStack]] = {}
-        for thread in self.threads:
-            found.setdefault((thread.state, thread.mode, thread.frames), []).append(thread)
-        return tuple(ThreadGroup(threads=tuple(threads)) for threads in found.values())
-
-    def only(self, wanted: str) -> StackReport:
-        """The threads of an id (decimal, or hex with 0x) or a name. UsageError when there is none."""
-        number = _number(wanted)
-        kept = tuple(one for one in self.threads if one.tid == number or (one.name or "").lower() == wanted.lower())
-        if not kept:
-            there = ", ".join(f"0x{one.tid:X}" + (f" {one.name}" if one.name else "") for one in self.threads)
-            raise UsageError(f"no managed thread {wanted}; there are {there}")
-        return replace(self, threads=kept)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        threads = [
-            {
-                "tid": one.tid,
-                "name": one.name,
-                "managed_id": one.managed_id,
-                "role": one.role,
-                "state": one.state,
-                "mode": one.mode,
-                "cpu": None if one.cpu is None else round(one.cpu, 3),
-                "frames": list(one.frames),
-            }
-            for one in self.threads
-        ]
-        return {
-            "pid": self.pid,
-            "utc": self.utc,
-            "threads": threads,
-            "unresolved": self.unresolved,
-            "lost": self.lost,
-        }
-
-
-def _number(text: str) -> int | None:
-    try:
-        return int(text, 0)
-    except ValueError:
-        return None
 
 
 def iter_reports(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag.nettrace import HeaderColumns
-from dotnetdiag.recipes.stack_report import StackReport, ThreadStack
+from dotnetdiag.recipes.thread_stacks import StackReport, ThreadStack
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import FrameKind
 from dotnetdiag.trace.trace import Trace
