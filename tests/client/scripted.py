@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 from uuid import UUID
 
 from dotnetdiag.ipc.commands import Command
@@ -51,10 +52,18 @@ class Over(Exception):
     """The runtime ends."""
 
 
+class Runtime(Protocol):
+    """What scripts know of the runtime that they play. ``stopped``: a session is to end; ``ended``: its stream has."""
+
+    over: threading.Event
+    stopped: threading.Event
+    ended: threading.Event
+
+
 class Talk:
     """One connection, and the command that came on it."""
 
-    def __init__(self, runtime: ScriptedRuntime, connection: socket.socket, frame: Frame) -> None:
+    def __init__(self, runtime: Runtime, connection: socket.socket, frame: Frame) -> None:
         self.runtime, self.connection, self.frame = runtime, connection, frame
 
     def send(self, data: bytes | memoryview) -> None:

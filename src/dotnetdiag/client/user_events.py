@@ -12,7 +12,7 @@ from dotnetdiag.errors import DiagnosticsError, RequestRefused
 from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import StartedSession
-from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
+from dotnetdiag.ipc.session_life import Event, SessionLife, State
 from dotnetdiag.transport import Stream
 
 PLACES = ("/sys/kernel/tracing/user_events_data", "/sys/kernel/debug/tracing/user_events_data")
@@ -70,6 +70,7 @@ class UserEventsSession:
         self._stream: Stream = started.connection
         self._send_stop = send_stop
         self._life = SessionLife(State.STREAMING)
+        self._closes = [True]
         self.problem: DiagnosticsError | None = None
 
     def __enter__(self) -> Self:
@@ -88,8 +89,11 @@ class UserEventsSession:
 
         Never raises for a target that is gone or refuses; ``problem`` tells. Closing the connection ends the session there.
         """
-        if self._life.on(Event.STOP) is not Action.SEND_STOP:
+        try:
+            self._closes.pop()  # one atomic step: there may be two who close
+        except IndexError:
             return
+        self._life.on(Event.STOP)
         try:
             self._send_stop(Run(operations.stop(self.session_id)))
             self._life.on(Event.STOP_ANSWERED)
