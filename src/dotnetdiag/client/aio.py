@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self, TypeVar
 from uuid import UUID
@@ -18,7 +19,7 @@ from dotnetdiag.client.running import run_async
 from dotnetdiag.client.saving import save_stream
 from dotnetdiag.client.session import CHUNK, STOPPER_EXIT_S
 from dotnetdiag.client.user_events import user_events_descriptor
-from dotnetdiag.errors import DiagnosticsError, ServerError
+from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError
 from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.constants import (
     DEFAULT_BUFFER_MB,
@@ -35,7 +36,8 @@ from dotnetdiag.ipc.operations import ProcessInformation, StartedSession
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Endpoint, is_suspended
-from dotnetdiag.transport.aio import AsyncStream, sync_stream
+from dotnetdiag.transport.aio import AsyncStream, in_thread, sync_stream
+from dotnetdiag.transport.streams import receive_buffer
 
 T = TypeVar("T")
 
@@ -54,7 +56,9 @@ class AsyncTraceSession:
         self.session_id, self.command, self.duration_s = started.session_id, started.command, duration_s
         self._stream: AsyncStream = started.connection
         self._send_stop = send_stop
+        self._loop = asyncio.get_running_loop()
         self._stopper: asyncio.Task[None] | None = None
+        self._is_released = False
         self._progress = SessionProgress(drain_timeout_s, self._stream.address)
 
     async def __aenter__(self) -> Self:
@@ -88,9 +92,18 @@ class AsyncTraceSession:
         return self._progress.is_stopping
 
     def stop(self) -> None:
-        """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends."""
+        """As ``TraceSession.stop``: also from other threads and from signal handlers."""
         if self._progress.claim_stop():
-            self._stopper = asyncio.ensure_future(self._stop())
+            try:
+                self._loop.call_soon_threadsafe(
+                    self._begin_stop
+                )  # also wakes a loop that a signal handler has interrupted
+            except RuntimeError as error:  # the loop is closed
+                self._progress.stop_ended(TransportError(f"StopTracing was not sent: {error}"))
+
+    def _begin_stop(self) -> None:
+        if not self._is_released:
+            self._stopper = self._loop.create_task(self._stop())
 
     def abort(self) -> None:
         """As ``TraceSession.abort``."""
@@ -110,7 +123,7 @@ class AsyncTraceSession:
 
     async def read(self, size: int = CHUNK, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> bytes:
         """As ``TraceSession.read``."""
-        view = memoryview(bytearray(size))
+        view = receive_buffer(size)
         return bytes(view[: await self._receive_into(view, Deadline(timeout_s))])
 
     async def _receive_into(self, view: memoryview, deadline: Deadline) -> int:
@@ -137,39 +150,50 @@ class AsyncTraceSession:
         tee: Callable[[memoryview], None] | None = None,
     ) -> int:
         """As ``TraceSession.save``; a thread moves the bytes and calls ``tee``. Cancelling leaves a file that holds all that arrived."""
-        loop = asyncio.get_running_loop()
+        duration_s = seconds_of(duration) if duration is not None else self.duration_s
+        failures: list[BaseException] = []
+
+        def tell(size_bytes: int) -> None:
+            try:
+                if progress is not None and not failures:
+                    progress(size_bytes)
+            except BaseException as error:
+                failures.append(error)
 
         def report(size_bytes: int) -> None:
-            if progress is not None:
-                loop.call_soon_threadsafe(progress, size_bytes)
+            if failures:
+                raise failures[0]
+            self._loop.call_soon_threadsafe(tell, size_bytes)
 
-        def stop() -> None:
-            loop.call_soon_threadsafe(self.stop)
-
-        work = asyncio.ensure_future(
-            asyncio.to_thread(
-                save_stream,
-                self._progress,
-                sync_stream(self._stream),
-                path,
-                duration_s=seconds_of(duration) if duration is not None else self.duration_s,
-                stop=stop,
-                report=report,
-                tee=tee,
+        def work() -> int:
+            stream = sync_stream(self._stream)
+            return save_stream(
+                self._progress, stream, path, duration_s=duration_s, stop=self.stop, report=report, tee=tee
             )
-        )
+
+        # a thread of its own: there may be more recordings than the loop's pool has threads, and it is needed to stop them
+        thread = ThreadPoolExecutor(1, "dotnetdiag save")
+        saving = self._loop.run_in_executor(thread, work)
         try:
-            return await asyncio.shield(work)
+            size_bytes = await asyncio.shield(saving)
         except asyncio.CancelledError:
             self.abort()
-            await asyncio.wait([work])
+            await asyncio.wait([saving])
+            if not saving.cancelled():
+                saving.exception()  # the cancellation matters more
             raise
+        finally:
+            thread.shutdown(wait=saving.done())
+        if failures:
+            raise failures[0]
+        return size_bytes
 
     async def aclose(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """As ``TraceSession.close``."""
         try:
-            if not self._progress.is_over and not self._progress.is_aborted:
-                self.stop()
+            if not self._progress.is_over:
+                if not self._progress.is_aborted:
+                    self.stop()
                 self._progress.limit_drain(timeout_s)
                 scratch = memoryview(bytearray(CHUNK))
                 while await self._receive_into(scratch, Deadline(None)):
@@ -182,10 +206,14 @@ class AsyncTraceSession:
             await self._release()
 
     async def _release(self) -> None:
+        """Leave no connection and no task behind."""
         await self._stream.close()
+        self._is_released = True
         if self._stopper is not None:
-            await asyncio.wait([self._stopper], timeout=0 if self._progress.is_aborted else STOPPER_EXIT_S)
-            self._stopper.cancel()
+            try:
+                await asyncio.wait([self._stopper], timeout=0 if self._progress.is_aborted else STOPPER_EXIT_S)
+            finally:
+                self._stopper.cancel()
             await asyncio.wait([self._stopper])
 
 
@@ -283,8 +311,11 @@ class AsyncClient:
 
     async def is_suspended(self) -> bool | None:
         """As ``Client.is_suspended``."""
-        pid = await self.target_pid(timeout_s=self.timeout_s)
-        return None if pid is None else await asyncio.to_thread(is_suspended, pid)
+        return await self._is_suspended(Deadline(self.timeout_s))
+
+    async def _is_suspended(self, deadline: Deadline) -> bool | None:
+        pid = await self._route.target_pid(deadline)
+        return None if pid is None else await in_thread(lambda: is_suspended(pid))
 
     async def set_environment_variable(self, name: str, value: str | None) -> None:
         """As ``Client.set_environment_variable``."""
@@ -309,7 +340,10 @@ class AsyncClient:
 
     async def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> None:
         """As ``Client.enable_perf_map``."""
-        await self._run(operations.enable_perf_map(perf_map_type, await self.is_suspended()))
+        limits = Limits(self.timeout_s, SLOW_TIMEOUT_S)
+        await self._run_within(
+            limits, operations.enable_perf_map(perf_map_type, await self._is_suspended(limits.quick))
+        )
 
     async def disable_perf_map(self) -> None:
         """As ``Client.disable_perf_map``."""
@@ -317,11 +351,12 @@ class AsyncClient:
 
     async def apply_startup_hook(self, path: str, *, answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> None:
         """As ``Client.apply_startup_hook``."""
-        pid = await self.target_pid(timeout_s=self.timeout_s)
-        await asyncio.to_thread(require_usable_hook, path, pid)
-        version = await self._run(operations.runtime_version())
-        await asyncio.to_thread(require_usable_hook, path, pid, runtime_version=version)
-        await self._run(operations.apply_startup_hook(path), answer_timeout_s)
+        limits = Limits(self.timeout_s, answer_timeout_s)
+        pid = await self._route.target_pid(limits.quick)
+        await in_thread(lambda: require_usable_hook(path, pid))
+        version = await self._run_within(limits, operations.runtime_version())
+        await in_thread(lambda: require_usable_hook(path, pid, runtime_version=version))
+        await self._run_within(limits, operations.apply_startup_hook(path))
 
     async def trace(
         self,
@@ -337,7 +372,7 @@ class AsyncClient:
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> AsyncTraceSession:
         """As ``Client.trace``."""
-        duration_s = seconds_of(duration)
+        duration_s, drain_timeout_s = seconds_of(duration), Deadline(drain_timeout_s).timeout_s
         wanted = operations.SessionConfiguration(
             providers=chosen_providers(providers),
             buffer_mb=buffer_mb,
@@ -360,14 +395,17 @@ class AsyncClient:
         return AsyncUserEventsSession(started, self._stopper(started.connection, CLOSE_TIMEOUT_S))
 
     async def _run(self, operation: Operation[T], answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> T:
-        return await run_async(Run(operation), self._route.dial, Limits(self.timeout_s, answer_timeout_s))
+        return await self._run_within(Limits(self.timeout_s, answer_timeout_s), operation)
+
+    async def _run_within(self, limits: Limits, operation: Operation[T]) -> T:
+        return await run_async(Run(operation), self._route.dial, limits)
 
     def _stopper(self, stream: AsyncStream, answer_timeout_s: float | None) -> Callable[[Run[None]], Awaitable[None]]:
         """As of ``Client``."""
+        pid = stream.peer_pid()
 
         async def send_stop(stopping: Run[None]) -> None:
-            pid = stream.peer_pid()
-            if pid and await asyncio.to_thread(is_suspended, pid):
+            if pid and await in_thread(lambda: is_suspended(pid)):
                 await stream.close()
             else:
                 await run_async(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))

@@ -9,6 +9,7 @@ from uuid import UUID
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits
 from dotnetdiag.client.routes import PidRoute, Route, route_to
 from dotnetdiag.client.running import run
+from dotnetdiag.errors import TimedOut, TransportError
 from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.constants import (
     DEFAULT_BUFFER_MB,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from dotnetdiag.transport import Endpoint, Stream
 
 T = TypeVar("T")
+DIAL_SLICE_S = 0.2
+"""How often a stop that finds no connection looks whether its session is still there."""
 
 
 class Client:
@@ -108,9 +111,12 @@ class Client:
         """Whether the runtime waits at startup, from the names of its threads; None where that cannot be told (other machines,
         other systems than Linux, .NET 5 and older). The runtime is asked nothing: finding out with a session can kill it.
         """
+        return self._is_suspended(Deadline(self.timeout_s))
+
+    def _is_suspended(self, deadline: Deadline) -> bool | None:
         from dotnetdiag.transport.suspension import is_suspended
 
-        pid = self.target_pid(timeout_s=self.timeout_s)
+        pid = self._route.target_pid(deadline)
         return None if pid is None else is_suspended(pid)
 
     def set_environment_variable(self, name: str, value: str | None) -> None:
@@ -136,16 +142,19 @@ class Client:
 
     def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> None:
         """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``. Refused while a .NET 8 or 9 is, or may be, suspended."""
-        self._run(operations.enable_perf_map(perf_map_type, self.is_suspended()))
+        limits = Limits(self.timeout_s, SLOW_TIMEOUT_S)
+        self._run_within(limits, operations.enable_perf_map(perf_map_type, self._is_suspended(limits.quick)))
 
     def apply_startup_hook(self, path: str, *, answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> None:
         """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
         from dotnetdiag.client.hook_file import require_usable_hook
 
-        pid = self.target_pid(timeout_s=self.timeout_s)
+        limits = Limits(self.timeout_s, answer_timeout_s)
+        pid = self._route.target_pid(limits.quick)
         require_usable_hook(path, pid)  # before anything is sent; then whether it is too new for this runtime
-        require_usable_hook(path, pid, runtime_version=self._run(operations.runtime_version()))
-        self._run(operations.apply_startup_hook(path), answer_timeout_s)
+        version = self._run_within(limits, operations.runtime_version())
+        require_usable_hook(path, pid, runtime_version=version)
+        self._run_within(limits, operations.apply_startup_hook(path))
 
     def disable_perf_map(self) -> None:
         """Stop writing the perf map."""
@@ -172,7 +181,7 @@ class Client:
         from dotnetdiag.client.session import TraceSession
         from dotnetdiag.providers.durations import seconds_of
 
-        duration_s = seconds_of(duration)
+        duration_s, drain_timeout_s = seconds_of(duration), Deadline(drain_timeout_s).timeout_s
         wanted = operations.SessionConfiguration(
             providers=chosen_providers(providers),
             buffer_mb=buffer_mb,
@@ -201,22 +210,39 @@ class Client:
         return UserEventsSession(started, self._stopper(started.connection, CLOSE_TIMEOUT_S))
 
     def _run(self, operation: Operation[T], answer_timeout_s: float | None = SLOW_TIMEOUT_S) -> T:
-        return run(Run(operation), self._route.dial, Limits(self.timeout_s, answer_timeout_s))
+        return self._run_within(Limits(self.timeout_s, answer_timeout_s), operation)
+
+    def _run_within(self, limits: Limits, operation: Operation[T]) -> T:
+        return run(Run(operation), self._route.dial, limits)
 
     def _stopper(self, stream: Stream, answer_timeout_s: float | None) -> Callable[[Run[None]], None]:
         """What ends a session: StopTracing; of a runtime that is suspended at startup, closing the stream. A StopTracing there
         poisons it: the next session before ResumeRuntime kills .NET 8, 9 and 10 (ipc-protocol.md §21.1). Without it the session
         ends at its first event, and others work (measured: 8.0.33, 9.0.22, 10.0.14, NativeAOT 9, six of six each).
         """
+        pid = stream.peer_pid()
+
+        def dial(deadline: Deadline) -> Stream:
+            """As the route does, for as long as somebody waits for the end."""
+            while stream.fileno() >= 0:
+                try:
+                    connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), DIAL_SLICE_S)))
+                except TimedOut as error:
+                    if deadline.is_over:
+                        raise TimedOut("no connection", address=error.address, timeout_s=self.timeout_s) from error
+                else:
+                    if stream.fileno() >= 0:
+                        return connection
+                    connection.close()
+            raise TransportError("the session is closed", address=stream.address)
 
         from dotnetdiag.transport.suspension import is_suspended
 
         def send_stop(stopping: Run[None]) -> None:
-            pid = stream.peer_pid()
             if pid and is_suspended(pid):
                 stream.close()
             else:
-                run(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))
+                run(stopping, dial, Limits(self.timeout_s, answer_timeout_s))
 
         return send_stop
 

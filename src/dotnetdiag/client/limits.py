@@ -21,13 +21,14 @@ class Limits:
     """
 
     def __init__(self, timeout_s: float | None, answer_timeout_s: float | None) -> None:
-        self._quick, self._answer_timeout_s = Deadline(timeout_s), answer_timeout_s
+        """Raises UsageError for numbers that are none of a time."""
+        self.quick, self._answer_timeout_s = Deadline(timeout_s), Deadline(answer_timeout_s).timeout_s
         self._slow: Deadline | None = None
 
     def of(self, step: Step) -> Deadline:
         """The deadline that holds for a step."""
         if not step.slow:
-            return self._quick
+            return self.quick
         if self._slow is None:
             self._slow = Deadline(self._answer_timeout_s)
         return self._slow

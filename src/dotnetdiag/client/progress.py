@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from dotnetdiag.errors import DiagnosticsError, TimedOut
+from dotnetdiag.errors import DiagnosticsError, TimedOut, UsageError
 from dotnetdiag.ipc.session_life import Event, SessionLife, State
 from dotnetdiag.transport import Deadline
 
@@ -108,6 +108,8 @@ class SessionProgress:
 
     def failed(self, error: DiagnosticsError, deadline: Deadline) -> None:
         """Receiving raised ``error``. Returns when it is to be tried again, otherwise raises what the caller is to see."""
+        if isinstance(error, UsageError):  # nothing was received; the session goes on
+            raise error
         with self._lock:
             if not isinstance(error, TimedOut):
                 self._life.on(Event.STREAM_FAILED)

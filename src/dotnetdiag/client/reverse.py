@@ -129,7 +129,10 @@ class ReversePort:
                 self._closed.wait(SHORTAGE_PAUSE_S)
             else:
                 with self._changed:
-                    self._talk(self._admit, stream)
+                    if self._closed.is_set():
+                        stream.close()
+                    else:
+                        self._talk(self._admit, stream)
             if time.monotonic() - swept >= SWEEP_S:
                 swept = time.monotonic()
                 self._drop_the_gone()

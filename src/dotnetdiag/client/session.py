@@ -19,6 +19,7 @@ from dotnetdiag.ipc.operations import StartedSession
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Stream
+from dotnetdiag.transport.streams import receive_buffer
 
 CHUNK = 1 << 20
 STOPPER_EXIT_S = 0.5
@@ -113,8 +114,7 @@ class TraceSession:
         """The next 1..size bytes; ``b""`` when the session is over. Raises TimedOut, after which it can be read again, and what
         broke the session.
         """
-        buffer = bytearray(size)
-        view = memoryview(buffer)
+        view = receive_buffer(size)
         return bytes(view[: receive_into(self._progress, self._stream, view, Deadline(timeout_s))])
 
     def save(
@@ -148,8 +148,9 @@ class TraceSession:
         Raises ServerError when the runtime refused to stop the session, which goes on there. A target that is gone, or does not get
         to the end in time, is only told in ``problem``: closing the connection ends the session there.
         """
-        if not self._progress.is_over and not self._progress.is_aborted:
-            self.stop()
+        if not self._progress.is_over:
+            if not self._progress.is_aborted:
+                self.stop()
             self._progress.limit_drain(timeout_s)
             scratch = memoryview(bytearray(CHUNK))
             try:

@@ -1,0 +1,145 @@
+"""However a session is left, and whatever the runtime makes of it: it ends, and says how.
+
+Each test runs one way of the runtime to take StopTracing, and at the same time every way of the stream to go on with every way of a
+caller to leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.scripted import (
+    PIECE_BYTES,
+    REFUSAL,
+    SESSION,
+    Script,
+    obeys,
+    obeys_and_answers_late,
+    pattern,
+    says,
+    says_and_waits,
+    streams,
+)
+from tests.client.shells import Act, Stage
+
+from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, ServerError, TimedOut
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.session_life import State
+
+DRAIN_TIMEOUT_S = 0.6
+
+STREAMS: dict[str, Script] = {
+    "flows": streams(0.01),
+    "is silent": streams(None),
+    "was never heard": streams(None, head=0),
+    "trickles": streams(0.05, size=1),
+    "ends": says(SESSION, pattern(PIECE_BYTES)),
+    "resets": says(SESSION, pattern(PIECE_BYTES)),
+}
+ENDED_BY_ITSELF = ("ends", "resets")
+
+STOPS: dict[str, tuple[Script | None, type[DiagnosticsError] | None]] = {
+    "obeyed": (obeys, None),
+    "answered late": (obeys_and_answers_late, None),
+    "refused": (says(REFUSAL), ServerError),
+    "unanswered": (says_and_waits(), TimedOut),
+    "hung up": (says(), ConnectionEnded),
+    "answered, and nothing else": (says(SESSION), TimedOut),
+    "undeliverable": (None, ConnectFailed),
+}
+"""What the runtime makes of StopTracing, and what the session's problem is then. None: its socket is deleted meanwhile."""
+
+
+class Broken(Exception):
+    """Of the caller's own block."""
+
+
+def stops_and_reads(session: Any, file: Path) -> None:
+    session.stop()
+    with file.open("wb") as out:
+        while data := session.read():
+            out.write(data)
+
+
+def stops_and_iterates(session: Any, file: Path) -> None:
+    with file.open("wb") as out:
+        session.stop()
+        for data in session:
+            out.write(data)
+
+
+def saves(session: Any, file: Path) -> None:
+    assert session.save(file, duration=0.1) == file.stat().st_size
+
+
+def closes(session: Any, file: Path) -> None:
+    session.close()
+
+
+def leaves_its_block(session: Any, file: Path) -> None:
+    with session:
+        pass
+
+
+def fails_in_its_block(session: Any, file: Path) -> None:
+    with session:
+        raise Broken
+
+
+LEAVES: tuple[Callable[[Any, Path], None], ...] = (
+    stops_and_reads,
+    stops_and_iterates,
+    saves,
+    closes,
+    leaves_its_block,
+    fails_in_its_block,
+)
+KEEPS = (stops_and_reads, stops_and_iterates, saves)
+
+
+def raised(leave: Callable[[Any, Path], None], problem: type[DiagnosticsError] | None) -> type[BaseException] | None:
+    """What the caller is to see."""
+    if leave is fails_in_its_block:
+        return Broken
+    return problem if leave in KEEPS or problem is ServerError else None
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("how", STOPS)
+def test_a_session_ends_however_it_is_left(stage: Stage, tmp_path: Path, how: str) -> None:
+    stop, problem = STOPS[how]
+    acts: list[tuple[str, Callable[[Any, Path], None], Any, Path, Act]] = []
+    for kind, stream in STREAMS.items():
+        for leave in LEAVES:
+            scripts = {Command.CollectTracing2: stream, Command.StopTracing: stop or says()}
+            runtime = stage.runtime(scripts, leaves_unread=kind == "resets")
+            session = stage.client(runtime).trace("A", drain_timeout_s=DRAIN_TIMEOUT_S)
+            if stop is None:
+                runtime.path.unlink()
+            file = tmp_path / f"{leave.__name__} {kind}"
+            acts.append((kind, leave, session, file, _started(leave, session, file)))
+    for kind, leave, session, file, act in acts:
+        what = f"{leave.__name__}: a stream that {kind}, {how}"
+        expected = None if kind in ENDED_BY_ITSELF else problem
+        seen = act.finish().error
+        assert type(seen) is (raised(leave, expected) or type(None)), (what, seen)
+        assert type(session.problem) is (expected or type(None)), what
+        assert session.state is (State.ENDED if expected is None else State.BROKEN), what
+        if kind not in ENDED_BY_ITSELF:
+            assert session.was_stopped, what
+        if leave in KEEPS:
+            data = file.read_bytes()
+            assert data == pattern(1 << 20)[: len(data)], what
+            assert len(data) == session.received_bytes, what
+        if kind in ENDED_BY_ITSELF:
+            assert session.received_bytes == PIECE_BYTES, what
+        for _ in range(2):
+            session.close()
+        assert session.read() == b"", what
+
+
+def _started(leave: Callable[[Any, Path], None], session: Any, file: Path) -> Act:
+    return Act(lambda: leave(session, file), f"{leave.__name__} {file.name}")

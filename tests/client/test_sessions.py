@@ -1,0 +1,574 @@
+"""One session: what may be called when, from where, and what is true afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from tests.client.scripted import (
+    HEAD_BYTES,
+    PATIENCE_S,
+    SESSION,
+    UNKNOWN,
+    Script,
+    Talk,
+    eventually,
+    obeys,
+    pattern,
+    says,
+    says_and_waits,
+    streams,
+)
+from tests.client.shells import Act, Stage, within_limits
+
+from dotnetdiag.client import Client
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.errors import GrammarError, OutputError, RuntimeTooOld, TimedOut, UsageError
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.session_life import State
+
+COLLECT, STOP = Command.CollectTracing2, Command.StopTracing
+GOOD: dict[Command, Script] = {COLLECT: streams(None), STOP: obeys}
+FLOWS: dict[Command, Script] = {COLLECT: streams(0.01), STOP: obeys}
+SILENT: dict[Command, Script] = {COLLECT: streams(None), STOP: says_and_waits()}
+
+
+# read -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_read_that_timed_out_can_be_repeated(stage: Stage) -> None:
+    more = threading.Event()
+
+    def script(talk: Talk) -> None:
+        talk.send(SESSION)
+        assert more.wait(PATIENCE_S)
+        talk.send(b"late")
+        talk.until_closed()
+
+    session = stage.client(stage.runtime({COLLECT: script, STOP: obeys})).trace("A")
+    for _ in range(3):
+        with pytest.raises(TimedOut, match=r"nothing arrived within 0\.02 s"):
+            session.read(timeout_s=0.02)
+        assert session.state is State.STREAMING
+        assert session.problem is None
+    more.set()
+    assert session.read(2) == b"la"
+    assert session.read() == b"te"
+    assert session.received_bytes == 4
+    session.abort()
+    session.close()
+
+
+def test_a_read_of_no_bytes_is_a_mistake_that_costs_nothing(stage: Stage) -> None:
+    with stage.client(stage.runtime(GOOD)).trace("A") as session:
+        for size in (0, -1):
+            with pytest.raises(UsageError):
+                session.read(size)
+        with pytest.raises(UsageError):
+            session.read(timeout_s=-1.0)
+        assert session.problem is None
+        assert session.read() == pattern(HEAD_BYTES)
+
+
+def test_a_session_that_ends_by_itself_was_not_stopped(stage: Stage, tmp_path: Path) -> None:
+    runtime = stage.runtime({COLLECT: says(SESSION, b"x" * 1000)})
+    session = stage.client(runtime).trace("A")
+    assert session.save(tmp_path / "out", duration=PATIENCE_S) == 1000
+    assert (session.state, session.problem, session.was_stopped) == (State.ENDED, None, False)
+    session.close()
+    assert not session.was_stopped
+    assert runtime.asked == [COLLECT]
+
+
+@pytest.mark.parametrize("drain_timeout_s", [0.3])
+def test_the_limit_of_the_end_is_for_all_reads_together(stage: Stage, drain_timeout_s: float) -> None:
+    """A stream that never ends, although the stop was answered, is not read for ever: each piece begins no new wait."""
+    runtime = stage.runtime({COLLECT: streams(0.02, size=1), STOP: says(SESSION)})
+    session = stage.client(runtime).trace("A", drain_timeout_s=drain_timeout_s)
+    session.stop()
+
+    def read_all() -> None:
+        while session.read(1):
+            pass
+
+    act = Act(read_all).finish()
+    assert isinstance(act.error, TimedOut)
+    assert act.error is session.problem
+    assert act.error.timeout_s == drain_timeout_s
+    assert session.state is State.BROKEN
+    assert session.received_bytes < 1000
+    session.close()
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.2, None), (None, 0.2), (0.2, PATIENCE_S), (PATIENCE_S, 0.2)])
+def test_of_two_limits_of_the_end_the_shorter_one_holds(
+    stage: Stage, first: float | None, second: float | None
+) -> None:
+    session = stage.client(stage.runtime(SILENT)).trace("A", drain_timeout_s=first)
+    if second is None:
+        session.stop()
+        with pytest.raises(TimedOut):
+            within_limits(lambda: session.read(10_000) and session.read())
+    else:
+        within_limits(lambda: session.close(timeout_s=second))
+    assert isinstance(session.problem, TimedOut)
+    assert session.problem.timeout_s == 0.2
+    session.close()
+
+
+# stop, abort, close -----------------------------------------------------------------------------------------------------
+
+
+def test_stop_is_sent_once_however_often_and_wherever_it_is_called(stage: Stage) -> None:
+    runtime = stage.runtime(GOOD)
+    session = stage.client(runtime).trace("A")
+    callers = [Act(session.stop) for _ in range(20)]
+    for caller in callers:
+        caller.result()
+    session.stop()
+    assert session.was_stopped
+    assert sum(map(len, session)) > HEAD_BYTES
+    session.stop()
+    session.close()
+    assert runtime.asked.count(STOP) == 1
+    assert session.state is State.ENDED
+
+
+def test_another_thread_may_stop_what_a_thread_saves(stage: Stage, tmp_path: Path) -> None:
+    """Of an asyncio session too: by itself, without a way into the loop."""
+    runtime = stage.runtime(FLOWS)
+    session = stage.client(runtime).trace("A")
+    saving = Act(lambda: session.save(tmp_path / "out"))
+    eventually(lambda: session.received_bytes > HEAD_BYTES, "nothing came")
+    stop = session.inner.stop if stage.is_async else session.stop
+    Act(stop).result()
+    assert saving.result() == (tmp_path / "out").stat().st_size
+    assert session.state is State.ENDED
+    session.close()
+
+
+def test_abort_lets_save_return_what_it_has(stage: Stage, tmp_path: Path) -> None:
+    session = stage.client(stage.runtime(SILENT)).trace("A")
+    saving = Act(lambda: session.save(tmp_path / "out"))
+    eventually(lambda: session.received_bytes == HEAD_BYTES, "nothing came")
+    session.abort()
+    assert saving.result() == HEAD_BYTES
+    assert (tmp_path / "out").read_bytes() == pattern(HEAD_BYTES)
+    assert (session.state, session.problem) == (State.BROKEN, None)
+    session.close()
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_session_that_was_aborted_and_closed_is_over(stage: Stage, stopped: bool) -> None:
+    runtime = stage.runtime(SILENT)
+    session = stage.client(runtime).trace("A")
+    if stopped:
+        session.stop()
+        runtime.wait_for(STOP)
+    session.abort()
+    session.abort()
+    within_limits(session.close)
+    within_limits(session.close)
+    assert session.state is State.BROKEN
+    assert session.was_stopped is stopped
+    assert session.read() == b""
+    stage.check()
+
+
+def test_close_of_a_silent_target_is_over_after_its_time_and_says_why(stage: Stage) -> None:
+    session = stage.client(stage.runtime(SILENT)).trace("A")
+    within_limits(lambda: session.close(timeout_s=0.2))
+    assert isinstance(session.problem, TimedOut)
+    assert session.state is State.BROKEN
+    stage.check()
+
+
+def test_close_reads_what_comes_before_the_end(stage: Stage) -> None:
+    session = stage.client(stage.runtime(FLOWS)).trace("A")
+    session.close()
+    assert session.received_bytes > HEAD_BYTES
+    assert (session.state, session.problem, session.was_stopped) == (State.ENDED, None, True)
+
+
+def test_close_ends_the_wait_of_a_stop_that_is_not_answered(stage: Stage) -> None:
+    """The stream has ended, the answer does not come, and nobody waits half an hour for it."""
+
+    def ends_only(talk: Talk) -> None:
+        talk.runtime.stopped.set()
+        talk.until_closed()
+
+    session = stage.client(stage.runtime({COLLECT: streams(None), STOP: ends_only})).trace("A")
+    session.stop()
+    while session.read():
+        pass
+    assert session.state is State.ENDED
+    within_limits(session.close)
+    stage.check()
+
+
+def test_a_stop_that_still_tries_to_connect_ends_with_the_session(stage: Stage) -> None:
+    """A runtime that accepts no more: the connection is tried for ``timeout_s``, but not for a session that was closed."""
+    runtime = stage.runtime(SILENT)
+    with stage.client(f"{stage.folder}/port,listen", timeout_s=PATIENCE_S) as client:
+        from tests.client.dialling import DiallingRuntime
+
+        with DiallingRuntime(stage.folder / "port", runtime.scripts, dials=1):
+            session = client.trace("A")
+            session.stop()
+            session.abort()
+            within_limits(session.close)
+            stopping = [thread for thread in threading.enumerate() if thread.name.startswith("Dummy")]
+            eventually(lambda: not any(thread.is_alive() for thread in stopping), "the stop still tries")
+
+
+def test_many_saves_at_once_all_hear_of_their_stop(stage: Stage, tmp_path: Path) -> None:
+    """More than a pool of threads has for things that take a moment."""
+    count = 40
+    sessions = [stage.client(stage.runtime(FLOWS)).trace("A", drain_timeout_s=PATIENCE_S) for _ in range(count)]
+    saves = [
+        Act(lambda session=session, number=number: session.save(tmp_path / str(number), duration=0.3))  # type: ignore[misc]
+        for number, session in enumerate(sessions)
+    ]
+    for number, (session, saving) in enumerate(zip(sessions, saves, strict=True)):
+        assert saving.result() == (tmp_path / str(number)).stat().st_size > HEAD_BYTES
+        assert (session.state, session.problem) == (State.ENDED, None)
+        session.close()
+
+
+# signal handlers --------------------------------------------------------------------------------------------------------
+
+
+def interrupted_before_each_line(
+    act: Callable[[], object], handler: Callable[[], object], modules: tuple[str, ...], prepare: Callable[[], None]
+) -> int:
+    """Call ``act`` again and again, with ``handler`` called by a signal before another line of ``modules`` each time."""
+    wanted, lines = 0, 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(modules):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == wanted:
+                signal.raise_signal(signal.SIGUSR1)
+        return trace
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: handler())
+    tracer = sys.gettrace()
+    try:
+        while wanted <= lines:
+            prepare()
+            wanted, lines = wanted + 1, 0
+            sys.settrace(trace)
+            try:
+                act()
+            finally:
+                sys.settrace(tracer)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    return wanted - 1
+
+
+@pytest.mark.parametrize(
+    ("act", "signalled"),
+    [("stop", "stop"), ("stop", "abort"), ("stop", "close"), ("close", "stop"), ("close", "abort"), ("close", "close")],
+)
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+@pytest.mark.usefixtures("hasty")
+def test_a_signal_handler_may_end_a_session_before_any_line_of_its_end(stage: Stage, act: str, signalled: str) -> None:
+    """As Ctrl-C in the very moment when the duration is over. The handler is called in the thread that it interrupts."""
+    runtime = stage.runtime(GOOD)
+    sessions: list[Any] = []
+
+    def prepare() -> None:
+        runtime.stopped.clear()
+        runtime.ended.clear()
+        sessions.append(stage.client(runtime).trace("A"))
+
+    def call(name: str) -> None:
+        getattr(sessions[-1], name)(**({"timeout_s": 0.3} if name == "close" else {}))
+
+    modules = tuple(os.path.join("client", name) for name in ("session.py", "progress.py"))
+    tried = interrupted_before_each_line(lambda: call(act), lambda: call(signalled), modules, prepare)
+    assert tried >= 5
+    for session in sessions:
+        session.close()
+        assert session.state in (State.ENDED, State.BROKEN)
+    assert runtime.asked.count(STOP) <= len(sessions)
+
+
+def test_a_signal_handler_may_stop_an_asyncio_session_that_waits(tmp_path: Path) -> None:
+    """Nothing else happens on the loop: the signal alone must wake it."""
+    from tests.client.scripted import ScriptedRuntime
+
+    runtime = ScriptedRuntime(tmp_path / "s", GOOD)
+
+    async def use() -> None:
+        session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace("A")
+        before = signal.signal(signal.SIGUSR1, lambda *_: session.stop())
+        try:
+            assert len(await session.read()) == HEAD_BYTES
+            timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+            timer.start()
+            while await session.read():
+                pass
+            timer.join()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert session.state is State.ENDED
+        await session.aclose()
+
+    try:
+        asyncio.run(asyncio.wait_for(use(), PATIENCE_S))
+    finally:
+        runtime.close()
+
+
+# save -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_disk_that_is_full_is_told_and_the_session_can_be_ended(stage: Stage) -> None:
+    session = stage.client(stage.runtime(FLOWS)).trace("A")
+    with pytest.raises(OutputError, match="No space left on device; 0 bytes are in the file"):
+        within_limits(lambda: session.save("/dev/full", duration=PATIENCE_S))
+    assert (session.state, session.problem, session.was_stopped) == (State.STREAMING, None, False)
+    session.close()
+    assert session.state is State.ENDED
+
+
+def test_a_file_that_cannot_be_made_costs_no_byte(stage: Stage, tmp_path: Path) -> None:
+    session = stage.client(stage.runtime(GOOD)).trace("A")
+    with pytest.raises(OutputError, match="No such file"):
+        session.save(tmp_path / "missing" / "out")
+    with pytest.raises(OutputError, match="Is a directory"):
+        session.save(tmp_path)
+    assert session.received_bytes == 0
+    session.stop()
+    assert session.save(tmp_path / "out") > HEAD_BYTES
+    session.close()
+
+
+def test_a_second_recording_into_a_file_waits_for_the_end_of_the_first(stage: Stage, tmp_path: Path) -> None:
+    first, second = (stage.client(stage.runtime(FLOWS)).trace("A") for _ in range(2))
+    saving = Act(lambda: first.save(tmp_path / "out"))
+    eventually(lambda: first.received_bytes > 0, "nothing came")
+    with pytest.raises(OutputError, match="another recording writes into this file"):
+        second.save(tmp_path / "out")
+    first.stop()
+    assert saving.result() == (tmp_path / "out").stat().st_size
+    second.stop()
+    assert second.save(tmp_path / "out") == (tmp_path / "out").stat().st_size
+    for session in (first, second):
+        session.close()
+
+
+class Mine(BaseException):
+    """Not even an Exception."""
+
+
+@pytest.mark.parametrize(
+    "error", [BrokenPipeError("mine"), KeyError("mine"), Mine()], ids=lambda error: type(error).__name__
+)
+@pytest.mark.parametrize("call", ["tee", "progress"])
+def test_what_the_caller_s_own_functions_raise_goes_through(
+    stage: Stage, tmp_path: Path, call: str, error: BaseException
+) -> None:
+    """It is not blamed on the file, which holds what had arrived, and the session can still be ended."""
+    calls: list[int] = []
+
+    def fails(argument: Any) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise error
+
+    session = stage.client(stage.runtime(FLOWS)).trace("A")
+    act = Act(lambda: session.save(tmp_path / "out", duration=PATIENCE_S, **{call: fails})).finish()
+    assert act.error is error
+    data = (tmp_path / "out").read_bytes()
+    assert data == pattern(1 << 20)[: len(data)]
+    assert len(data) == session.received_bytes
+    assert (session.state, session.problem) == (State.STREAMING, None)
+    session.close()
+    assert session.state is State.ENDED
+
+
+def test_what_arrives_is_in_the_file_although_nothing_follows(stage: Stage, tmp_path: Path) -> None:
+    """Also of a stream that was fast before: a quiet moment brings into the file what waits for more."""
+    go_on = threading.Event()
+
+    def script(talk: Talk) -> None:
+        talk.send(SESSION + b"x" * (12 << 20) + b"y" * 100)
+        assert go_on.wait(PATIENCE_S)
+
+    session = stage.client(stage.runtime({COLLECT: script})).trace("A")
+    saving = Act(lambda: session.save(tmp_path / "out"))
+    eventually(lambda: (tmp_path / "out").exists() and (tmp_path / "out").stat().st_size == (12 << 20) + 100, "held")
+    go_on.set()
+    assert saving.result() == (12 << 20) + 100
+    session.close()
+
+
+def test_progress_and_tee_are_told_of_every_byte(stage: Stage, tmp_path: Path) -> None:
+    told: list[int] = []
+    seen = bytearray()
+    session = stage.client(stage.runtime(FLOWS)).trace("A")
+    size = session.save(tmp_path / "out", duration=0.2, progress=told.append, tee=seen.extend)
+    assert seen == (tmp_path / "out").read_bytes()
+    assert told == sorted(told)
+    assert 0 < told[-1] <= size
+    session.close()
+
+
+# before anything is sent ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"drain_timeout_s": -1.0}, UsageError),
+        ({"drain_timeout_s": float("nan")}, UsageError),
+        ({"duration": -1}, UsageError),
+        ({"duration": "tomorrow"}, GrammarError),
+        ({"buffer_mb": 64.0}, UsageError),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_sent(
+    stage: Stage, options: dict[str, Any], error: type[Exception]
+) -> None:
+    runtime = stage.runtime(GOOD)
+    with pytest.raises(error):
+        stage.client(runtime).trace("A", **options)
+    assert runtime.asked == []
+
+
+def test_a_session_without_stacks_is_not_started_with_them(stage: Stage) -> None:
+    """A runtime that knows neither CollectTracing3 nor 4, as .NET 8."""
+    runtime = stage.runtime({COLLECT: says(SESSION), STOP: says(SESSION)})
+    with pytest.raises(RuntimeTooOld):
+        stage.client(runtime).trace("A", rundown_keyword=1, rundown_fallback=0, stackwalk=False)
+    assert COLLECT not in runtime.asked
+    session = stage.client(runtime).trace("A", rundown_keyword=1, rundown_fallback=0)
+    assert session.command == COLLECT.name
+    session.close()
+
+
+def test_every_refused_start_leaves_nothing(stage: Stage) -> None:
+    runtime = stage.runtime({COLLECT: says(UNKNOWN)})
+    with pytest.raises(RuntimeTooOld):
+        stage.client(runtime).trace("A")
+
+
+# asyncio only -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["async"], indirect=True)
+def test_reading_what_is_there_lets_other_tasks_have_their_turn(stage: Stage) -> None:
+    def script(talk: Talk) -> None:
+        talk.send(SESSION + bytes(150_000))
+        talk.until_closed()
+
+    runtime = stage.runtime({COLLECT: script})
+
+    async def use() -> None:
+        session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace("A")
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(other())
+        for _ in range(1000):
+            assert await session.read(1)
+        task.cancel()
+        assert turns >= 900
+
+        async def read_on() -> None:
+            while await session.read(1):
+                pass
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(read_on(), 0.1)
+        assert session.state is State.STREAMING
+        session.abort()
+        await session.aclose()
+
+    within_limits(lambda: asyncio.run(use()))
+
+
+@pytest.mark.parametrize("stage", ["async"], indirect=True)
+@pytest.mark.parametrize("moment", ["read", "save", "aclose", "aclose, twice"])
+def test_cancelling_whatever_waits_for_a_session_leaves_nothing(stage: Stage, tmp_path: Path, moment: str) -> None:
+    runtime = stage.runtime(SILENT)
+
+    async def use() -> None:
+        session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace("A")
+        act = {
+            "read": lambda: session.read(1000),
+            "save": lambda: session.save(tmp_path / "out"),
+        }.get(moment, session.aclose)
+        if moment == "read":
+            assert len(await session.read()) == HEAD_BYTES
+        task = asyncio.ensure_future(act())  # type: ignore[no-untyped-call]
+        await asyncio.sleep(0.05)
+        for _ in range(2 if moment.endswith("twice") else 1):
+            task.cancel()
+            await asyncio.sleep(0.02)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if moment == "save":
+            assert (tmp_path / "out").read_bytes() == pattern(HEAD_BYTES)
+        await session.aclose(timeout_s=0.1)
+        assert len(asyncio.all_tasks()) == 1
+
+    within_limits(lambda: asyncio.run(use()))
+
+
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_a_mistake_of_two_readers_does_not_break_an_asyncio_session(stage: Stage) -> None:
+    runtime = stage.runtime(GOOD)
+
+    async def use() -> None:
+        session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace("A")
+        assert len(await session.read()) == HEAD_BYTES
+        first = asyncio.ensure_future(session.read())
+        await asyncio.sleep(0.02)
+        with pytest.raises(UsageError, match="two tasks"):
+            await session.read()
+        session.stop()
+        assert await first
+        assert session.problem is None
+        await session.aclose()
+
+    within_limits(lambda: asyncio.run(use()))
+
+
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_ctrl_c_while_a_session_is_read_leaves_its_block_at_once(stage: Stage) -> None:
+    """The block's end stops the session; a target that obeys has its end read."""
+    runtime = stage.runtime(GOOD)
+    client: Client = stage.client(runtime)
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    try:
+        session = client.trace("A")
+        assert len(session.read()) == HEAD_BYTES
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt), session:
+            session.read()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    timer.join()
+    assert session.state is State.ENDED
+    stage.check()
