@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Self, TypeVar
 from uuid import UUID
 
+from dotnetdiag.client.arguments import absolute_path, milliseconds
 from dotnetdiag.client.client import chosen_providers
 from dotnetdiag.client.hook_file import require_usable_hook
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits
-from dotnetdiag.client.paths import absolute_path
-from dotnetdiag.client.progress import SessionProgress
+from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.routes_aio import AsyncPidRoute, AsyncRoute, route_to
 from dotnetdiag.client.running import run_async
 from dotnetdiag.client.saving import save_stream
@@ -37,6 +37,7 @@ from dotnetdiag.ipc.session_life import State
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Endpoint, is_suspended
 from dotnetdiag.transport.aio import AsyncStream, in_thread, sync_stream
+from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 from dotnetdiag.transport.streams import receive_buffer
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class AsyncTraceSession:
     def __init__(
         self,
         started: StartedSession,
-        send_stop: Callable[[Run[None]], Awaitable[None]],
+        send_stop: Callable[[Run[None], int], Awaitable[None]],
         *,
         duration_s: float | None = None,
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
@@ -60,6 +61,7 @@ class AsyncTraceSession:
         self._stopper: asyncio.Task[None] | None = None
         self._is_released = False
         self._progress = SessionProgress(drain_timeout_s, self._stream.address)
+        self._saving: asyncio.Future[int] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -111,7 +113,7 @@ class AsyncTraceSession:
 
     async def _stop(self) -> None:
         try:
-            await self._send_stop(Run(operations.stop(self.session_id)))
+            await self._send_stop(Run(operations.stop(self.session_id)), self.received_bytes)
         except DiagnosticsError as error:
             self._progress.stop_ended(error)
         else:
@@ -173,7 +175,7 @@ class AsyncTraceSession:
 
         # a thread of its own: there may be more recordings than the loop's pool has threads, and it is needed to stop them
         thread = ThreadPoolExecutor(1, "dotnetdiag save")
-        saving = self._loop.run_in_executor(thread, work)
+        saving = self._saving = self._loop.run_in_executor(thread, work)
         try:
             size_bytes = await asyncio.shield(saving)
         except asyncio.CancelledError:
@@ -195,6 +197,8 @@ class AsyncTraceSession:
                 if not self._progress.is_aborted:
                     self.stop()
                 self._progress.limit_drain(timeout_s)
+                if self._saving is not None and not self._saving.done():  # it gets all that comes
+                    await asyncio.wait([self._saving], timeout=min(timeout_s, LONGEST_WAIT_S) + 2 * TICK_S)
                 scratch = memoryview(bytearray(CHUNK))
                 while await self._receive_into(scratch, Deadline(None)):
                     pass
@@ -220,7 +224,7 @@ class AsyncTraceSession:
 class AsyncUserEventsSession:
     """As ``UserEventsSession``."""
 
-    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None]], Awaitable[None]]) -> None:
+    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None], int], Awaitable[None]]) -> None:
         self.session_id = started.session_id
         self._stream: AsyncStream = started.connection
         self._send_stop = send_stop
@@ -247,7 +251,7 @@ class AsyncUserEventsSession:
         if not self._progress.claim_stop():
             return
         try:
-            await self._send_stop(Run(operations.stop(self.session_id)))
+            await self._send_stop(Run(operations.stop(self.session_id)), 0)
             self._progress.ended_without_stream(None)
         except DiagnosticsError as error:
             self._progress.ended_without_stream(error)
@@ -331,7 +335,7 @@ class AsyncClient:
         answer_timeout_s: float | None = SLOW_TIMEOUT_S,
     ) -> None:
         """As ``Client.attach_profiler``."""
-        operation = operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000))
+        operation = operations.attach_profiler(clsid, path, client_data, milliseconds(timeout_s))
         await self._run(operation, answer_timeout_s)
 
     async def startup_profiler(self, clsid: UUID, path: str) -> None:
@@ -400,12 +404,12 @@ class AsyncClient:
     async def _run_within(self, limits: Limits, operation: Operation[T]) -> T:
         return await run_async(Run(operation), self._route.dial, limits)
 
-    def _stopper(self, stream: AsyncStream, answer_timeout_s: float | None) -> Callable[[Run[None]], Awaitable[None]]:
+    def _stopper(self, stream: AsyncStream, answer_timeout_s: float | None) -> Callable[[Run[None], int], Awaitable[None]]:
         """As of ``Client``."""
         pid = stream.peer_pid()
 
-        async def send_stop(stopping: Run[None]) -> None:
-            if pid and await in_thread(lambda: is_suspended(pid)):
+        async def send_stop(stopping: Run[None], received_bytes: int) -> None:
+            if pid and not received_bytes and await in_thread(lambda: is_suspended(pid)):
                 await stream.close()
             else:
                 await run_async(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))

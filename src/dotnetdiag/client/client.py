@@ -54,7 +54,7 @@ class Client:
         ``listen``: we own the socket and runtimes started with ``DOTNET_DiagnosticPorts=ADDRESS`` dial it; the client is of
         the first one that does. Close such a client, or use it in a ``with`` block. TCP beyond loopback is not listened on.
         """
-        return cls(route_to(address), timeout_s=timeout_s)
+        return cls(route_to(address, Deadline(timeout_s)), timeout_s=timeout_s)
 
     @classmethod
     def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Self:
@@ -103,7 +103,7 @@ class Client:
         """A dump, written by the target into its own file system. A path that is absolute on any system goes as it is; another one
         is made absolute from our working directory. The target stands still meanwhile.
         """
-        from dotnetdiag.client.paths import absolute_path
+        from dotnetdiag.client.arguments import absolute_path
 
         self._run(operations.write_dump(absolute_path(path), dump_type, flags), answer_timeout_s)
 
@@ -133,7 +133,9 @@ class Client:
         answer_timeout_s: float | None = SLOW_TIMEOUT_S,
     ) -> None:
         """Attach a profiler; the path is one of the target's file system. ``timeout_s`` is what the runtime gives the profiler."""
-        operation = operations.attach_profiler(clsid, path, client_data, round(timeout_s * 1000))
+        from dotnetdiag.client.arguments import milliseconds
+
+        operation = operations.attach_profiler(clsid, path, client_data, milliseconds(timeout_s))
         self._run(operation, answer_timeout_s)
 
     def startup_profiler(self, clsid: UUID, path: str) -> None:
@@ -215,9 +217,9 @@ class Client:
     def _run_within(self, limits: Limits, operation: Operation[T]) -> T:
         return run(Run(operation), self._route.dial, limits)
 
-    def _stopper(self, stream: Stream, answer_timeout_s: float | None) -> Callable[[Run[None]], None]:
-        """What ends a session: StopTracing; of a runtime that is suspended at startup, closing the stream. A StopTracing there
-        poisons it: the next session before ResumeRuntime kills .NET 8, 9 and 10 (ipc-protocol.md §21.1). Without it the session
+    def _stopper(self, stream: Stream, answer_timeout_s: float | None) -> Callable[[Run[None], int], None]:
+        """What ends a session: StopTracing; of a runtime that is suspended at startup (it has sent nothing yet), closing the stream.
+        A StopTracing there poisons it: the next session before ResumeRuntime kills .NET 8, 9 and 10 (ipc-protocol.md §21.1). Without it the session
         ends at its first event, and others work (measured: 8.0.33, 9.0.22, 10.0.14, NativeAOT 9, six of six each).
         """
         pid = stream.peer_pid()
@@ -238,8 +240,8 @@ class Client:
 
         from dotnetdiag.transport.suspension import is_suspended
 
-        def send_stop(stopping: Run[None]) -> None:
-            if pid and is_suspended(pid):
+        def send_stop(stopping: Run[None], received_bytes: int) -> None:
+            if pid and not received_bytes and is_suspended(pid):
                 stream.close()
             else:
                 run(stopping, dial, Limits(self.timeout_s, answer_timeout_s))

@@ -46,9 +46,9 @@ class ReversePort:
     left alone: dotnet-trace leaves them suspended for ever.
     """
 
-    def __init__(self, address: Address, *, allow_remote: bool = False) -> None:
+    def __init__(self, address: Address, deadline: Deadline | None = None) -> None:
         self.address = address
-        self._listener = listen(address, allow_remote=allow_remote)
+        self._listener = listen(address, deadline=deadline)
         self._runtimes: WaitingRuntimes[Stream] = WaitingRuntimes()
         self._changed = threading.Condition()
         self._observers: list[Callable[[], None]] = []
@@ -62,8 +62,7 @@ class ReversePort:
         with self._changed:
             self.check_open()
             chosen = self._runtimes.choose(_is_alive)
-            for one in self._runtimes.to_resume():
-                self._talk(self._resume, one.advertise.cookie, one.connection)
+            self._resume_others()
             return None if chosen is None else (chosen.advertise, chosen.connection.peer_pid() or None)
 
     def take(self, cookie: UUID) -> Stream | None:
@@ -190,11 +189,22 @@ class ReversePort:
         except ServerError:
             pass  # it has nothing to resume
         except DiagnosticsError:
-            return  # it is asked again when it dials again
+            with self._changed:
+                self._runtimes.not_resumed(cookie)
+                self._resume_others()  # it may have dialled again meanwhile
+            return
         finally:
             stream.close()
         with self._changed:
             self._runtimes.resumed(cookie)
+
+    def _resume_others(self) -> None:
+        """With the lock held."""
+        for one in self._runtimes.to_resume():
+            if self._closed.is_set():
+                one.connection.close()
+            else:
+                self._talk(self._resume, one.advertise.cookie, one.connection)
 
 
 def _is_alive(stream: Stream) -> bool:

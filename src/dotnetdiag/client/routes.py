@@ -133,11 +133,11 @@ def parse_port(address: str) -> tuple[Address, bool]:
     return parse_address(port.address), port.mode is PortMode.LISTEN
 
 
-def route_to(address: str) -> Route:
+def route_to(address: str, deadline: Deadline) -> Route:
     """The route that ``ADDRESS[,connect|listen]`` means. Listens at once."""
     parsed, listens = parse_port(address)
     if not listens:
         return AddressRoute(parsed)
     from dotnetdiag.client.reverse import ReversePort
 
-    return ReverseRoute(ReversePort(parsed))
+    return ReverseRoute(ReversePort(parsed, deadline))

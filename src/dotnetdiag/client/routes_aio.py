@@ -78,7 +78,7 @@ class AsyncReverseRoute(AsyncRoute):
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
         cookie = (await self._choose(deadline))[0].cookie
-        port = await self._open()
+        port = await self._open(deadline)
         return AsyncStream(await self._wait(port, lambda: port.take(cookie), deadline))
 
     async def target_pid(self, deadline: Deadline) -> int | None:
@@ -91,17 +91,17 @@ class AsyncReverseRoute(AsyncRoute):
                 await asyncio.to_thread(self._port.close)
 
     async def _choose(self, deadline: Deadline) -> tuple[Advertise, int | None]:
-        port = await self._open()
+        port = await self._open(deadline)
         if self._chosen is None:
             self._chosen = await self._wait(port, port.choose, deadline)
         return self._chosen
 
-    async def _open(self) -> ReversePort:
+    async def _open(self, deadline: Deadline) -> ReversePort:
         async with self._opening:
             if self._closed:
                 raise TransportError("the port is closed", address=str(self.address))
             if self._port is None:
-                opening = asyncio.ensure_future(asyncio.to_thread(ReversePort, self.address))
+                opening = asyncio.ensure_future(asyncio.to_thread(ReversePort, self.address, deadline))
                 try:
                     self._port = await asyncio.shield(opening)
                 except asyncio.CancelledError:  # the thread goes on: what it opens is ours to close

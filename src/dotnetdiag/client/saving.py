@@ -13,7 +13,7 @@ from pathlib import Path
 from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.receiving import Receiver, receive_into
 from dotnetdiag.client.sink import FileSink
-from dotnetdiag.errors import TimedOut
+from dotnetdiag.errors import OutputError, TimedOut
 from dotnetdiag.transport import Deadline
 
 SMALL_PIECE_BYTES = 100_000
@@ -36,7 +36,20 @@ def save_stream(
     is in the file then. ``tee`` gets all bytes, in a buffer that is used again; ``report`` the bytes so far, several times a second.
     """
     ends = None if duration_s is None else time.monotonic() + duration_s
-    with FileSink(path) as sink:
+
+    def look_at_the_clock() -> None:
+        nonlocal ends
+        if ends is not None and time.monotonic() >= ends:
+            ends = None
+            stop()
+
+    def while_waiting() -> None:
+        """The file takes nothing: a pipe whose reader does not read."""
+        look_at_the_clock()
+        if progress.next_wait(Deadline(None)) is None:
+            raise OutputError(str(path), "the recording was aborted while nobody read this pipe")
+
+    with FileSink(path, while_waiting) as sink:
         last = 0.0
         while True:
             view = sink.view
@@ -59,9 +72,7 @@ def save_stream(
                 ):  # they come fast: let some more gather
                     time.sleep(PAUSE_S)
             last = time.monotonic()
-            if ends is not None and last >= ends:
-                ends = None
-                stop()
+            look_at_the_clock()
             if report is not None:
                 report(sink.written)
     return sink.written

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
-from dotnetdiag.client.progress import SessionProgress
+from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.receiving import receive_into
 from dotnetdiag.client.saving import save_stream
 from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError
@@ -19,6 +19,7 @@ from dotnetdiag.ipc.operations import StartedSession
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Stream
+from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 from dotnetdiag.transport.streams import receive_buffer
 
 CHUNK = 1 << 20
@@ -36,7 +37,7 @@ class TraceSession:
     def __init__(
         self,
         started: StartedSession,
-        send_stop: Callable[[Run[None]], None],
+        send_stop: Callable[[Run[None], int], None],
         *,
         duration_s: float | None = None,
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
@@ -47,6 +48,7 @@ class TraceSession:
         self._stop_run: Run[None] | None = None
         self._stop_has_ended = threading.Event()
         self._progress = SessionProgress(drain_timeout_s, self._stream.address)
+        self._reading = threading.RLock()  # of a signal handler that closes while it is interrupted in save, too
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +100,7 @@ class TraceSession:
     def _stop(self) -> None:
         try:
             self._stop_run = Run(operations.stop(self.session_id))
-            self._send_stop(self._stop_run)
+            self._send_stop(self._stop_run, self.received_bytes)
         except DiagnosticsError as error:
             self._progress.stop_ended(error)
         else:
@@ -115,7 +117,8 @@ class TraceSession:
         broke the session.
         """
         view = receive_buffer(size)
-        return bytes(view[: receive_into(self._progress, self._stream, view, Deadline(timeout_s))])
+        with self._reading:
+            return bytes(view[: receive_into(self._progress, self._stream, view, Deadline(timeout_s))])
 
     def save(
         self,
@@ -132,18 +135,15 @@ class TraceSession:
         Raises OutputError for a file that cannot be made, that another recording writes into, or that takes no more; what ``tee`` and
         ``progress`` raise; what broke the session. The file then holds what had arrived.
         """
-        return save_stream(
-            self._progress,
-            self._stream,
-            path,
-            duration_s=seconds_of(duration) if duration is not None else self.duration_s,
-            stop=self.stop,
-            report=progress,
-            tee=tee,
-        )
+        duration_s = seconds_of(duration) if duration is not None else self.duration_s
+        with self._reading:
+            return save_stream(
+                self._progress, self._stream, path, duration_s=duration_s, stop=self.stop, report=progress, tee=tee
+            )
 
     def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Stop, read to the end without keeping it, for at most ``timeout_s``, and close. May be called again.
+        """Stop, read to the end without keeping it, for at most ``timeout_s``, and close. May be called again, from any thread: one that
+        saves meanwhile gets all that comes.
 
         Raises ServerError when the runtime refused to stop the session, which goes on there. A target that is gone, or does not get
         to the end in time, is only told in ``problem``: closing the connection ends the session there.
@@ -152,10 +152,8 @@ class TraceSession:
             if not self._progress.is_aborted:
                 self.stop()
             self._progress.limit_drain(timeout_s)
-            scratch = memoryview(bytearray(CHUNK))
             try:
-                while receive_into(self._progress, self._stream, scratch, Deadline(None)):
-                    pass
+                self._drain(timeout_s)
             except ServerError:
                 raise
             except DiagnosticsError:
@@ -163,6 +161,16 @@ class TraceSession:
             finally:
                 self._release()
         self._release()
+
+    def _drain(self, timeout_s: float) -> None:
+        """Read to the end; or have somebody who reads already come to it, within the same time."""
+        scratch = memoryview(bytearray(CHUNK))
+        if self._reading.acquire(timeout=min(timeout_s, LONGEST_WAIT_S) + 2 * TICK_S):
+            try:
+                while receive_into(self._progress, self._stream, scratch, Deadline(None)):
+                    pass
+            finally:
+                self._reading.release()
 
     def _release(self) -> None:
         """Leave no connection and no thread behind."""

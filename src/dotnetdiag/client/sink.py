@@ -13,15 +13,16 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import select
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from dotnetdiag.errors import OutputError
+from dotnetdiag.errors import DiagnosticsError, OutputError
 
 if sys.platform == "linux":
     import fcntl
@@ -46,6 +47,7 @@ else:
 
 
 BUFFER_BYTES = 1 << 20
+TICK_S = 0.1
 # What is received at a time on the way through the page cache: more would not stay in the processor's cache.
 PIECE_BYTES = 1 << 18
 ALIGNMENT = 4096
@@ -60,15 +62,18 @@ SLOW_AVERAGE_S, SLOW_WRITE_S = 0.005, 0.05
 class FileSink:
     """Receive into ``view``, then call ``take`` with the number of bytes. ``written`` counts what is in the file.
 
-    Raises OutputError when the file cannot be made, when another recording writes into it, or when it takes no more.
+    Raises OutputError when the file cannot be made, when another recording writes into it, or when it takes no more. A pipe that nobody
+    reads now is waited for; ``while_waiting`` is called several times a second then, and may raise to end that.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._path = str(path)
+    def __init__(self, path: str | Path, while_waiting: Callable[[], None] = lambda: None) -> None:
+        self._path, self._while_waiting = str(path), while_waiting
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            self._fd = os.open(path, flags, 0o600)
         except OSError as error:
-            raise OutputError(self._path, error.strerror or str(error)) from error
+            reason = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or str(error)
+            raise OutputError(self._path, reason) from error
         try:
             self._claim()
         except BaseException:
@@ -142,7 +147,7 @@ class FileSink:
         try:
             yield
         except OSError as error:
-            if isinstance(error, OutputError):
+            if isinstance(error, DiagnosticsError):
                 raise
             problem = f"{error.strerror or error}; {self.written} bytes are in the file"
             raise OutputError(self._path, problem) from error
@@ -152,7 +157,12 @@ class FileSink:
         done = 0
         try:
             while done < size:
-                part = os.write(self._fd, self._buffer[done:size])
+                try:
+                    part = os.write(self._fd, self._buffer[done:size])
+                except BlockingIOError:
+                    self._while_waiting()
+                    _wait_for_room(self._fd)
+                    continue
                 done += part
                 self.written += part
         finally:
@@ -210,3 +220,8 @@ class FileSink:
             self._held = rest
         self._may_be_direct = False
         self.flush()
+
+
+def _wait_for_room(fd: int) -> None:
+    """Until a pipe takes more, or a tick is over. Regular files never get here."""
+    select.select([], [fd], [], TICK_S)

@@ -4,7 +4,8 @@ A runtime keeps one connection waiting; it carries one command, then the runtime
 
 1. The key is the cookie, not the pid. A newer connection of a cookie replaces the older one.
 2. Once one runtime was chosen, each other one is resumed, whenever it dialled and as often as it dials, until it has said that it
-   was: what the chosen program starts inherits the port, and would wait at its start for ever.
+   was: what the chosen program starts inherits the port, and would wait at its start for ever. While it is being asked, a newer
+   connection of it is kept: it says nothing of what became of the older one.
 3. A connection of a runtime that nobody meant is kept, not closed: a runtime dials again without a pause, thousands of times a second.
 4. A connection whose runtime is gone is dropped.
 """
@@ -46,6 +47,7 @@ class WaitingRuntimes(Generic[C]):
         self.chosen: UUID | None = None
         self._waiting: dict[UUID, Waiting[C]] = {}
         self._resumed: dict[UUID, None] = {}
+        self._asked: set[UUID] = set()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -55,6 +57,7 @@ class WaitingRuntimes(Generic[C]):
         replaced = self._waiting.pop(advertise.cookie, None)
         if self._is_to_be_resumed(advertise.cookie):
             decision = Decision.RESUME
+            self._asked.add(advertise.cookie)
         else:
             decision = Decision.KEEP
             self._waiting[advertise.cookie] = Waiting(advertise=advertise, connection=connection)
@@ -70,15 +73,21 @@ class WaitingRuntimes(Generic[C]):
         return self._waiting.get(self.chosen)
 
     def to_resume(self) -> list[Waiting[C]]:
-        """Those that dialled before another was chosen; they are the caller's from now on."""
+        """Those that are to be resumed and dialled before that was so; they are the caller's from now on."""
         cookies = [cookie for cookie in self._waiting if self._is_to_be_resumed(cookie)]
+        self._asked.update(cookies)
         return [self._waiting.pop(cookie) for cookie in cookies]
 
     def resumed(self, cookie: UUID) -> None:
         """The runtime has said that it runs."""
+        self._asked.discard(cookie)
         self._resumed[cookie] = None
         while len(self._resumed) > MOST_REMEMBERED:
             del self._resumed[next(iter(self._resumed))]
+
+    def not_resumed(self, cookie: UUID) -> None:
+        """The runtime was asked, and has not answered: it is to be resumed when it dials again, or has."""
+        self._asked.discard(cookie)
 
     def take(self, cookie: UUID) -> C | None:
         """The connection of a runtime, for one command; it is the caller's, dead or alive."""
@@ -97,4 +106,4 @@ class WaitingRuntimes(Generic[C]):
         return left
 
     def _is_to_be_resumed(self, cookie: UUID) -> bool:
-        return self.chosen not in (None, cookie) and cookie not in self._resumed
+        return self.chosen not in (None, cookie) and cookie not in self._resumed and cookie not in self._asked

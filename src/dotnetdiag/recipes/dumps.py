@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from dotnetdiag.client import Client
-from dotnetdiag.client.paths import absolute_path
+from dotnetdiag.client.arguments import absolute_path
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.views import Views
 

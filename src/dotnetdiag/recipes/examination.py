@@ -9,7 +9,7 @@ import tempfile
 
 from dotnetdiag import __version__
 from dotnetdiag.client import Client
-from dotnetdiag.errors import ServerError, TargetError, TransportError, UnsupportedCommand
+from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
 from dotnetdiag.transport.diagnosis import Finding, diagnose
 
 PROBE_TIMEOUT_S = 5.0
@@ -36,12 +36,12 @@ def _answers(client: Client) -> list[Finding]:
                 advice="for the rest, upgrade the program's runtime",
             )
         ]
-    except (ServerError, TransportError, TargetError) as error:
+    except DiagnosticsError as error:
         return [
             Finding(
                 code="no-answer",
                 ok=False,
-                text=f"it takes connections but does not answer: {error}",
+                text=f"it takes connections but does not answer as a runtime does: {error}",
                 advice="it may be stopped, swapped out or writing a dump: look at its state, and try again",
             )
         ]

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from dotnetdiag.client import Client
 from dotnetdiag.errors import AmbiguousName, DiagnosticsError, ProcessNotFound, UnsupportedCommand
 from dotnetdiag.transport import processes as system
+from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, endpoints
+from dotnetdiag.transport.waiting import call_within
 
 # A healthy runtime answers in a few milliseconds; one that is busy with a dump must not hold up the list.
 ASK_TIMEOUT_S = 1.0
+# Looking for all sockets takes some milliseconds; a folder on a dead file server would hold it for ever.
+LIST_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,8 @@ class Process:
 def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
     """Every runtime with a diagnostic endpoint, sorted by name and pid. They are asked in parallel."""
     best: dict[int, list[Endpoint]] = {}
-    for endpoint in endpoints():
+    problem = "a folder where a process may have its socket does not answer"
+    for endpoint in call_within(endpoints, Deadline(LIST_TIMEOUT_S), problem):
         best.setdefault(endpoint.pid, []).append(endpoint)
     found: list[Process] = []
     threads = [

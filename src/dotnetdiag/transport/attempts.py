@@ -17,7 +17,7 @@ from dotnetdiag.transport.discovery import Endpoint, candidates, verify_peer
 from dotnetdiag.transport.listening import AGAIN_S, YOUNG_S
 from dotnetdiag.transport.processes import PROC
 from dotnetdiag.transport.streams import Stream
-from dotnetdiag.transport.waiting import Blocking, Pause, Steps, run
+from dotnetdiag.transport.waiting import Blocking, Pause, Steps, call_within, run
 
 Failures = dict[Endpoint, ConnectFailed]
 
@@ -52,7 +52,7 @@ def connecting_pid(
     is_fresh = not endpoints
     while True:
         if is_fresh:
-            endpoints = yield Blocking(lambda _: candidates(pid, proc=proc, tmpdir=tmpdir))
+            endpoints = yield Blocking(functools.partial(_candidates, pid, proc, tmpdir))
         failures: Failures = {}
         for endpoint in endpoints:
             verify_target(pid, endpoint.pid, started_ticks, proc)
@@ -74,6 +74,11 @@ def connecting_pid(
         if is_fresh:
             yield Pause(AGAIN_S, f"process {pid} does not listen yet")
         is_fresh = True
+
+
+def _candidates(pid: int, proc: Path, tmpdir: str | None, deadline: Deadline) -> list[Endpoint]:
+    problem = f"the folders where process {pid} may have its socket do not answer"
+    return call_within(lambda: candidates(pid, proc=proc, tmpdir=tmpdir), deadline, problem)
 
 
 def verify_target(pid: int, our_pid: int, started_ticks: int | None, proc: Path = PROC) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import threading
 from typing import Any
 
-from dotnetdiag.errors import ConnectFailed, UsageError
+from dotnetdiag.errors import ConnectFailed, TimedOut, UsageError
 from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.sockets import LONGEST_SUN_PATH, SocketStream, no_delay, reason
 from dotnetdiag.transport.streams import Stream
-from dotnetdiag.transport.waiting import Blocking, Pause, Ready, Steps, run
+from dotnetdiag.transport.waiting import Blocking, Pause, Ready, Steps, call_within, run
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 _PROBLEM = "no connection"
@@ -40,29 +39,22 @@ def look_up(address: TcpAddress, deadline: Deadline, *, flags: int = 0) -> list[
     A name is looked up in a thread, which is left alone when the deadline passes: the call cannot be ended.
     """
     host = None if address.host == "*" else address.host
-    answers: list[list[tuple[Any, ...]] | Exception] = []
-    answered = threading.Event()
 
-    def ask(flags: int) -> None:
+    def ask(flags: int) -> list[tuple[Any, ...]]:
+        return socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=flags)
+
+    try:
         try:
-            answers.append(socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=flags))
-        except (OSError, UnicodeError) as exc:
-            answers.append(exc)
-
-    def work() -> None:
-        ask(flags)
-        answered.set()
-
-    ask(flags | socket.AI_NUMERICHOST)  # takes no time: nobody is asked
-    if isinstance(answers[0], OSError) and host is not None:
-        answers.clear()
-        threading.Thread(target=work, daemon=True, name="look up a host").start()
-        while not answered.wait(deadline.wait_s("the host was not found", address=str(address))):
-            pass
-    if isinstance(failure := answers[0], Exception):
-        text = failure.strerror if isinstance(failure, OSError) and failure.strerror else str(failure)
-        raise ConnectFailed(f"the host is not known: {text}", address=str(address)) from failure
-    return failure
+            return ask(flags | socket.AI_NUMERICHOST)  # takes no time: nobody is asked
+        except OSError:
+            if host is None:
+                raise
+            return call_within(lambda: ask(flags), deadline, "the host was not found", str(address))
+    except TimedOut:
+        raise
+    except (OSError, UnicodeError) as exc:
+        text = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+        raise ConnectFailed(f"the host is not known: {text}", address=str(address)) from exc
 
 
 def _connecting_pipe(address: PipeAddress) -> Steps[Stream]:

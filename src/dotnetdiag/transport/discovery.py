@@ -28,6 +28,10 @@ from dotnetdiag.transport.views import ProcessView, Views, file_id
 DEFAULT_TMPDIR = "/tmp"  # noqa: S108 - what the runtime uses when TMPDIR is unset
 
 
+MOST_CANDIDATES = 64
+"""Of one process; the best are tried. A pid that comes again and again leaves fewer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A socket or pipe that may be the endpoint of a process. Only connecting tells whether it is alive."""
@@ -88,6 +92,7 @@ class Search:
         self.proc, self.tmpdir = proc, tmpdir
         self.views = Views(proc)
         self._directories: dict[tuple[int, int] | str, Directory] = {}
+        self._claimed: dict[int, dict[int | None, list[int]]] = {}
 
     def view(self, pid: int) -> ProcessView | None:
         """How the process sees the world; None when there is none of this number (that of a mere thread is none)."""
@@ -127,7 +132,7 @@ class Search:
                     and not (inside and path == f"{view.root}{self.tmpdir.rstrip('/')}"),
                     started_ticks=start,
                 )
-        return ranked(found.values(), start)
+        return ranked(found.values(), start)[:MOST_CANDIDATES]
 
     def directories(self, view: ProcessView) -> Iterator[tuple[str, bool]]:
         """(directory, whether it is reached through the process's own root), in the order they are looked into."""
@@ -175,11 +180,19 @@ class Search:
         """Whether no other process of the same number claims the socket. Its key is wrong for this one: it was made
         by an earlier process, or keys are unknown or shifted there (0, time namespaces).
         """
-        return not any(
-            processes.start_time_ticks(pid, self.proc) == file.name.key
-            for pid in processes.iter_pids(self.proc)
-            if pid != view.pid and (other := self.views.of(pid)) is not None and other.namespace_pid == file.name.pid
-        )
+        return all(pid == view.pid for pid in self._claims(file.name.pid).get(file.name.key, ()))
+
+    def _claims(self, namespace_pid: int) -> dict[int | None, list[int]]:
+        """Start times of the processes which have this number, each with those processes. Found once: anybody may leave
+        thousands of sockets in /tmp.
+        """
+        if namespace_pid not in self._claimed:
+            claimed: dict[int | None, list[int]] = {}
+            for pid in processes.iter_pids(self.proc):
+                if (other := self.views.of(pid)) is not None and other.namespace_pid == namespace_pid:
+                    claimed.setdefault(processes.start_time_ticks(pid, self.proc), []).append(pid)
+            self._claimed[namespace_pid] = claimed
+        return self._claimed[namespace_pid]
 
 
 def ranked(found: Iterable[Endpoint], start: int | None) -> list[Endpoint]:

@@ -26,15 +26,15 @@ AGAIN_S = 0.02
 BOUND_SOCKETS = "/proc/net/unix"
 
 
-def listen(address: Address, *, allow_remote: bool = False) -> Listener:
+def listen(address: Address, *, allow_remote: bool = False, deadline: Deadline | None = None) -> Listener:
     """Listen on ``address``.
 
     A Unix socket is made with mode 0600 and never wider; a stale file of the name is replaced, a live one is refused
     with ``TransportError``, and so is a file that is no socket. On close the file goes, if it is still ours. A file that
-    may be about to be listened on is waited for, at most ``YOUNG_S``.
+    may be about to be listened on is waited for, at most ``YOUNG_S``; looking up a host's name has no limit but ``deadline``.
     TCP beyond loopback raises ``UsageError`` unless ``allow_remote``: whoever connects may run code in the target.
     """
-    return run(listening(address, allow_remote=allow_remote), Deadline(None))
+    return run(listening(address, allow_remote=allow_remote), deadline or Deadline(None))
 
 
 def listening(address: Address, *, allow_remote: bool = False) -> Steps[Listener]:
@@ -113,7 +113,10 @@ def _is_bound(path: str) -> bool:
 def _listening_unix(address: UnixAddress) -> Steps[Listener]:
     if not hasattr(socket, "AF_UNIX"):
         raise TransportError("this system has no Unix sockets", address=str(address))
-    path = os.path.abspath(address.path)
+    try:
+        path = os.path.abspath(address.path)
+    except OSError as exc:
+        raise TransportError("our working directory is gone; give an absolute path", address=str(address)) from exc
     yield from remove_stale(address, path)
     bound = made = None
     try:

@@ -1,15 +1,19 @@
 """The operating system's view of processes: what ``/proc`` says, for one pid at a time.
 
 Rule 1: nothing here raises for a process that vanished, is not ours to read or is a kernel thread: the answer is None.
+Only a shortage of descriptors of our own raises TransportError: it must not be taken for such an answer.
 Rule 2: text that does not decode is kept by ``os.fsdecode``, so it can be used to open files.
 ``proc`` is the directory to read; tests give their own.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from dotnetdiag.errors import TransportError
 
 PROC = Path("/proc")
 
@@ -221,5 +225,9 @@ def _read(path: str) -> bytes | None:
                 parts.append(part)
                 size += len(part)
             return b"".join(parts)
-    except (OSError, ValueError):  # ValueError: a NUL in a fabricated path
+    except OSError as exc:
+        if exc.errno in (errno.EMFILE, errno.ENFILE):  # says nothing of the process
+            raise TransportError("this program has no free file descriptor left", address=path) from exc
+        return None
+    except ValueError:  # a NUL in a fabricated path
         return None

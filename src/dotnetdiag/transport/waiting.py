@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -38,6 +39,29 @@ class Blocking(NamedTuple):
     """Make a call that blocks and keeps to the deadline by itself. Its result is sent back, its error thrown in."""
 
     call: Callable[[Deadline], Any]
+
+
+def call_within(call: Callable[[], T], deadline: Deadline, problem: str, address: str = "") -> T:
+    """What a call gives that may block and cannot be ended (a name server, a folder on a dead file server). Raises ``TimedOut`` when it
+    takes too long; the daemon thread that makes the call is left alone then.
+    """
+    answers: list[tuple[T | None, BaseException | None]] = []
+    answered = threading.Event()
+
+    def work() -> None:
+        try:
+            answers.append((call(), None))
+        except BaseException as exc:
+            answers.append((None, exc))
+        answered.set()
+
+    threading.Thread(target=work, daemon=True, name=problem).start()
+    while not answered.wait(deadline.wait_s(problem, address=address)):
+        pass
+    value, error = answers[0]
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value] # there was no error: it is a T
 
 
 Steps: TypeAlias = Generator[Ready | Pause | Blocking, Any, T]
