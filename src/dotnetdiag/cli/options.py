@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -65,11 +66,25 @@ def target_of(pid: int | None, name: str | None, port: str | None) -> Target:
 
 @contextmanager
 def client_of(pid: int | None, name: str | None, port: str | None) -> Iterator[Client]:
-    """A client of the target that the options mean."""
+    """A client of the target that the options mean. SIGTERM and SIGHUP end what is done with it as Ctrl-C does: nothing is left behind."""
     from dotnetdiag.recipes.target import connected
 
-    with connected(target_of(pid, name, port), waiting=say_waiting) as client:
+    with _terminated_as_interrupted(), connected(target_of(pid, name, port), waiting=say_waiting) as client:
         yield client
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        if before[number] is signal.SIG_DFL:  # one that is ignored (nohup) stays so
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def say_waiting(address: str) -> None:

@@ -337,9 +337,13 @@ def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
         nonlocal first
         if number == getattr(signal, "SIGHUP", None):
             _lead_nowhere(terminals)
-        if not watch.has_session:
-            raise KeyboardInterrupt  # nothing is recorded yet: somebody waits for a runtime
-        if not watch.is_stopping:
+        if not watch.has_session and not first:  # nothing is recorded yet: a runtime is waited for, a program started
+            first = time.monotonic()
+            watch.cancel()
+        elif not watch.has_session:
+            if time.monotonic() - first > ONE_PRESS_S:
+                raise KeyboardInterrupt
+        elif not watch.is_stopping:
             first = time.monotonic()
             watch.signal = number
             watch.stop()

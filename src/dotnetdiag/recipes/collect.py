@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.target import Target, connected
@@ -94,6 +95,7 @@ class Collected:
 class Watch:
     """How a face follows a recording, and ends it: ``stop`` and ``abort`` may be called from another thread or a signal handler.
 
+    ``cancel`` is for the time before a session runs: it raises KeyboardInterrupt where nothing can be left behind.
     ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
     ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
     its start, and nobody resumes it; ``stopping`` when the end has begun. None of them is called from a signal handler.
@@ -109,6 +111,7 @@ class Watch:
     _session: TraceSession | None = field(default=None)
     _asked: bool = field(default=False)
     _told: bool = field(default=False)
+    _cancelled: bool = field(default=False)
     _aborted: bool = field(default=False)
 
     @property
@@ -121,6 +124,15 @@ class Watch:
         self._asked = True
         if self._session is not None:
             self._session.stop()
+
+    def cancel(self) -> None:
+        """Nothing is recorded yet, and nothing is to be."""
+        self._cancelled = True
+
+    def check(self) -> None:
+        """For the recipe, at places where an interrupt leaves nothing behind. Raises KeyboardInterrupt."""
+        if self._cancelled:
+            raise KeyboardInterrupt
 
     def abort(self) -> None:
         """End it at once; ``collect`` raises KeyboardInterrupt, and the file has what arrived."""
@@ -159,13 +171,13 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     if options.command:
         from dotnetdiag.recipes.launch import launched
 
-        with launched(options.command, show_io=options.show_child_io) as child:
+        with launched(options.command, show_io=options.show_child_io, check=following.check) as child:
             done = _record(options, composed, child.client, child.pid, os.path.basename(options.command[0]), following)
             if following.signal is not None:
                 child.send_signal(following.signal)
             return replace(done, child_exit_code=child.wait())
     assert options.target is not None, "a target or a command"
-    with connected(options.target, waiting=following.waiting) as client:
+    with connected(options.target, waiting=following.waiting, check=following.check) as client:
         return _record(options, composed, client, client.target_pid(), options.target.label(), following)
 
 
@@ -175,21 +187,15 @@ def _record(
     path = options.output or Path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}.nettrace")
     notes: list[str] = []
     started_ticks = None if pid is None else processes.start_time_ticks(pid)
-    with client.trace(
-        chosen.providers,
-        buffer_mb=options.buffer_mb,
-        rundown_keyword=chosen.rundown_keyword,
-        rundown_fallback=chosen.rundown_fallback,
-        stackwalk=options.stacks,
-        buffering_mode=int(options.block),
-        duration=options.duration,
-    ) as session:
+    watch.check()
+    with _session(options, chosen, client) as session:
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")
         if options.resume:
             _resume(client)
         began = time.monotonic()
         watch.attach(session)
+        watch.check()
         watch.started(chosen, path, pid)
         if not options.resume and client.is_suspended():
             watch.suspended()
@@ -219,6 +225,25 @@ def _record(
         target_exited=exited,
         notes=tuple(notes),
     )
+
+
+def _session(options: CollectOptions, chosen: Composition, client: Client) -> TraceSession:
+    try:
+        return client.trace(
+            chosen.providers,
+            buffer_mb=options.buffer_mb,
+            rundown_keyword=chosen.rundown_keyword,
+            rundown_fallback=chosen.rundown_fallback,
+            stackwalk=options.stacks,
+            buffering_mode=int(options.block),
+            duration=options.duration,
+        )
+    except DiagnosticsError:
+        if options.resume and options.target is not None and options.target.listens:
+            # it has dialled a port of ours, and nobody else will let it run
+            with suppress(DiagnosticsError):
+                client.resume()
+        raise
 
 
 def _watcher(options: CollectOptions, watch: Watch) -> EventWatcher | None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import ProcessNotFound, TimedOut, UsageError
+from dotnetdiag.errors import ProcessNotFound, ServerError, TimedOut, UsageError
+from dotnetdiag.recipes.target import LOOK_S
 
 # The reference tool gives a child 10 s; a cold container may need more.
 CONNECT_TIMEOUT_S = 30.0
+PORTS_VARIABLE = "DOTNET_DiagnosticPorts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +35,8 @@ class Launched:
         return self.process.pid
 
     def send_signal(self, number: int) -> None:
-        """Pass on a signal that was meant for it too; it runs in a process group of its own."""
-        self.process.send_signal(number)
+        """Pass on a signal that was meant for it too, and for what it has started: they are a process group of their own."""
+        _signal_group(self.process, number)
 
     def wait(self, timeout_s: float = 5.0) -> int | None:
         """Its exit code; None when it still runs, as after a recording that was stopped."""
@@ -44,12 +47,16 @@ class Launched:
 
 
 @contextmanager
-def launched(command: Sequence[str], *, show_io: bool = False) -> Iterator[Launched]:
+def launched(
+    command: Sequence[str], *, show_io: bool = False, check: Callable[[], None] = lambda: None
+) -> Iterator[Launched]:
     """Run ``command`` with a diagnostic port of ours, in a process group of its own: Ctrl-C must not end it before its session has
-    ended. It is ended when the block is left.
+    ended. What still runs of the group when the block is left is ended, unless the program has ended by itself.
 
-    Runtimes that the child starts inherit the port: those are resumed at once and otherwise left alone (dotnet-trace
-    hangs there). Raises ProcessNotFound when the program cannot be started or ends before its runtime has connected.
+    Runtimes that the program starts must not wait for our port, which may be gone by then (under dotnet-trace they wait for ever): the
+    program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once.
+    ``check`` is called several times a second while its runtime is waited for, and may raise to end that. Raises ProcessNotFound when
+    the program cannot be started or ends before its runtime has connected.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -59,7 +66,7 @@ def launched(command: Sequence[str], *, show_io: bool = False) -> Iterator[Launc
     quiet = None if show_io else subprocess.DEVNULL
     try:
         with Client.connect(f"{address},listen") as client:
-            environment = {**os.environ, "DOTNET_DiagnosticPorts": f"{address},connect,suspend"}
+            environment = {**os.environ, PORTS_VARIABLE: f"{address},connect,suspend"}
             # a process of a background group that reads the terminal is stopped: it gets what we read there
             typed = subprocess.PIPE if show_io and sys.stdin is not None and sys.stdin.isatty() else quiet
             process = subprocess.Popen(
@@ -73,11 +80,13 @@ def launched(command: Sequence[str], *, show_io: bool = False) -> Iterator[Launc
             if typed == subprocess.PIPE:
                 threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
             try:
-                _wait_for_runtime(client, process)
+                _wait_for_runtime(client, process, check)
+                with suppress(ServerError):  # empty is no port; .NET 5 cannot be told
+                    client.set_environment_variable(PORTS_VARIABLE, os.environ.get(PORTS_VARIABLE, ""))
                 yield Launched(process=process, client=client)
             finally:
                 if process.poll() is None:
-                    process.kill()
+                    _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
                 process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -95,13 +104,22 @@ def _pass_on_input(process: subprocess.Popen[bytes]) -> None:
         pass  # it takes no more
 
 
-def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes]) -> None:
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    if sys.platform == "win32":
+        process.send_signal(number)
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes], check: Callable[[], None]) -> None:
     left = CONNECT_TIMEOUT_S
     while left > 0:
+        check()
         try:
-            client.target_pid(timeout_s=0.25)
+            client.target_pid(timeout_s=LOOK_S)
         except TimedOut:
-            left -= 0.25
+            left -= LOOK_S
             if process.poll() is not None:
                 raise ProcessNotFound(
                     f"the program ended with code {process.returncode} before a .NET runtime of it had connected",

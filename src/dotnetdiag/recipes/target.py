@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import TimedOut, UsageError
 
 __all__ = ["Client", "Target", "connected"]
+
+LOOK_S = 0.2
+"""How often somebody who waits for a runtime looks whether it is still wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +57,18 @@ class Target:
 
 
 @contextmanager
-def connected(target: Target, *, waiting: Callable[[str], None] | None = None) -> Iterator[Client]:
-    """A client of the target. For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long."""
+def connected(
+    target: Target, *, waiting: Callable[[str], None] = lambda _: None, check: Callable[[], None] = lambda: None
+) -> Iterator[Client]:
+    """A client of the target. For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long;
+    ``check`` is called several times a second, and may raise to end that.
+    """
     if target.port is not None:
         with Client.connect(target.port if "," in target.port else target.port + ",listen") as client:
             if target.listens:
-                if waiting is not None:
-                    waiting(target.port.partition(",")[0])
-                client.target_pid(timeout_s=None)
+                waiting(target.port.partition(",")[0])
+                while not _has_connected(client):
+                    check()
             yield client
         return
     if target.pid is not None:
@@ -71,3 +78,11 @@ def connected(target: Target, *, waiting: Callable[[str], None] | None = None) -
 
     assert target.name is not None
     yield Client(find_pid(target.name))
+
+
+def _has_connected(client: Client) -> bool:
+    try:
+        client.target_pid(timeout_s=LOOK_S)
+    except TimedOut:
+        return False
+    return True
