@@ -319,7 +319,10 @@ class AsyncClient:
 
     async def _is_suspended(self, deadline: Deadline) -> bool | None:
         pid = await self._route.target_pid(deadline)
-        return None if pid is None else await in_thread(lambda: is_suspended(pid))
+        if pid is None:
+            return None
+        left_s = deadline.wait_s()
+        return await in_thread(lambda: is_suspended(pid, timeout_s=left_s))
 
     async def set_environment_variable(self, name: str, value: str | None) -> None:
         """As ``Client.set_environment_variable``."""

@@ -117,7 +117,7 @@ class Client:
         from dotnetdiag.transport.suspension import is_suspended
 
         pid = self._route.target_pid(deadline)
-        return None if pid is None else is_suspended(pid)
+        return None if pid is None else is_suspended(pid, timeout_s=deadline.wait_s())
 
     def set_environment_variable(self, name: str, value: str | None) -> None:
         """Set a variable of the runtime's environment; ``None`` removes it."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
+from dotnetdiag.errors import UnsupportedCommand
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
+from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.target import Target, connected
 from dotnetdiag.transport import processes
@@ -168,6 +168,7 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     """Start a session, save it for the duration or until it is stopped, drain it. The file holds all that arrived, in any case."""
     following = watch or Watch()
     composed = options.composed()  # mistakes are told before anything is started or waited for
+    seconds_of(options.duration)
     if options.command:
         from dotnetdiag.recipes.launch import launched
 
@@ -177,7 +178,8 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
                 child.send_signal(following.signal)
             return replace(done, child_exit_code=child.wait())
     assert options.target is not None, "a target or a command"
-    with connected(options.target, waiting=following.waiting, check=following.check) as client:
+    resumes = options.resume
+    with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:
         return _record(options, composed, client, client.target_pid(), options.target.label(), following)
 
 
@@ -188,7 +190,15 @@ def _record(
     notes: list[str] = []
     started_ticks = None if pid is None else processes.start_time_ticks(pid)
     watch.check()
-    with _session(options, chosen, client) as session:
+    with client.trace(
+        chosen.providers,
+        buffer_mb=options.buffer_mb,
+        rundown_keyword=chosen.rundown_keyword,
+        rundown_fallback=chosen.rundown_fallback,
+        stackwalk=options.stacks,
+        buffering_mode=int(options.block),
+        duration=options.duration,
+    ) as session:
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")
         if options.resume:
@@ -225,25 +235,6 @@ def _record(
         target_exited=exited,
         notes=tuple(notes),
     )
-
-
-def _session(options: CollectOptions, chosen: Composition, client: Client) -> TraceSession:
-    try:
-        return client.trace(
-            chosen.providers,
-            buffer_mb=options.buffer_mb,
-            rundown_keyword=chosen.rundown_keyword,
-            rundown_fallback=chosen.rundown_fallback,
-            stackwalk=options.stacks,
-            buffering_mode=int(options.block),
-            duration=options.duration,
-        )
-    except DiagnosticsError:
-        if options.resume and options.target is not None and options.target.listens:
-            # it has dialled a port of ours, and nobody else will let it run
-            with suppress(DiagnosticsError):
-                client.resume()
-        raise
 
 
 def _watcher(options: CollectOptions, watch: Watch) -> EventWatcher | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import TimedOut, UsageError
+from dotnetdiag.errors import DiagnosticsError, TimedOut, UsageError
 
 __all__ = ["Client", "Target", "connected"]
 
@@ -58,10 +58,15 @@ class Target:
 
 @contextmanager
 def connected(
-    target: Target, *, waiting: Callable[[str], None] = lambda _: None, check: Callable[[], None] = lambda: None
+    target: Target,
+    *,
+    waiting: Callable[[str], None] = lambda _: None,
+    check: Callable[[], None] = lambda: None,
+    resumes: bool = True,
 ) -> Iterator[Client]:
     """A client of the target. For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long;
-    ``check`` is called several times a second, and may raise to end that.
+    ``check`` is called several times a second, and may raise to end that. When what is done with the client fails, a runtime that has
+    dialled our port is let run (``resumes``): nobody else would.
     """
     if target.port is not None:
         with Client.connect(target.port if "," in target.port else target.port + ",listen") as client:
@@ -69,7 +74,13 @@ def connected(
                 waiting(target.port.partition(",")[0])
                 while not _has_connected(client):
                     check()
-            yield client
+            try:
+                yield client
+            except BaseException:
+                if target.listens and resumes:
+                    with suppress(DiagnosticsError):
+                        client.resume()
+                raise
         return
     if target.pid is not None:
         yield Client(target.pid)

@@ -39,7 +39,10 @@ class WatchOptions:
     resume: bool = True
 
     def composed(self) -> Composition:
-        """The session that the options mean. Raises GrammarError, UsageError."""
+        """The session that the options mean. Raises GrammarError, UsageError, also for what is wrong with the other options."""
+        seconds_of(self.duration)
+        if self.where is not None:
+            Where(self.where)
         some = self.providers or self.presets or self.clr_events
         return compose(
             providers=self.providers,

@@ -155,6 +155,7 @@ class SocketListener(Listener):
         bound.setblocking(False)
         self.address = address
         self._socket, self._path, self._identity = bound, path, identity
+        self._owner = os.getpid()
         self._refs = RefCount(bound.close)
 
     def accepting(self) -> Steps[Stream]:
@@ -183,6 +184,8 @@ class SocketListener(Listener):
         self._refs.close(self._end)
 
     def _end(self) -> None:
+        if os.getpid() != self._owner:
+            return  # a forked child has a copy of the descriptor; the listening is its parent's
         if self._path and self._identity is not None and file_identity(self._path) == self._identity:
             try:
                 os.unlink(self._path)

@@ -15,6 +15,7 @@ main thread that also sleeps, and goes on sleeping.
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
@@ -28,14 +29,15 @@ LOOKS = 50
 _EVENT_PIPE, _SYNCH_MANAGER = ".NET EventPipe", ".NET SynchManag"
 
 
-def is_suspended(pid: int, proc: Path = PROC) -> bool | None:
-    """Whether the runtime of a .NET process, known by its diagnostic socket, waits at startup. None: it cannot be told.
+def is_suspended(pid: int, proc: Path = PROC, *, timeout_s: float = 1.0) -> bool | None:
+    """Whether the runtime of a .NET process, known by its diagnostic socket, waits at startup. None: it cannot be told (in time).
 
     It cannot without ``/proc``, for .NET 5 and older (their threads have no names), for NativeAOT that handles no signal,
     and where a native host has threads of its own. True takes ``PAUSE_S``; a process that is just starting, a second at most.
     """
     before = None
-    for _ in range(LOOKS):
+    looks = LOOKS if timeout_s >= LOOKS * PAUSE_S else math.ceil(timeout_s / PAUSE_S)
+    for _ in range(looks):
         names = processes.thread_names(pid, proc)
         verdict = _verdict(names)
         is_starting = verdict is None and _SYNCH_MANAGER in names and _EVENT_PIPE not in names
