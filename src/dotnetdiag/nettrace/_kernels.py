@@ -931,7 +931,7 @@ def settle(
     A thread that is not listed has ended. When the table is full before all were taken, nothing of it has any worth.
     """
     row: cython.longlong = 0
-    at: cython.longlong = position
+    at: cython.longlong = 0
     slot: cython.longlong = 0
     entry: cython.longlong = 0
     before: cython.longlong = 0
@@ -950,10 +950,10 @@ def settle(
         return
     with cython.nogil:
         for row in range(count):
+            at = position + 12 * row
             thread = _u32(data, at + 4)
             thread = thread << 32 | cython.cast(cython.ulonglong, _u32(data, at))
             number = _u32(data, at + 8)
-            at += 12
             slot = _slot(threads, numbers, thread, walk)
             if slot < 0:
                 break
@@ -982,15 +982,20 @@ def _slot(
     thread: cython.ulonglong,
     walk: cython.longlong[::1],
 ) -> cython.longlong:
-    """Where a thread stands in the table of :func:`follow`, or now stands; -1 when it is half full, or ids were chosen to meet."""
+    """Where a thread stands in the table of :func:`follow`, from now on if need be.
+
+    -1 when it is half full, or ids were chosen to meet: 256 steps are the most that one of them may cost.
+    """
     mask: cython.longlong = numbers.shape[0] - 1
     odd: cython.ulonglong = 0x1E3779B97F4A7C15
     half: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
     all_bits: cython.ulonglong = half + half + 1
     # the high bits of a product depend on all bits of its factors
-    at: cython.longlong = cython.cast(cython.longlong, ((thread * odd) & all_bits) >> 33) & mask
+    first: cython.longlong = cython.cast(cython.longlong, ((thread * odd) & all_bits) >> 33)
+    at: cython.longlong = 0
     n: cython.int = 0
     for n in range(256):
+        at = (first + n) & mask
         if numbers[at] == 0:
             if 2 * walk[6] >= numbers.shape[0]:
                 break
@@ -999,7 +1004,6 @@ def _slot(
             return at
         if threads[at] == thread:
             return at
-        at = (at + 1) & mask
     walk[7] = 1
     return -1
 

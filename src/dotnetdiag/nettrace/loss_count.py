@@ -4,7 +4,9 @@ Rule 1: the usual form (nettrace 4 and 5 with compressed headers) is counted wit
 the sequence numbers. Whatever is unusual or damaged is not judged here: the whole is read again by :class:`Reader`.
 Rule 2: so the answer is always that of :func:`scan` after a pass over its events.
 
-Measured on Linux 6.18 with a flood of 316 MB: FIGURES
+Measured on Linux 6.18, in seconds of processor time for a flood of 316 MB (4 million events), beside 0.21 to 0.29 that recording it takes:
+0.02 when the bytes are counted as they come, 200 KB at a time; 0.04 from the file past the page cache (``O_DIRECT``), 0.06 to 0.5 through
+it, and up to half a second of the disk. So a recording counts as it goes. Memory: 1 MB.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ FIRST_STEP_BYTES = 256
 """Most of what is cut is an event, whose rest is short."""
 _NO_BLOCK_LIMIT = 1 << 32
 
-_I32, _U32 = struct.Struct("<i"), struct.Struct("<I")
-_EVENT_HEADER = struct.Struct("<hhqq")
+_I16, _I32, _U32 = struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<I")
+_EVENT_HEADER_SIZE = 20
 _POINT_HEADER = struct.Struct("<qI")
 _CLOCK = struct.Struct("<16xqqi")
 _POINT_ROW_SIZE = 12
@@ -244,7 +246,7 @@ class LossCounter:
         start = at + len(opening) + _I32.size
         if start > end:
             return at
-        size: int = _I32.unpack_from(view, start - _I32.size)[0]
+        size = int(_I32.unpack_from(view, start - _I32.size)[0])
         start += -(self._position + start - at) % 4
         if opening is _EVENTS:
             return self._event_block(view, at, start, end, size)
@@ -264,12 +266,13 @@ class LossCounter:
         return start + size + 1
 
     def _event_block(self, view: memoryview, at: int, start: int, end: int, size: int) -> int:
-        if size < _EVENT_HEADER.size:
+        if size < _EVENT_HEADER_SIZE:
             raise _Unusual
-        if start + _EVENT_HEADER.size > end:
+        if start + _EVENT_HEADER_SIZE > end:
             return at
-        header, flags, _, _ = _EVENT_HEADER.unpack_from(view, start)
-        if not _EVENT_HEADER.size <= header <= size or flags != _COMPRESSED:
+        header = int(_I16.unpack_from(view, start)[0])
+        flags = int(_I16.unpack_from(view, start + _I16.size)[0])
+        if not _EVENT_HEADER_SIZE <= header <= size or flags != _COMPRESSED:
             raise _Unusual
         if start + header > end:
             return at
@@ -305,7 +308,7 @@ def _check_metadata(content: memoryview) -> None:
     """Raises when a reader would find damage in a MetadataBlock (nettrace.md §5.3, §5.6)."""
     block = Cursor(content)
     header, flags = block.i16(), block.i16()
-    if header < _EVENT_HEADER.size or flags != _COMPRESSED:
+    if header < _EVENT_HEADER_SIZE or flags != _COMPRESSED:
         raise _Unusual
     block.skip(header - 4)
     size = 0
@@ -338,7 +341,7 @@ def _check_stacks(content: memoryview) -> None:
     first, count = block.u32(), block.u32()
     if first + count > 1 << 32:
         raise _Unusual
-    at, end, unpack = block.position, len(content), _U32.unpack_from
+    at, end, unpack = block.position, len(content), _U32.unpack_from  # there may be very many
     for _ in range(count):
         if at + 4 > end:
             raise _Unusual
