@@ -135,9 +135,9 @@ class LossCounter:
         self._held = bytearray()
         self._blobs_left = -1
         """Bytes of the event block that has begun; -1 between blocks."""
-        self._walk = array("q", bytes(8 * _WALK_WIDTH))
-        self._threads = array("Q", bytes(8 * SLOTS))
-        self._numbers = array("q", bytes(8 * SLOTS))
+        self._walk = memoryview(array("q", bytes(8 * _WALK_WIDTH)))
+        self._threads = memoryview(array("Q", bytes(8 * SLOTS)))
+        self._numbers = memoryview(array("q", bytes(8 * SLOTS)))
 
     @property
     def is_over(self) -> bool:
