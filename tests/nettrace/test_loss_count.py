@@ -196,10 +196,18 @@ def test_events_larger_than_a_piece() -> None:
         assert counted(data, piece) == LossCount(complete=True, lost=2)
 
 
-def test_an_event_that_is_too_large_to_wait_for_is_left_to_the_reader() -> None:
-    data = trace_of(row(1, 1, 4), payload=loss_count.HELD_LIMIT + (1 << 17))
-    assert counted(data) is None
-    assert counted(data, len(data)) == count_losses(io.BytesIO(data)) == LossCount(complete=True, lost=2)
+def test_events_and_blocks_larger_than_what_may_be_held() -> None:
+    data = trace_of(row(1, 1, 4), payload=loss_count.HELD_LIMIT + 1)
+    assert counted(data) == count_losses(io.BytesIO(data)) == LossCount(complete=True, lost=2)
+    assert counted(data[:-1_000_000]) == truth(data[:-1_000_000]) == LossCount(complete=False, lost=0)
+
+
+def test_a_block_without_events_that_is_too_large_to_be_held_is_left_to_the_reader() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.write_object("SPBlock", struct.pack("<qIQI", 0, 1, 5, 7) + bytes(loss_count.HELD_LIMIT))
+    assert counted(out.getvalue()) is None
+    assert count_losses(io.BytesIO(out.getvalue())) == LossCount(complete=True, lost=7)
 
 
 def test_more_threads_than_the_table_holds_are_left_to_the_reader() -> None:
@@ -331,22 +339,30 @@ def test_numpy_is_not_loaded(tmp_path: Path) -> None:
 # the kernels ----------------------------------------------------------------------------------------------------------
 
 
-def followed(kernels: Any, data: bytes, cuts: list[int], slots: int) -> tuple[list[int], list[list[int]]]:
-    """Where each call stopped, and all tables afterwards."""
+def tables(slots: int) -> tuple[memoryview, memoryview, memoryview]:
+    """``walk`` between blocks, ``threads``, ``numbers``."""
     walk, threads, numbers = (
-        memoryview(array(kind, bytes(8 * size))) for kind, size in (("q", 8), ("Q", slots), ("q", slots))
+        memoryview(array(kind, bytes(8 * size))) for kind, size in (("q", 11), ("Q", slots), ("q", slots))
     )
+    walk[8] = -1
+    return walk, threads, numbers
+
+
+def followed(kernels: Any, data: bytes, cuts: list[int], left: int, slots: int) -> list[list[int]]:
+    """Where each call stopped, and all tables afterwards, of a block that begins with the data."""
+    walk, threads, numbers = tables(slots)
+    walk[8] = left
     stops, at = [], 0
     for cut in cuts:
-        at = kernels.follow(memoryview(data), at, cut, walk, threads, numbers)
+        at += kernels.follow(memoryview(data)[at:cut], 0, at, loss_count._USUAL, walk, threads, numbers)
         stops.append(at)
     kernels.settle(memoryview(data), 0, min(3, len(data) // 12), walk, threads, numbers)
-    return stops, [list(walk), list(threads), list(numbers)]
+    return [stops, list(walk), list(threads), list(numbers)]
 
 
 def test_any_bytes_are_followed_the_same_in_both_forms() -> None:
     rng = np.random.default_rng(3)
-    behind = 0
+    behind = stuck = 0
     for turn in range(600):
         parts = []
         for _ in range(int(rng.integers(1, 40))):
@@ -354,22 +370,41 @@ def test_any_bytes_are_followed_the_same_in_both_forms() -> None:
             parts.append(bytes([flags]) + rng.integers(0, 140, int(rng.integers(1, 12))).astype(np.uint8).tobytes())
         data = b"".join(parts)
         cuts = sorted(rng.integers(0, len(data) + 1, 3).tolist())
-        said = [followed(kernels, data, [*cuts, len(data)], 8 if turn % 3 else 64) for kernels in FORMS]
+        left = len(data) + int(rng.choice([0, -1, 10, 1000]))
+        slots = 8 if turn % 3 else 64
+        said = [followed(kernels, data, [*cuts, len(data)], left, slots) for kernels in FORMS]
         assert all(one == said[0] for one in said)
         behind += said[0][0][-1]
+        stuck += said[0][1][7]
     assert behind > 10_000
+    assert 100 < stuck < 500
+
+
+@pytest.mark.parametrize("name", ["gccollect-10.nettrace", "lossy-10.nettrace"])
+def test_recordings_are_followed_the_same_in_both_forms(name: str) -> None:
+    data = data_of(name)[:200_000]
+    for piece in (300, 5_000, 1 << 20):
+        assert len({counted(data, piece, kernels) for kernels in FORMS}) == 1
 
 
 def test_kernels_touch_nothing_outside_of_what_they_are_given() -> None:
-    data = small_trace(5)
+    data = memoryview(small_trace(5))
     for kernels in FORMS:
-        walk, threads, numbers = (memoryview(array(kind, bytes(64))) for kind in "qQq")
-        assert kernels.follow(memoryview(data), 0, len(data) + 1, walk, threads, numbers) == 0
-        assert kernels.follow(memoryview(data), -1, len(data), walk, threads, numbers) == -1
-        assert kernels.follow(memoryview(data), 0, len(data), walk, threads[:4], numbers) == 0
-        for slot in (-1, 8):
-            walk[3] = slot
-            assert kernels.follow(memoryview(data), 0, len(data), walk, threads, numbers) == 0
-        kernels.settle(memoryview(data), 0, len(data) // 12 + 1, walk, threads, numbers)
+        for at in (-1, len(data) + 1):
+            assert kernels.follow(data, at, 0, loss_count._USUAL, *tables(8)) == at
+        walk, threads, numbers = tables(8)
+        assert kernels.follow(data, 0, 0, loss_count._USUAL, walk[:10], threads, numbers) == 0
+        assert kernels.follow(data, 0, 0, loss_count._USUAL, walk, threads[:4], numbers) == 0
+        assert kernels.follow(data, 0, 0, loss_count._USUAL, walk, threads[:0], numbers[:0]) == 0
+        for place, value in ((3, -1), (3, 8), (4, -1), (4, 1 << 32), (9, -1)):
+            walk, threads, numbers = tables(8)
+            walk[0], walk[8], walk[place] = 1, len(data), value
+            assert kernels.follow(data, 0, 0, loss_count._USUAL, walk, threads, numbers) == 0
+            assert not any(numbers)
+        walk, threads, numbers = tables(8)
+        kernels.settle(data, 0, 1, walk[:10], threads, numbers)
+        kernels.settle(data, 0, 1, walk, threads[:0], numbers[:0])
+        assert walk[7] == 0
+        kernels.settle(data, 0, len(data) // 12 + 1, walk, threads, numbers)
         assert walk[7] == 1
         assert not any(numbers)

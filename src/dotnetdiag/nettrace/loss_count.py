@@ -51,10 +51,11 @@ _METADATA = _opening(b"MetadataBlock", 2)
 _STACKS = _opening(b"StackBlock", 2)
 _POINT = _opening(b"SPBlock", 2)
 _OPENINGS = (_EVENTS, _METADATA, _STACKS, _POINT)
+_USUAL = memoryview(_EVENTS)
 _LONGEST = max(map(len, _OPENINGS))
 
 # `walk` of the kernels
-_LOST, _FULL, _WALK_WIDTH = 5, 7, 8
+_LOST, _STUCK, _LEFT, _MISSING, _MAYBE_LOST, _WALK_WIDTH = 5, 7, 8, 9, 10, 11
 _NEW_BLOCK = array("q", bytes(8 * _LOST))
 
 
@@ -133,9 +134,8 @@ class LossCounter:
         self._position = 0
         """Of the first byte that was not consumed."""
         self._held = bytearray()
-        self._blobs_left = -1
-        """Bytes of the event block that has begun; -1 between blocks."""
         self._walk = memoryview(array("q", bytes(8 * _WALK_WIDTH)))
+        self._walk[_LEFT] = -1
         self._threads = memoryview(array("Q", bytes(8 * SLOTS)))
         self._numbers = memoryview(array("q", bytes(8 * SLOTS)))
 
@@ -165,7 +165,10 @@ class LossCounter:
             self._take_cut_point()
         if not self._is_usual:
             return None
-        return LossCount(complete=self._is_done, lost=self._walk[_LOST])
+        lost = self._walk[_LOST]
+        if self._walk[_MISSING]:
+            lost -= self._walk[_MAYBE_LOST]  # the event is cut, and does not count
+        return LossCount(complete=self._is_done, lost=lost)
 
     def _complete_held(self, view: memoryview) -> int:
         """Add as little of ``view`` to what is held as makes that go; how much of it, -1 when all was not enough."""
@@ -193,11 +196,12 @@ class LossCounter:
             at = self._open(view)
             if not at:
                 return 0
-        while not self._is_done:
-            behind = self._block(view, at, end) if self._blobs_left < 0 else self._events(view, at, end)
+        while at < end and not self._is_done:
+            behind = self._events(view, at)
+            if behind < end and self._walk[_LEFT] < 0:
+                behind = self._block(view, behind, end)
             if behind == at:
                 break
-            self._position += behind - at
             at = behind
         return at
 
@@ -215,27 +219,18 @@ class LossCounter:
         self._position = size
         return size
 
-    def _events(self, view: memoryview, at: int, end: int) -> int:
-        """The events of a block as far as they are there, and its end."""
-        left = self._blobs_left
+    def _events(self, view: memoryview, at: int) -> int:
+        """Events, and blocks of them, as far as nothing else stands there; where it does."""
         assert self._kernels is not None
-        stop = min(at + left, end)
-        behind: int = self._kernels.follow(view, at, stop, self._walk, self._threads, self._numbers)
-        left -= behind - at
-        if self._walk[_FULL] or (left and stop - behind == left):
+        base = self._position - at
+        behind: int = self._kernels.follow(view, at, base, _USUAL, self._walk, self._threads, self._numbers)
+        if self._walk[_STUCK]:
             raise _Unusual
-        self._blobs_left = left
-        if left or behind == end:
-            return behind
-        if view[behind] != TAG_END:
-            raise _Unusual
-        self._blobs_left = -1
-        return behind + 1
+        self._position += behind - at
+        return behind
 
     def _block(self, view: memoryview, at: int, end: int) -> int:
         """A whole block, or the header of one that holds events; ``at`` when that is not there."""
-        if at == end:
-            return at
         if view[at] == TAG_NULL:
             self._is_done = True
             return at + 1
@@ -263,6 +258,7 @@ class LossCounter:
                 _check_metadata(content)
             else:
                 _check_stacks(content)
+        self._position += start + size + 1 - at
         return start + size + 1
 
     def _event_block(self, view: memoryview, at: int, start: int, end: int, size: int) -> int:
@@ -277,7 +273,8 @@ class LossCounter:
         if start + header > end:
             return at
         self._walk[:_LOST] = _NEW_BLOCK
-        self._blobs_left = size - header
+        self._walk[_LEFT] = size - header
+        self._position += start + header - at
         return start + header
 
     def _point(self, content: memoryview) -> None:
@@ -289,7 +286,7 @@ class LossCounter:
             raise _Unusual
         assert self._kernels is not None
         self._kernels.settle(content, _POINT_HEADER.size, count, self._walk, self._threads, self._numbers)
-        if self._walk[_FULL]:
+        if self._walk[_STUCK]:
             raise _Unusual
 
     def _take_cut_point(self) -> None:
@@ -297,11 +294,11 @@ class LossCounter:
         held = bytes(self._held)
         start = len(_POINT) + _I32.size
         start += -(self._position + start) % 4
-        if self._blobs_left < 0 and held.startswith(_POINT) and len(held) > start:
+        if self._walk[_LEFT] < 0 and held.startswith(_POINT) and len(held) > start:
             try:
                 self._point(memoryview(held)[start:])
             except _Unusual:
-                self._is_usual = not self._walk[_FULL]
+                self._is_usual = not self._walk[_STUCK]
 
 
 def _check_metadata(content: memoryview) -> None:
