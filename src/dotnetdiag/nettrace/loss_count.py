@@ -4,9 +4,9 @@ Rule 1: the usual form (nettrace 4 and 5 with compressed headers) is counted wit
 the sequence numbers. Whatever is unusual or damaged is not judged here: the whole is read again by :class:`Reader`.
 Rule 2: so the answer is always that of :func:`scan` after a pass over its events.
 
-Measured on Linux 6.18, in seconds of processor time for a flood of 316 MB (4 million events), beside 0.21 to 0.29 that recording it takes:
-0.02 when the bytes are counted as they come, 200 KB at a time; 0.04 from the file past the page cache (``O_DIRECT``), 0.06 to 0.5 through
-it, and up to half a second of the disk. So a recording counts as it goes. Memory: 1 MB.
+Measured on Linux 6.18, in seconds of processor time for a flood of 316 MB (4 million events), beside 0.2 to 0.35 that recording it takes:
+0.01 to 0.04 when the bytes are counted as they come, 200 KB at a time. Read again afterwards, which takes the disk a while too, it is 0.04
+past the page cache (``O_DIRECT``) and 0.06 to 0.5 through it. So a recording counts as it goes. Memory: 1 MB more.
 """
 
 from __future__ import annotations
