@@ -76,6 +76,34 @@ def test_duration_ends_it_and_the_file_is_whole(runtime: str, tmp_path: Path) ->
     assert "defaulting to trace profiles" in done.stderr
 
 
+def test_losses_are_counted_without_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    code = (
+        "import sys; from dotnetdiag.cli.commands import run;"
+        "code = run(); print('numpy' in sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    with workload("10", "flood", "threads=2", "each=200000", "size=64", "wait=stdin") as target:
+        words = ["-p", str(target.pid), "--providers", "Workload-Manifest", "--buffersize", "1", "-o", str(path)]
+        with subprocess.Popen(
+            [sys.executable, "-c", code, "trace", "collect", *words, "--rundown", "false", "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if line.startswith("Recording trace"):
+                    break
+            target.say()
+            out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert err.splitlines()[-1] == "False"
+    contents = read(path.read_bytes())
+    told = json.loads(out)
+    assert (told["complete"], told["lost_events"]) == (contents.complete, contents.lost.total)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT], ids=lambda number: number.name)
 def test_a_signal_stops_nicely(number: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "x.nettrace"

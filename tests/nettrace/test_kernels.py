@@ -4,18 +4,14 @@ and plain Python.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.nettrace.kernel_forms import FORMS
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, flood
 
-import dotnetdiag.nettrace
 from dotnetdiag.nettrace import BlockKind, decode, group, plain, read, scan, scanning, writer
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
 from dotnetdiag.nettrace.decode import Form, Job, Translation
@@ -24,22 +20,6 @@ from dotnetdiag.nettrace.kernels import KERNELS
 
 BARE = Translation()
 DELTAS = [0, 1, 127, 128, 20_000, 1 << 30, (1 << 64) - 1]
-
-
-def uncompiled() -> ModuleType:
-    path = Path(dotnetdiag.nettrace.__file__).with_name("_kernels.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_kernels", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    assert not module.compiled
-    return module
-
-
-UNCOMPILED = uncompiled()
-FORMS: list[ModuleType] = [UNCOMPILED, *([KERNELS] if KERNELS is not None else [])]
 
 
 def made_by(kernels: Any, data: bytes, form: Form) -> tuple[Any, ...]:

@@ -1,30 +1,31 @@
 """Framing of NetPerf 1-3 and nettrace 4-6, sans-IO: bytes <-> blocks <-> header columns, read and written.
 
-``Reader`` takes a stream piece by piece, ``read`` and ``scan`` a whole file in memory (or mapped); ``Writer`` writes.
-May import ``errors``, ``wire`` and numpy. Never ``ipc`` or ``events``, files by name, or sockets. What writes is loaded
-when it is first used: most programs only read.
+``Reader`` takes a stream piece by piece, ``read`` and ``scan`` a whole file in memory (or mapped); ``Writer`` writes;
+``LossCounter`` and ``count_losses`` tell only what was lost, without numpy.
+May import ``errors``, ``wire`` and numpy. Never ``ipc`` or ``events``, files by name, or sockets.
 """
 
 from typing import TYPE_CHECKING
 
 from dotnetdiag._lazy import loader
-from dotnetdiag.nettrace.blocks import Block, Framer, header_fields, iter_blocks
-from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
-from dotnetdiag.nettrace.constants import BlockKind
-from dotnetdiag.nettrace.guids import GuidTable
-from dotnetdiag.nettrace.info import TraceInfo
-from dotnetdiag.nettrace.kernels import COMPILED
-from dotnetdiag.nettrace.labels import LabelList
-from dotnetdiag.nettrace.loss import Gap, LossAccount
-from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
-from dotnetdiag.nettrace.order import sort_order
-from dotnetdiag.nettrace.reader import Reader, Verdict
-from dotnetdiag.nettrace.scanning import Contents, Scan, read, scan
-from dotnetdiag.nettrace.stacks import StackTable
-from dotnetdiag.nettrace.threads import ThreadInfo
 
 if TYPE_CHECKING:
+    from dotnetdiag.nettrace.blocks import Block, Framer, header_fields, iter_blocks
+    from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
+    from dotnetdiag.nettrace.constants import BlockKind
+    from dotnetdiag.nettrace.guids import GuidTable
+    from dotnetdiag.nettrace.info import TraceInfo
+    from dotnetdiag.nettrace.kernels import COMPILED
+    from dotnetdiag.nettrace.labels import LabelList
+    from dotnetdiag.nettrace.loss import Gap, LossAccount
+    from dotnetdiag.nettrace.loss_count import LossCount, LossCounter, count_losses
+    from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
+    from dotnetdiag.nettrace.order import sort_order
+    from dotnetdiag.nettrace.reader import Reader, Verdict
     from dotnetdiag.nettrace.rewriting import rewrite
+    from dotnetdiag.nettrace.scanning import Contents, Scan, read, scan
+    from dotnetdiag.nettrace.stacks import StackTable
+    from dotnetdiag.nettrace.threads import ThreadInfo
     from dotnetdiag.nettrace.writer import Writer
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "HeaderColumns",
     "LabelList",
     "LossAccount",
+    "LossCount",
+    "LossCounter",
     "Metadata",
     "Reader",
     "Scan",
@@ -50,6 +53,7 @@ __all__ = [
     "TypeCode",
     "Verdict",
     "Writer",
+    "count_losses",
     "header_fields",
     "iter_blocks",
     "read",
@@ -58,4 +62,38 @@ __all__ = [
     "sort_order",
 ]
 
-__getattr__ = loader(globals(), {"Writer": "writer", "rewrite": "rewriting"})  # what writes, when it is used
+# Loaded when used: who counts losses needs no numpy, most programs only read.
+_PUBLIC = {
+    "Block": "blocks",
+    "Framer": "blocks",
+    "header_fields": "blocks",
+    "iter_blocks": "blocks",
+    "EventBatch": "columns",
+    "HeaderColumns": "columns",
+    "BlockKind": "constants",
+    "GuidTable": "guids",
+    "TraceInfo": "info",
+    "COMPILED": "kernels",
+    "LabelList": "labels",
+    "Gap": "loss",
+    "LossAccount": "loss",
+    "LossCount": "loss_count",
+    "LossCounter": "loss_count",
+    "count_losses": "loss_count",
+    "Field": "metadata",
+    "FieldType": "metadata",
+    "Metadata": "metadata",
+    "TypeCode": "metadata",
+    "sort_order": "order",
+    "Reader": "reader",
+    "Verdict": "reader",
+    "rewrite": "rewriting",
+    "Contents": "scanning",
+    "Scan": "scanning",
+    "read": "scanning",
+    "scan": "scanning",
+    "StackTable": "stacks",
+    "ThreadInfo": "threads",
+    "Writer": "writer",
+}
+__getattr__ = loader(globals(), _PUBLIC)

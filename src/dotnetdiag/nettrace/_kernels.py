@@ -1,6 +1,6 @@
 # mypy: disable-error-code="valid-type,untyped-decorator,import-untyped,import-not-found"
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The loops over every event: count, fill, walk, encode. Plain Python that Cython compiles (without the GIL).
+"""The loops over every event: count, fill, follow, walk, encode. Plain Python that Cython compiles (without the GIL).
 
 Rule 1: every bound is tested before anything is read, in :func:`count` and in :func:`fill`: either may come first.
 Rule 2: every block starts from zero state (nettrace.md §5.5), so blocks can be given to several threads.
@@ -765,6 +765,314 @@ def _u32(data: cython.const[cython.uchar][::1], position: cython.longlong) -> cy
     value = value << 8 | data[position + 2]
     value = value << 8 | data[position + 1]
     return value << 8 | data[position]
+
+
+def follow(
+    data: cython.const[cython.uchar][::1],
+    position: cython.longlong,
+    base: cython.longlong,
+    usual: cython.const[cython.uchar][::1],
+    walk: cython.longlong[::1],
+    threads: cython.ulonglong[::1],
+    numbers: cython.longlong[::1],
+) -> cython.longlong:
+    """Follow the sequence numbers of compressed events of nettrace 4 and 5 from ``position`` on, and count gaps.
+
+    Returns where it stopped: at the end of ``data``, at a header that is cut, or where no event block in its usual form
+    (:func:`frame`) begins. ``data`` may be any piece of a trace, ``data[0]`` stands at ``base``; ``walk`` goes with it::
+
+        0 1 behind the first event of the block         1 metadata id   2 sequence      3 slot of the capture thread
+        4 payload size  5 lost          6 slots in use  7 becomes 1: it cannot go on, all is worth nothing
+        8 bytes of the block that are to come; -1: it stands between blocks
+        9 how many of them are payload of the last event: with it, 10 were lost
+
+    ``threads`` and ``numbers`` are a hash table of capture threads, all zero at first, its length a power of two. A
+    number is the last of that thread, plus 1 << 32 while it lives, or 2 << 32 when it has ended (``LossAccount``).
+    """
+    started: cython.bint = False
+    metadata_id: cython.longlong = 0
+    sequence: cython.longlong = 0
+    slot: cython.longlong = 0
+    size: cython.longlong = 0
+    lost: cython.longlong = 0
+    left: cython.longlong = 0
+    missing: cython.longlong = 0
+    loss: cython.longlong = 0
+    new_id: cython.longlong = 0
+    new_size: cython.longlong = 0
+    number: cython.longlong = 0
+    block_end: cython.longlong = 0
+    stop: cython.longlong = 0
+    safe: cython.longlong = 0
+    bare: cython.longlong = 0
+    at: cython.longlong = 0
+    raw: cython.longlong = 0
+    entry: cython.longlong = 0
+    end: cython.longlong = data.shape[0]
+    capture: cython.ulonglong = 0
+    n: cython.int = 0
+    i: cython.longlong = 0
+    flags: cython.int = 0
+    same: cython.bint = True
+    word: cython.longlong = 0xFFFFFFFF
+    half: cython.longlong = 0x80000000
+    live: cython.longlong = 1
+    live = live << 32
+    if walk.shape[0] < 11 or position < 0 or position > end or threads.shape[0] != numbers.shape[0]:
+        return position
+    started = walk[0] != 0
+    metadata_id = walk[1]
+    sequence = walk[2]
+    slot = walk[3]
+    size = walk[4]
+    lost = walk[5]
+    left = walk[8]
+    missing = walk[9]
+    if walk[7] or slot < 0 or slot >= numbers.shape[0] or size < 0 or size > word or missing < 0:
+        return position
+    with cython.nogil:
+        while True:
+            if left < 0:
+                # the opening of a block, as in `frame`
+                if end - position < usual.shape[0] + 27:
+                    break
+                same = True
+                for i in range(usual.shape[0]):
+                    if data[position + i] != usual[i]:
+                        same = False
+                        break
+                if not same:
+                    break
+                at = position + usual.shape[0] + 4
+                new_size = _u32(data, at - 4)
+                at += (4 - (at + base) % 4) % 4
+                raw = data[at] | data[at + 1] << 8
+                if raw < 20 or raw > 0x7FFF or raw > new_size or raw > end - at or new_size > 0x7FFFFFFF:
+                    break
+                if data[at + 2] != 1 or data[at + 3] != 0:
+                    break
+                left = new_size - raw
+                position = at + raw
+                started = False
+                metadata_id = sequence = slot = size = missing = 0
+            if missing:
+                raw = missing if missing < end - position else end - position
+                position += raw
+                left -= raw
+                missing -= raw
+            block_end = position + left
+            stop = block_end if block_end < end else end
+            while position < stop:
+                if started:
+                    # nothing but the time is stated: see `_count_block`
+                    safe = stop - 4 - size
+                    bare = 0
+                    while position <= safe and data[position] & 0xBF == 0:
+                        if data[position + 1] < 0x80:
+                            position += 2 + size
+                        elif data[position + 2] < 0x80:
+                            position += 3 + size
+                        elif data[position + 3] < 0x80:
+                            position += 4 + size
+                        else:
+                            break
+                        bare += 1
+                    if metadata_id != 0:
+                        sequence = (sequence + bare) & word
+                    if position >= stop:
+                        break
+                at = position
+                flags = data[at]
+                at += 1
+                new_size = size
+                new_id = metadata_id
+                capture = 0
+                if flags & 1:
+                    raw = _word(data, at, stop)
+                    if raw == 0:
+                        break
+                    new_id = raw & word
+                    at += raw >> 40
+                number = sequence + 1 if new_id != 0 else sequence
+                if flags & 2:
+                    raw = _word(data, at, stop)
+                    if raw == 0:
+                        break
+                    number = sequence + (raw & word) + 1
+                    at += raw >> 40
+                    n = _length(data, at, stop, 10)
+                    if n == 0:
+                        break
+                    capture = _value(data, at)
+                    at += n
+                    n = _length(data, at, stop, 5)
+                    if n == 0:
+                        break
+                    at += n
+                number &= word
+                if flags & 4:
+                    n = _length(data, at, stop, 10)
+                    if n == 0:
+                        break
+                    at += n
+                if flags & 8:
+                    n = _length(data, at, stop, 5)
+                    if n == 0:
+                        break
+                    at += n
+                n = _length(data, at, stop, 10)
+                if n == 0:
+                    break
+                at += n
+                if flags & 16:
+                    at += 16
+                if flags & 32:
+                    at += 16
+                if flags & 128:
+                    raw = _word(data, at, stop)
+                    if raw == 0:
+                        break
+                    new_size = raw & word
+                    at += raw >> 40
+                if at > stop:
+                    break
+                if new_size > block_end - at:
+                    walk[7] = 1
+                    break
+                loss = 0
+                if flags & 2 or not started:
+                    if started:
+                        numbers[slot] = sequence | live
+                    raw = _slot(threads, numbers, capture, walk)
+                    if raw < 0:
+                        break
+                    slot = raw
+                    entry = numbers[slot]
+                    raw = (number - entry) & word
+                    if entry >> 32 == 1 and 0 < raw < half:
+                        loss = raw - 1
+                    elif not (entry >> 32 == 2 and raw == 1) and 0 < number < half:
+                        loss = number - 1
+                    lost += loss
+                    started = True
+                sequence = number
+                metadata_id = new_id
+                size = new_size
+                position = at + new_size
+                if position > stop:  # only behind `end`: it is in the block
+                    missing = position - stop
+                    position = stop
+                    walk[10] = loss
+            left = block_end - position
+            if started:
+                numbers[slot] = sequence | live
+            if position < stop and stop == block_end:
+                walk[7] = 1  # a header does not end in the block
+            if walk[7] or left or position >= end:
+                break
+            if data[position] != 6:
+                walk[7] = 1
+                break
+            position += 1
+            left = -1
+        walk[0] = started
+        walk[1] = metadata_id
+        walk[2] = sequence
+        walk[3] = slot
+        walk[4] = size
+        walk[5] = lost
+        walk[8] = left
+        walk[9] = missing
+    return position
+
+
+def settle(
+    data: cython.const[cython.uchar][::1],
+    position: cython.longlong,
+    count: cython.longlong,
+    walk: cython.longlong[::1],
+    threads: cython.ulonglong[::1],
+    numbers: cython.longlong[::1],
+) -> None:
+    """Take the ``count`` threads of a sequence point (nettrace 4 and 5), which stand at ``position``: see :func:`follow`.
+
+    A thread that is not listed has ended. When the table is full before all were taken, ``walk[7]`` becomes 1.
+    """
+    row: cython.longlong = 0
+    at: cython.longlong = 0
+    slot: cython.longlong = 0
+    entry: cython.longlong = 0
+    before: cython.longlong = 0
+    number: cython.longlong = 0
+    delta: cython.longlong = 0
+    thread: cython.ulonglong = 0
+    word: cython.longlong = 0xFFFFFFFF
+    half: cython.longlong = 0x80000000
+    live: cython.longlong = 1
+    live = live << 32
+    if walk.shape[0] < 11 or threads.shape[0] != numbers.shape[0] or numbers.shape[0] == 0:
+        return
+    if position < 0 or count < 0 or count > (data.shape[0] - position) // 12:
+        walk[7] = 1
+        return
+    with cython.nogil:
+        for row in range(count):
+            at = position + 12 * row
+            thread = _u32(data, at + 4)
+            thread = thread << 32 | cython.cast(cython.ulonglong, _u32(data, at))
+            number = _u32(data, at + 8)
+            slot = _slot(threads, numbers, thread, walk)
+            if slot < 0:
+                break
+            entry = numbers[slot]
+            before = entry & word
+            delta = (number - before) & word
+            if 0 < delta < half:
+                walk[5] += delta
+                before = number
+            numbers[slot] = before | live << 2  # listed
+        for row in range(numbers.shape[0]):
+            entry = numbers[row]
+            if entry >> 32 == 4:
+                numbers[row] = entry & word | live
+            elif entry >> 32 == 1:
+                numbers[row] = entry & word | live << 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _slot(
+    threads: cython.ulonglong[::1],
+    numbers: cython.longlong[::1],
+    thread: cython.ulonglong,
+    walk: cython.longlong[::1],
+) -> cython.longlong:
+    """Where a thread stands in the table of :func:`follow`, from now on if need be.
+
+    -1 when it is half full, or ids were chosen to meet: 256 steps are the most that one of them may cost.
+    """
+    mask: cython.longlong = numbers.shape[0] - 1
+    odd: cython.ulonglong = 0x1E3779B97F4A7C15
+    half: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
+    all_bits: cython.ulonglong = half + half + 1
+    # the high bits of a product depend on all bits of its factors
+    first: cython.longlong = cython.cast(cython.longlong, ((thread * odd) & all_bits) >> 33)
+    at: cython.longlong = 0
+    n: cython.int = 0
+    for n in range(256):
+        at = (first + n) & mask
+        if numbers[at] == 0:
+            if 2 * walk[6] >= numbers.shape[0]:
+                break
+            walk[6] += 1
+            threads[at] = thread
+            return at
+        if threads[at] == thread:
+            return at
+    walk[7] = 1
+    return -1
 
 
 @cython.cfunc

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client, TraceSession
 from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
@@ -210,18 +211,21 @@ def _record(
         if not options.resume and client.is_suspended():
             watch.suspended()
         watcher = _watcher(options, watch)
-        size = session.save(
-            path,
-            progress=lambda count: watch.report(count, time.monotonic() - began),
-            tee=None if watcher is None else watcher.feed,
-        )
+        losses = LossCounter()
+
+        def see(data: memoryview) -> None:
+            losses.feed(data)
+            if watcher is not None:
+                watcher.feed(data)
+
+        size = session.save(path, progress=lambda count: watch.report(count, time.monotonic() - began), tee=see)
         seconds = time.monotonic() - began
     if watch.is_aborted:
         raise KeyboardInterrupt
     if watcher is not None:
         notes += watcher.notes()
     exited = has_exited(pid, started_ticks, wait_s=0 if session.was_stopped else EXIT_WAIT_S)
-    outcome = outcome_of(path)
+    outcome = outcome_of(path, losses.close())
     return Collected(
         path=path,
         size_bytes=size,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.nettrace.loss_count import LossCount, count_losses
 from dotnetdiag.transport import processes
 
 LARGEST_BYTES = 1 << 30
@@ -20,32 +20,24 @@ PAUSE_S = 0.02
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """``complete``: the stream came to its end, with the names of methods if there was a rundown. ``lost_events`` is a number that the
-    runtime itself counted. Both are None where the file was not read (it is too large, or no trace).
+    runtime itself counted. Both are None where that is not known: a large trace of unusual form is not read again for it.
     """
 
     complete: bool | None
     lost_events: int | None
 
 
-def outcome_of(path: Path) -> Outcome:
-    """What the file says."""
-    from dotnetdiag.nettrace import scan
-
-    unknown = Outcome(complete=None, lost_events=None)
+def outcome_of(path: Path, counted: LossCount | None = None) -> Outcome:
+    """What was counted while the file was written; without that, what the file says."""
     try:
-        size = path.stat().st_size
-        if not path.is_file() or size > LARGEST_BYTES:
-            return unknown
-        if not size:
-            return Outcome(complete=False, lost_events=0)
-        with open(path, "rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        found = scan(memoryview(data))
-        for _ in found.iter_batches():
-            pass  # losses are counted on the way
+        if counted is None and path.is_file() and path.stat().st_size <= LARGEST_BYTES:
+            with open(path, "rb", buffering=0) as file:
+                counted = count_losses(file)
     except (OSError, DiagnosticsError):
-        return unknown
-    return Outcome(complete=found.complete, lost_events=found.lost.total if found.lost.known else None)
+        pass
+    if counted is None:
+        return Outcome(complete=None, lost_events=None)
+    return Outcome(complete=counted.complete, lost_events=counted.lost)
 
 
 def has_exited(pid: int | None, started_ticks: int | None, *, wait_s: float) -> bool:

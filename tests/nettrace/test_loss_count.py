@@ -1,0 +1,410 @@
+"""What was lost is counted without columns, and the count is that of a pass over all events."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import tracemalloc
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.nettrace.kernel_forms import FORMS
+from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.traces import NATIVE, PLAIN, SMALL, flood, small_trace
+
+from dotnetdiag.nettrace import COMPILED, LossCount, LossCounter, Writer, count_losses, loss_count, scan
+
+WORD = 1 << 32
+Step = tuple[int, int] | dict[int, int]
+"""An event (capture thread, number), or a sequence point (last number by thread)."""
+
+needs_kernels = pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
+
+
+def truth(data: bytes) -> LossCount:
+    whole = scan(data)
+    for _ in whole.iter_batches():
+        pass
+    return LossCount(complete=whole.complete, lost=whole.lost.total if whole.lost.known else None)
+
+
+def counted(data: bytes, piece: int = 1 << 16, kernels: ModuleType | None = FORMS[-1]) -> LossCount | None:
+    counter = LossCounter(kernels)
+    for at in range(0, len(data), piece):
+        counter.feed(data[at : at + piece])
+    return counter.close()
+
+
+def trace_of(steps: Iterable[Step], *, payload: int = 4, close: bool = True, block_bytes: int | None = None) -> bytes:
+    out = io.BytesIO()
+    writer = Writer(out, block_bytes=block_bytes)
+    writer.add_metadata(PLAIN)
+    for time, step in enumerate(steps):
+        if isinstance(step, dict):
+            writer.write_sequence_point(time, step)
+        else:
+            thread, number = step
+            writer.write_event(1, time, bytes(payload), thread=thread, sequence=number % WORD)
+    writer.flush()
+    if close:
+        writer.close(sequence_point=False)
+    return out.getvalue()
+
+
+def row(thread: int, *numbers: int) -> list[Step]:
+    return [(thread, number) for number in numbers]
+
+
+CASES: dict[str, tuple[list[Step], int]] = {
+    "nothing": (row(1, 1, 2, 3), 0),
+    "the first number is 5": (row(1, 5, 6), 4),
+    "a gap in the middle": (row(1, 1, 2, 10, 11, 20), 7 + 8),
+    "after the last event": ([*row(1, 1, 2), {1: 9}], 7),
+    "a thread that only a sequence point names": ([{1: 6, 2: 0}, *row(1, 7)], 6),
+    "a sequence point that lags behind": ([*row(1, 1, 2, 3), {1: 2}, *row(1, 4)], 0),
+    "a thread is named twice in a row of sequence points": ([*row(1, 1), {1: 3}, {1: 5}, *row(1, 7)], 5),
+    "a thread has ended and its id comes again": ([*row(1, 1, 2), {}, *row(1, 1, 2, 4)], 1),
+    "a thread that has ended comes again late": ([*row(1, 1, 2), {}, *row(1, 6)], 5),
+    "a thread goes on that was not named": ([*row(1, 1, 2), {}, *row(1, 3, 5)], 1),
+    "a thread is named again that was not": ([*row(1, 1, 2), {}, {1: 4}, *row(1, 5)], 2),
+    "numbers fall back to one": (row(1, 1, 2, 3, 1, 2), 0),
+    "numbers fall back to four": (row(1, 1, 7, 4), 5 + 3),
+    "the same number again": (row(1, 3, 3), 2 + 2),
+    "numbers wrap": (
+        [*row(1, 1), {1: 1 << 31}, {1: WORD - 3}, *row(1, WORD - 2, WORD - 1, WORD, WORD + 3)],
+        WORD - 4 + 2,
+    ),
+    "the first number is half of all": (row(1, 1 << 31, (1 << 31) + 2), 1),
+    "another thread with every event": ([(7 * n % 5, n // 5 + 1) for n in range(100)], 0),
+    "threads with large ids": ([((n % 3 << 62) + n % 3, 2 * (n // 3) + 1) for n in range(30)], 27),
+    "many threads": ([(4 * n, 3) for n in range(10_000)], 20_000),
+}
+
+
+@pytest.mark.parametrize("kernels", FORMS, ids=lambda form: "compiled" if form.compiled else "uncompiled")
+@pytest.mark.parametrize("name", CASES)
+def test_losses_are_counted_as_the_account_counts_them(name: str, kernels: ModuleType) -> None:
+    steps, lost = CASES[name]
+    data = trace_of(steps)
+    assert truth(data) == LossCount(complete=True, lost=lost)
+    for piece in (50, 1 << 20):
+        assert counted(data, piece, kernels) == LossCount(complete=True, lost=lost)
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", recordings())
+def test_recordings_are_counted_as_a_pass_over_their_events_counts(name: str) -> None:
+    data = data_of(name)
+    expected = truth(data)
+    assert count_losses(io.BytesIO(data)) == expected
+    usual = expected.lost is not None and not name.startswith("v6")
+    for piece in (997, 1 << 16, 1 << 20):
+        assert counted(data, piece) == (expected if usual else None)
+
+
+@needs_kernels
+def test_known_losses_of_a_recording() -> None:
+    assert counted(data_of("lossy-10.nettrace")) == LossCount(complete=True, lost=78_109)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_other_forms_are_left_to_the_reader(name: str) -> None:
+    usual = name in ("nettrace 4", "nettrace 5")
+    assert counted(SMALL[name]) == (truth(SMALL[name]) if usual else None)
+    assert count_losses(io.BytesIO(SMALL[name])) == truth(SMALL[name])
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_pieces_of_every_size_give_the_same(version: int) -> None:
+    data = small_trace(version)
+    expected = truth(data)
+    assert expected == LossCount(complete=True, lost=3)
+    for piece in range(1, len(data) + 1):
+        assert counted(data, piece) == expected, piece
+
+
+@pytest.mark.parametrize("kernels", FORMS, ids=lambda form: "compiled" if form.compiled else "uncompiled")
+def test_cut_at_every_offset(kernels: ModuleType) -> None:
+    data = trace_of([*row(1, 2, 5), {1: 9, 2: 3}, *row(2, 7), *row(3, 4), {}, *row(2, 9), {1: 12, 2: 9, 5: 2}])
+    assert truth(data).lost == 29
+    for cut in range(len(data)):
+        expected = truth(data[:cut])
+        assert not expected.complete
+        for piece in (1, 61, len(data)):
+            assert counted(data[:cut], piece, kernels) in (expected, None), cut
+        assert counted(data[:cut], len(data), kernels) == expected, cut
+        assert count_losses(io.BytesIO(data[:cut])) == expected, cut
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.integers(0, 4), st.one_of(st.integers(0, 9), st.integers((1 << 31) - 2, WORD + 2))),
+        st.dictionaries(st.integers(0, 4), st.one_of(st.integers(0, 9), st.integers((1 << 31) - 2, WORD - 1))),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS, st.booleans(), st.integers(1, 400))
+def test_any_order_of_events_and_sequence_points(steps: list[Step], close: bool, piece: int) -> None:
+    data = trace_of(steps, close=close)
+    expected = truth(data)
+    for kernels in FORMS:
+        assert counted(data, piece, kernels) == expected
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=300, deadline=None)
+@given(st.data())
+def test_damage_is_judged_by_the_reader(draw: st.DataObject) -> None:
+    data = bytearray(draw.draw(st.sampled_from([small_trace(4), small_trace(5), data_of("gccollect-10.nettrace")])))
+    for _ in range(draw.draw(st.integers(1, 3))):
+        at = draw.draw(st.integers(0, len(data) - 1))
+        data[at : at + 1] = draw.draw(st.binary(max_size=3))
+    broken = bytes(data[: draw.draw(st.one_of(st.none(), st.integers(0, len(data))))])
+    expected = truth(broken)
+    for piece in (draw.draw(st.integers(1, 500)), 1 << 20):
+        assert counted(broken, piece) in (expected, None)
+    assert count_losses(io.BytesIO(broken)) == expected
+
+
+def test_every_byte_of_a_trace_may_be_wrong() -> None:
+    data = small_trace(5)
+    for at in range(len(data)):
+        for value in (0, 1, 6, 0x7F, 0x80, 0xFF):
+            broken = data[:at] + bytes([value]) + data[at + 1 :]
+            counts = counted(broken)
+            if counts is not None:
+                assert counts == truth(broken), (at, value)
+
+
+# sizes and limits -----------------------------------------------------------------------------------------------------
+
+
+def test_events_larger_than_a_piece() -> None:
+    data = trace_of(row(1, 1, 4, 5), payload=30_000)
+    for piece in (1, 1000, 29_999):
+        assert counted(data, piece) == LossCount(complete=True, lost=2)
+
+
+def test_events_and_blocks_larger_than_what_may_be_held() -> None:
+    data = trace_of(row(1, 1, 4), payload=loss_count.HELD_LIMIT + 1)
+    assert counted(data) == count_losses(io.BytesIO(data)) == LossCount(complete=True, lost=2)
+    assert counted(data[:-1_000_000]) == truth(data[:-1_000_000]) == LossCount(complete=False, lost=0)
+
+
+def test_a_block_without_events_that_is_too_large_to_be_held_is_left_to_the_reader() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.write_object("SPBlock", struct.pack("<qIQI", 0, 1, 5, 7) + bytes(loss_count.HELD_LIMIT))
+    assert counted(out.getvalue()) is None
+    assert count_losses(io.BytesIO(out.getvalue())) == LossCount(complete=True, lost=7)
+
+
+def test_more_threads_than_the_table_holds_are_left_to_the_reader() -> None:
+    steps: list[Step] = [(thread, 2) for thread in range(loss_count.SLOTS // 2 + 1)]
+    data = trace_of(steps)
+    assert counted(data) is None
+    assert counted(trace_of([dict(steps)])) is None  # type: ignore[arg-type]
+    assert count_losses(io.BytesIO(data)) == LossCount(complete=True, lost=len(steps))
+    assert counted(trace_of(steps[1:])) == LossCount(complete=True, lost=len(steps) - 1)
+
+
+def test_threads_whose_ids_were_chosen_to_meet_are_left_to_the_reader() -> None:
+    inverse = pow(0x1E3779B97F4A7C15, -1, 1 << 64)
+    threads = [number * inverse % (1 << 64) for number in range(257)]
+    for kernels in FORMS:
+        assert counted(trace_of((thread, 2) for thread in threads[1:]), kernels=kernels) is not None
+        assert counted(trace_of((thread, 2) for thread in threads), kernels=kernels) is None
+    data = trace_of((thread, 2) for thread in threads)
+    assert count_losses(io.BytesIO(data)) == LossCount(complete=True, lost=257)
+
+
+def test_blocks_without_content_and_headers_with_more() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        for name in ("MetadataBlock", "EventBlock", "EventBlock"):
+            writer.write_object(name, struct.pack("<hhqq", 20, 1, 0, 0))
+        writer.write_object("StackBlock", struct.pack("<II", 1, 0))
+        event = bytes([0x82, 4, 1, 0, 0, 3]) + b"abc"  # number 5 of thread 1
+        for filling in range(5):
+            writer.write_object("EventBlock", struct.pack("<hhqq", 20 + filling, 1, 0, 0) + bytes(filling) + event)
+        writer.write_object("EventBlock", struct.pack("<hhqq", 20, 1, 0, 0))
+    data = out.getvalue()
+    assert truth(data).lost == 5 * 4
+    for piece in range(1, 100):
+        assert counted(data, piece) == truth(data)
+
+
+def test_unknown_objects_are_left_to_the_reader() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.write_object("NewBlock", b"abc")
+    assert counted(out.getvalue()) is None
+    assert count_losses(io.BytesIO(out.getvalue())) == LossCount(complete=True, lost=0)
+
+
+def test_what_follows_the_end_does_not_count() -> None:
+    data = trace_of(row(1, 4))
+    assert counted(data + data) == counted(data + b"?", 3) == LossCount(complete=True, lost=3)
+
+
+def test_no_bytes_are_no_complete_trace() -> None:
+    assert LossCounter().close() == (LossCount(complete=False, lost=0) if COMPILED else None)
+    assert count_losses(io.BytesIO()) == LossCount(complete=False, lost=0)
+    assert count_losses(io.BytesIO(b"no trace at all")) == LossCount(complete=False, lost=0)
+
+
+# files ----------------------------------------------------------------------------------------------------------------
+
+
+class Pipe(io.BytesIO):
+    """Bytes that come once."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_: object) -> int:
+        raise io.UnsupportedOperation("seek")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_file_that_cannot_be_sought_in(name: str) -> None:
+    assert count_losses(Pipe(SMALL[name])) == truth(SMALL[name])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_file_is_read_from_where_it_stands(name: str) -> None:
+    file = io.BytesIO(b"before" + SMALL[name])
+    file.seek(6)
+    assert count_losses(file) == truth(SMALL[name])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_without_kernels_the_reader_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_count, "KERNELS", None)
+    assert count_losses(io.BytesIO(SMALL[name])) == truth(SMALL[name])
+    assert counted(SMALL[name], kernels=None) is None
+
+
+@needs_kernels
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    headers, payload = flood(150_000)
+    path = tmp_path / "flood.nettrace"
+    with open(path, "wb") as out, Writer(out) as writer:
+        writer.add_metadata(PLAIN)
+        writer.add_metadata(NATIVE)
+        writer.write_events(headers, payload)
+    assert path.stat().st_size > 8 << 20
+    with open(path, "rb", buffering=0) as file:
+        tracemalloc.start()
+        try:
+            counts = count_losses(file)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert counts == truth(path.read_bytes())
+    assert peak < 2 << 20
+
+
+@needs_kernels
+def test_numpy_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "small.nettrace"
+    path.write_bytes(small_trace(5))
+    code = (
+        "import sys; from pathlib import Path; from dotnetdiag.recipes.collect import collect, outcome_of;"
+        "from dotnetdiag.nettrace import LossCounter; counter = LossCounter(); data = Path(sys.argv[1]).read_bytes();"
+        "counter.feed(data); print(outcome_of(Path(sys.argv[1])), counter.close().lost, 'numpy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout.strip() == "Outcome(complete=True, lost_events=3) 3 False"
+
+
+# the kernels ----------------------------------------------------------------------------------------------------------
+
+
+def tables(slots: int) -> tuple[memoryview, memoryview, memoryview]:
+    """``walk`` between blocks, ``threads``, ``numbers``."""
+    walk, threads, numbers = (
+        memoryview(array(kind, bytes(8 * size))) for kind, size in (("q", 11), ("Q", slots), ("q", slots))
+    )
+    walk[8] = -1
+    return walk, threads, numbers
+
+
+def followed(kernels: Any, data: bytes, cuts: list[int], left: int, slots: int) -> list[list[int]]:
+    """Where each call stopped, and all tables afterwards, of a block that begins with the data."""
+    walk, threads, numbers = tables(slots)
+    walk[8] = left
+    stops, at = [], 0
+    for cut in cuts:
+        at += kernels.follow(memoryview(data)[at:cut], 0, at, loss_count._USUAL, walk, threads, numbers)
+        stops.append(at)
+    kernels.settle(memoryview(data), 0, min(3, len(data) // 12), walk, threads, numbers)
+    return [stops, list(walk), list(threads), list(numbers)]
+
+
+def test_any_bytes_are_followed_the_same_in_both_forms() -> None:
+    rng = np.random.default_rng(3)
+    behind = stuck = 0
+    for turn in range(600):
+        parts = []
+        for _ in range(int(rng.integers(1, 40))):
+            flags = int(rng.choice([0, 0, 64, 2, 3, 130, 128, int(rng.integers(0, 256))]))
+            parts.append(bytes([flags]) + rng.integers(0, 140, int(rng.integers(1, 12))).astype(np.uint8).tobytes())
+        data = b"".join(parts)
+        cuts = sorted(rng.integers(0, len(data) + 1, 3).tolist())
+        left = len(data) + int(rng.choice([0, -1, 10, 1000]))
+        slots = 8 if turn % 3 else 64
+        said = [followed(kernels, data, [*cuts, len(data)], left, slots) for kernels in FORMS]
+        assert all(one == said[0] for one in said)
+        behind += said[0][0][-1]
+        stuck += said[0][1][7]
+    assert behind > 10_000
+    assert 100 < stuck < 500
+
+
+@pytest.mark.parametrize("name", ["gccollect-10.nettrace", "lossy-10.nettrace"])
+def test_recordings_are_followed_the_same_in_both_forms(name: str) -> None:
+    data = data_of(name)[:200_000]
+    for piece in (300, 5_000, 1 << 20):
+        assert len({counted(data, piece, kernels) for kernels in FORMS}) == 1
+
+
+def test_kernels_touch_nothing_outside_of_what_they_are_given() -> None:
+    data = memoryview(small_trace(5))
+    for kernels in FORMS:
+        for at in (-1, len(data) + 1):
+            assert kernels.follow(data, at, 0, loss_count._USUAL, *tables(8)) == at
+        walk, threads, numbers = tables(8)
+        assert kernels.follow(data, 0, 0, loss_count._USUAL, walk[:10], threads, numbers) == 0
+        assert kernels.follow(data, 0, 0, loss_count._USUAL, walk, threads[:4], numbers) == 0
+        assert kernels.follow(data, 0, 0, loss_count._USUAL, walk, threads[:0], numbers[:0]) == 0
+        for place, value in ((3, -1), (3, 8), (4, -1), (4, 1 << 32), (9, -1)):
+            walk, threads, numbers = tables(8)
+            walk[0], walk[8], walk[place] = 1, len(data), value
+            assert kernels.follow(data, 0, 0, loss_count._USUAL, walk, threads, numbers) == 0
+            assert not any(numbers)
+        walk, threads, numbers = tables(8)
+        kernels.settle(data, 0, 1, walk[:10], threads, numbers)
+        kernels.settle(data, 0, 1, walk, threads[:0], numbers[:0])
+        assert walk[7] == 0
+        kernels.settle(data, 0, len(data) // 12 + 1, walk, threads, numbers)
+        assert walk[7] == 1
+        assert not any(numbers)
