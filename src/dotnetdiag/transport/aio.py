@@ -117,9 +117,10 @@ async def connect(address: Address, deadline: Deadline) -> AsyncStream:
     return AsyncStream(await drive(connecting.connecting(address), deadline))
 
 
-async def listen(address: Address, *, allow_remote: bool = False) -> AsyncListener:
+async def listen(address: Address, *, allow_remote: bool = False, deadline: Deadline | None = None) -> AsyncListener:
     """Listen on ``address``; as ``listening.listen``."""
-    return AsyncListener(await drive(listening.listening(address, allow_remote=allow_remote), Deadline(None)))
+    steps = listening.listening(address, allow_remote=allow_remote)
+    return AsyncListener(await drive(steps, deadline or Deadline(None)))
 
 
 async def connect_pid(
