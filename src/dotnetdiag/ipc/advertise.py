@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
-from dotnetdiag.errors import ProtocolError
+from dotnetdiag.errors import ProtocolError, UsageError
 from dotnetdiag.ipc.exchange import Operation, Receive
-from dotnetdiag.wire import Cursor, Packer
+from dotnetdiag.ipc.fields import GUID, U16, U64, Field, Fields
+from dotnetdiag.ipc.messages import payload_of, values_of
+from dotnetdiag.wire import Cursor
 
 MAGIC = b"ADVR_V1\0"
 SIZE = 34
@@ -27,15 +29,23 @@ class Advertise:
     ======  =======  =========================================
     """
 
+    FIELDS: ClassVar[Fields] = (
+        Field("cookie", "runtimeCookie", GUID),
+        Field("pid", "processId", U64),
+        Field("future", "future", U16),
+    )
+
     cookie: UUID
     pid: int
     future: int = 0
     trailing: bytes = b""
 
     def pack(self) -> bytes:
-        """The 34 bytes (and what followed them)."""
-        packer = Packer().raw(MAGIC).raw(self.cookie.bytes_le).u64(self.pid).u16(self.future)
-        return bytes(packer.raw(self.trailing))
+        """The 34 bytes (and what followed them). Raises UsageError for a value that does not fit its field."""
+        payload, problem = payload_of(self, self.FIELDS)
+        if problem:
+            raise UsageError(f"Advertise: {problem}")
+        return MAGIC + payload + self.trailing
 
     @classmethod
     def parse(cls, data: bytes | memoryview) -> Advertise:
@@ -44,9 +54,8 @@ class Advertise:
         magic = cursor.take(8, "magic")
         if magic != MAGIC:
             raise ProtocolError(f"magic is {magic!r}, not ADVR_V1", offset=0, where="advertise")
-        cookie = UUID(bytes_le=cursor.take(16, "cookie"))
-        pid, future = cursor.u64("pid"), cursor.u16("future")
-        return cls(cookie=cookie, pid=pid, future=future, trailing=cursor.rest())
+        values = values_of(cursor, cls.FIELDS)
+        return cls(**values, trailing=cursor.rest())
 
 
 def receive_advertise(connection: Any) -> Operation[Advertise]:

@@ -19,13 +19,13 @@ from enum import IntEnum
 from typing import ClassVar, Self
 from uuid import UUID
 
-from dotnetdiag.errors import ProtocolError, RequestRefused
+from dotnetdiag.errors import ProtocolError, RequestRefused, UsageError
 from dotnetdiag.ipc.constants import MAX_PROVIDERS
 from dotnetdiag.ipc.eventpipe import Provider, Providers
 from dotnetdiag.ipc.fields import BYTES, GUID, TEXT, U32, U64, Field, Fields, text_problem
 from dotnetdiag.ipc.frames import MAX_MESSAGE_SIZE
 from dotnetdiag.ipc.messages import payload_of, values_of
-from dotnetdiag.wire import Cursor, Packer
+from dotnetdiag.wire import Cursor
 
 SOCKET_PREFIX = "dotnetcore-diagnostic-"
 
@@ -200,8 +200,10 @@ class LegacyReply:
         return self.value & 0xFFFFFFFF
 
     def pack(self) -> bytes:
-        """The bytes of the reply."""
-        return bytes(Packer().u64(self.value)) + self.trailing
+        """The bytes of the reply. Raises UsageError for a number that does not fit."""
+        if problem := U64.problem(self.value):
+            raise UsageError(f"LegacyReply: value {problem}")
+        return self.value.to_bytes(8, "little") + self.trailing
 
     @classmethod
     def parse(cls, data: bytes | memoryview) -> LegacyReply:
