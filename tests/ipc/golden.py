@@ -159,7 +159,7 @@ REPLIES: list[tuple[OkReply | ErrorReply, str]] = [
         f"3800 ff 00 0000 0100000000000000 {COOKIE_BYTES} 00000000 00000000 00000000",
     ),
     (
-        process_info.ProcessInfoReply(pid=1, cookie=COOKIE, **dict.fromkeys(NOBODY, "")),
+        process_info.ProcessInfoReply(pid=1, cookie=COOKIE, command_line="", os="", arch=""),
         f"3e00 ff 00 0000 0100000000000000 {COOKIE_BYTES} 01000000 0000 01000000 0000 01000000 0000",
     ),
     (process_info.ProcessInfo2Reply(**INFO2), f"7000 ff 00 0000 {_WHO} {_WHAT} {_RUNS}"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -179,29 +178,34 @@ def test_a_lie_at_any_offset_costs_no_memory(message: Any, tail: str, lie: bytes
         tracemalloc.stop()
 
 
-def test_absurd_counts_are_refused_for_what_they_are() -> None:
-    """Where a count stands in each of the counted things, and what is said of it."""
-    counted: list[tuple[Callable[[bytes], Any], bytes, int, str]] = [
-        (parse, whole := bytes_of(tail), at, problem)
-        for parse, tail, at, problem in [
-            (lambda data: parse_request(Frame.parse(data)), REQUESTS[0][1], 20, "dumpName needs 8589934590 bytes, 22 left"),
-            (lambda data: parse_request(Frame.parse(data)), REQUESTS[5][1], 28, "provider count 4294967295 needs at least 85899345900 bytes, 48 left"),
-            (lambda data: parse_request(Frame.parse(data)), REQUESTS[5][1], 44, "provider name needs 8589934590 bytes, 32 left"),
-            (lambda data: parse_request(Frame.parse(data)), REQUESTS[15][1], 94, "event id count 4294967295 needs at least 17179869180 bytes, 8 left"),
-            (lambda data: parse_request(Frame.parse(data)), REQUESTS[18][1], 93, "tracepoint set count 4294967295 needs at least 34359738360 bytes, 36 left"),
-            (ErrorReply.parse, REPLIES[14][1], 24, ""),
-            (environment.EnvironmentReply.parse, REPLIES[11][1], 20, "nIncomingBytes 4294967295 is above the limit of 67108864"),
-        ]
-    ]  # fmt: skip
-    for parse, whole, at, problem in counted:
-        data = whole[:at] + b"\xff\xff\xff\xff" + whole[at + 4 :]
-        if not problem:
-            assert parse(data).text is None
-            continue
-        with pytest.raises(ProtocolError) as caught:
-            parse(data)
-        assert caught.value.problem == problem
-        assert caught.value.offset == at + 4
+# the index of a known request or reply, where a count stands in it, what is said of it
+ABSURD: list[tuple[tuple[Any, str], int, str]] = [
+    (REQUESTS[0], 20, "dumpName needs 8589934590 bytes, 22 left"),
+    (REQUESTS[5], 28, "provider count 4294967295 needs at least 85899345900 bytes, 48 left"),
+    (REQUESTS[5], 44, "provider name needs 8589934590 bytes, 32 left"),
+    (REQUESTS[15], 94, "event id count 4294967295 needs at least 17179869180 bytes, 8 left"),
+    (REQUESTS[18], 93, "tracepoint set count 4294967295 needs at least 34359738360 bytes, 36 left"),
+    (REPLIES[11], 20, "nIncomingBytes 4294967295 is above the limit of 67108864"),
+]
+
+
+@pytest.mark.parametrize(("known", "at", "problem"), ABSURD, ids=lambda value: value if isinstance(value, str) else "")
+def test_an_absurd_count_is_refused_for_what_it_is(known: tuple[Any, str], at: int, problem: str) -> None:
+    message, tail = known
+    whole = bytes_of(tail)
+    with pytest.raises(ProtocolError) as caught:
+        type(message).parse(whole[:at] + b"\xff\xff\xff\xff" + whole[at + 4 :])
+    assert (caught.value.problem, caught.value.offset) == (problem, at + 4)
+
+
+def test_an_error_with_an_absurd_text_is_an_error_without_text() -> None:
+    whole = bytes_of(REPLIES[14][1])
+    parsed = ErrorReply.parse(whole[:24] + b"\xff\xff\xff\xff" + whole[28:])
+    assert (parsed.hresult, parsed.text) == (0x80004005, None)
+    assert parsed.trailing == b"\xff\xff\xff\xff" + whole[28:]
+
+
+def test_an_absurd_number_of_variables_is_refused() -> None:
     with pytest.raises(ProtocolError, match="entry count 4294967295 needs at least 17179869180 bytes, 3 left"):
         EnvironmentBlock.parse(b"\xff\xff\xff\xff123")
 

@@ -23,6 +23,8 @@ units = st.characters(exclude_characters="\0", exclude_categories=())
 full = st.text(units, min_size=1, max_size=12)
 texts = st.text(units, max_size=12)
 maybe = st.none() | texts
+NO_FILTER: st.SearchStrategy[EventFilter | None] = st.none()
+NO_TRACEPOINTS: st.SearchStrategy[Tracepoints | None] = st.none()
 ids = st.lists(u32, max_size=4).map(tuple)
 filters = st.none() | st.builds(EventFilter, enable=st.booleans(), ids=ids).filter(lambda one: one.enable or one.ids)
 
@@ -37,8 +39,8 @@ def places(draw: st.DrawFn) -> Tracepoints:
 
 
 def providers(
-    filters: st.SearchStrategy[EventFilter | None] = st.none(),
-    tracepoints: st.SearchStrategy[Tracepoints | None] = st.none(),
+    filters: st.SearchStrategy[EventFilter | None] = NO_FILTER,
+    tracepoints: st.SearchStrategy[Tracepoints | None] = NO_TRACEPOINTS,
 ) -> st.SearchStrategy[tuple[Provider, ...]]:
     one = st.builds(
         Provider,
@@ -156,9 +158,10 @@ def test_any_payload_is_a_request_or_a_protocol_error(kind: type[Request[Any]], 
     parsed.refusal()
 
 
-@pytest.mark.parametrize(
-    "kind", sorted({OkReply, *(kind.REPLY for kind in ALL_REQUESTS)}, key=lambda kind: kind.__name__)
-)
+OK_REPLIES: set[type[OkReply]] = {OkReply, *(kind.REPLY for kind in ALL_REQUESTS)}
+
+
+@pytest.mark.parametrize("kind", sorted(OK_REPLIES, key=lambda kind: kind.__name__))
 @given(payload=payloads)
 def test_any_payload_is_a_reply_or_a_protocol_error(kind: type[OkReply], payload: bytes) -> None:
     try:

@@ -61,12 +61,13 @@ def test_a_command_that_takes_no_payload_gets_none(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", STREAMING)
 def test_a_session_that_kills_is_never_bytes(kind: Any) -> None:
-    for wrong, reason in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"buffer_mb": 0}, "a buffer of 0 MB kills .NET 8 and 9; give at least 1"),
         ({"format": 2}, "format 2 kills .NET 8 and 9; 0 is NetPerf, 1 is nettrace"),
         ({"format": -1}, "format -1 kills .NET 8 and 9; 0 is NetPerf, 1 is nettrace"),
         ({"providers": MANY}, "1001 providers kill .NET 8 and 9; at most 1000 are allowed"),
-    ]:
+    ]
+    for wrong, reason in cases:
         error = refused(kind(**{"providers": (A,), **wrong}))
         assert type(error) is DangerousRequest
         assert error.reason == reason
@@ -239,14 +240,14 @@ FILTER = EventFilter(enable=True, ids=(1,))
 
 @pytest.mark.parametrize("kind", [*STREAMING, *USER_EVENTS])
 def test_a_provider_that_makes_no_sense_is_refused(kind: Any) -> None:
-    good = {"name": "A", "tracepoints": Tracepoints(default="d") if kind in USER_EVENTS else None}
+    good: dict[str, Any] = {"name": "A", "tracepoints": Tracepoints(default="d") if kind in USER_EVENTS else None}
     for wrong, reason in BAD_PROVIDERS:
         first, last = Provider(**good), Provider(**{**good, **wrong})
         error = refused(kind(providers=(first, last)))
         assert (type(error), error.reason) == (RequestRefused, reason)
     assert refused(kind(providers=())).reason == "providers must be at least one"
     for level in range(6):
-        kind(providers=(Provider(**{**good, "level": level, "arguments": ""}),)).pack()  # type: ignore[arg-type]
+        kind(providers=(Provider(**{**good, "level": level, "arguments": ""}),)).pack()
 
 
 @pytest.mark.parametrize("kind", STREAMING)
