@@ -3,7 +3,8 @@
 The mutants are those of cosmic-ray (operators on numbers, comparisons, arithmetic, conditions, loops, exceptions, decorators), and
 dropped statements. Wording is not mutated. Its own runner starts a process, and so pytest, for each mutant; this one forks a process
 that has imported all libraries but none of our modules, so that a mutant costs the tests that reach it and little more. Nothing is
-written into the tree: the one changed module is given by an import hook.
+written into the tree: where only the body of a function differs, its code is exchanged in a process that has collected all tests already;
+otherwise the changed module is given by an import hook.
 
 What is found goes into tests/MUTANTS.md; why a survivor is kept stands in tests/mutants_kept.toml.
 """
@@ -13,9 +14,11 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import gc
 import importlib
 import importlib.machinery
 import importlib.util
+import inspect
 import json
 import os
 import random
@@ -27,10 +30,10 @@ import time
 import tomllib
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
@@ -49,7 +52,7 @@ LEFT_OUT = ("NoOp", "VariableInserter", "VariableReplacer")  # the last two need
 EXAMPLES = 30
 """Of a property. The full number finds little more, and takes most of the time."""
 MEMORY_BYTES = 3 << 30
-SMALLEST_LIMIT_S = 10.0
+SMALLEST_LIMIT_S = 5.0
 
 
 # mutants --------------------------------------------------------------------------------------------------------------
@@ -240,7 +243,91 @@ class Choice:
         items[:] = [by_name[name] for name in self.baseline.chosen(list(by_name), self.mutant)]
 
 
-def run_pytest(room: str, *plugins: object) -> int:
+class Collected:
+    """In place of running the tests that were collected: runs them, or some of them, for each mutant, in a process forked here."""
+
+    def __init__(self, baseline: Baseline, codes: dict[Mutant, CodeType], jobs: int, limit_s: float) -> None:
+        self.baseline, self.codes, self.jobs, self.limit_s = baseline, codes, jobs, limit_s
+        self.outcomes: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        by_name = {item.nodeid: item for item in session.items}
+        functions = functions_by_place()
+
+        def run_chosen(mutant: Mutant) -> int:
+            code, changed = self.codes[mutant], Changed(mutant)
+            there = functions.get(place_of(code), [])
+            for function in there:
+                function.__code__ = code
+            if not there:  # a module that is imported when it is first needed
+                assert changed.name not in sys.modules
+                sys.meta_path.insert(0, changed)
+            chosen = [by_name[name] for name in self.baseline.chosen(list(by_name), mutant)]
+            for item, following in zip(chosen, [*chosen[1:], None], strict=False):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.testsfailed or session.shouldstop:
+                    return 1
+            return 0
+
+        gc.freeze()  # what is not touched is not copied
+        self.outcomes = run_all(list(self.codes), run_chosen, self.jobs, self.limit_s)
+        return True
+
+
+def code_of_functions(code: CodeType) -> tuple[list[object], dict[tuple[str, int], CodeType]]:
+    """What a module or class does but for its functions' bodies; the functions, methods included, by name and line."""
+    rest: list[object] = [code.co_code, code.co_names, code.co_qualname]
+    functions: dict[tuple[str, int], CodeType] = {}
+    for constant in code.co_consts:
+        if not isinstance(constant, CodeType):
+            rest.append((type(constant), constant))
+        elif constant.co_name.startswith("<"):  # a comprehension or lambda
+            rest.append(constant)
+        elif constant.co_flags & inspect.CO_OPTIMIZED:
+            rest.append(constant.co_qualname)
+            functions[constant.co_qualname, constant.co_firstlineno] = constant
+        else:
+            inner, methods = code_of_functions(constant)
+            rest.append(inner)
+            functions |= methods
+    return rest, functions
+
+
+def changed_function(mutant: Mutant) -> CodeType | None:
+    """The new code of the one function whose body differs; None when there is more to a mutant than that."""
+    original = compile(mutant.path.read_text(encoding="utf-8"), str(mutant.path), "exec", dont_inherit=True)
+    changed = compile(mutant.source, str(mutant.path), "exec", dont_inherit=True)
+    (rest, old), (new_rest, new) = code_of_functions(original), code_of_functions(changed)
+    differing = [key for key in old if old[key] != new.get(key)]
+    if rest != new_rest or len(differing) != 1 or old.keys() != new.keys():
+        return None
+    code = new[differing[0]]
+    return code if code.co_freevars == old[differing[0]].co_freevars and not _has_inner_functions(code) else None
+
+
+def _has_inner_functions(code: CodeType) -> bool:
+    """``def`` and lambda, which may have been made at import; a comprehension is no such thing."""
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return any(
+        not one.co_name.startswith("<") or one.co_name == "<lambda>" or _has_inner_functions(one) for one in inner
+    )
+
+
+def functions_by_place() -> dict[tuple[str, str, int], list[FunctionType]]:
+    """All functions of ours that there are now, by file, name and line."""
+    found: dict[tuple[str, str, int], list[FunctionType]] = {}
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename.startswith(str(SOURCE)):
+            found.setdefault(place_of(one.__code__), []).append(one)
+    return found
+
+
+def place_of(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def run_pytest(room: str, *plugins: object, tests: Sequence[str] = ()) -> int:
     from hypothesis import HealthCheck, Phase, settings
 
     settings.register_profile(
@@ -253,8 +340,8 @@ def run_pytest(room: str, *plugins: object) -> int:
         suppress_health_check=list(HealthCheck),
     )
     settings.load_profile("mutants")
-    tests = [name for name in TESTS[room] if (CHECKOUT / name).exists()]
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not live"]
+    tests = tests or [name for name in TESTS[room] if (CHECKOUT / name).exists()]
+    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not live"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported before
     return int(pytest.main([*options, *tests], plugins=list(plugins)))
 
@@ -316,8 +403,8 @@ def import_libraries(modules: list[str]) -> None:
                 importlib.import_module(name)
 
 
-def run_all(room: str, mutants: list[Mutant], baseline: Baseline, jobs: int, limit_s: float) -> list[str]:
-    """``killed``, ``timeout`` or ``survived`` for each."""
+def run_all(mutants: list[Mutant], child: Callable[[Mutant], int], jobs: int, limit_s: float) -> list[str]:
+    """``killed``, ``timeout`` or ``survived`` for each. ``child`` runs tests in a process of its own; 0: none failed."""
     outcomes = [""] * len(mutants)
     waiting = list(reversed(range(len(mutants))))
     running: dict[int, tuple[int, float]] = {}
@@ -329,11 +416,7 @@ def run_all(room: str, mutants: list[Mutant], baseline: Baseline, jobs: int, lim
             if not pid:
                 status = 70
                 try:
-                    sys.meta_path.insert(0, Changed(mutants[index]))
-                    choice = Choice(baseline, mutants[index])
-                    status = run_pytest(room, choice)
-                except BaseException:
-                    traceback.print_exc()
+                    status = child(mutants[index])
                 finally:
                     os._exit(status)
             running[pid] = (index, time.monotonic() + limit_s)
@@ -349,10 +432,11 @@ def run_all(room: str, mutants: list[Mutant], baseline: Baseline, jobs: int, lim
                 continue
             _kill(pid)  # what it started
             del running[pid]
-        time.sleep(0.005)
+        time.sleep(0.002)
         if time.monotonic() - told > 15:
             told = time.monotonic()
-            print(f"{len(mutants) - len(waiting)} of {len(mutants)}, {outcomes.count('survived')} survived", flush=True)
+            count = len(mutants) - len(waiting)
+            print(f"{count} of {len(mutants)}, {outcomes.count('survived')} survived", file=sys.stderr, flush=True)
     return outcomes
 
 
@@ -361,6 +445,24 @@ def _kill(pid: int) -> int:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     return pid
+
+
+def outcomes_of(room: str, mutants: list[Mutant], baseline: Baseline, jobs: int, limit_s: float) -> list[str]:
+    """First those whose code can be exchanged, which is fast, then the others; in the order of ``mutants``."""
+    codes = {mutant: code for mutant in mutants if (code := changed_function(mutant)) is not None}
+    slow = [mutant for mutant in mutants if mutant not in codes]
+
+    def import_changed(mutant: Mutant) -> int:
+        sys.meta_path.insert(0, Changed(mutant))
+        seeing = baseline.chosen(list(baseline.durations), mutant)
+        return run_pytest(room, Choice(baseline, mutant), tests=sorted({name.partition("::")[0] for name in seeing}))
+
+    outcomes = dict(zip(slow, run_all(slow, import_changed, jobs, limit_s), strict=True))
+    collected = Collected(baseline, codes, jobs, limit_s)
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        run_pytest(room, collected)
+    outcomes |= dict(zip(codes, collected.outcomes, strict=True))
+    return [outcomes[mutant] for mutant in mutants]
 
 
 # the report -------------------------------------------------------------------------------------------------------------
@@ -424,7 +526,7 @@ def main() -> int:
     limit_s = max(SMALLEST_LIMIT_S, 5 * sum(baseline.durations.values()))
     print(f"{options.room}: {total} mutants, {len(baseline.durations)} tests, at most {limit_s:.0f} s each", flush=True)
     import_libraries(baseline.modules)
-    outcomes = run_all(options.room, mutants, baseline, options.jobs, limit_s)
+    outcomes = outcomes_of(options.room, mutants, baseline, options.jobs, limit_s)
     for mutant, outcome in zip(mutants, outcomes, strict=True):
         if outcome == "survived":
             print(f"{mutant.path.relative_to(SOURCE)}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}")

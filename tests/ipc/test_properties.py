@@ -161,7 +161,7 @@ def test_any_payload_is_a_request_or_a_protocol_error(kind: type[Request[Any]], 
 OK_REPLIES: set[type[OkReply]] = {OkReply, *(kind.REPLY for kind in ALL_REQUESTS)}
 
 
-@pytest.mark.parametrize("kind", sorted(OK_REPLIES, key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(OK_REPLIES, key=str))
 @given(payload=payloads)
 def test_any_payload_is_a_reply_or_a_protocol_error(kind: type[OkReply], payload: bytes) -> None:
     try:
