@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,$(wildcard benchmarks/*.py))
 
-.PHONY: demo test lint pytest bench clean fuzz soak
+.PHONY: demo test lint pytest bench clean fuzz soak mutants
 
 # what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
 KERNELS := $(wildcard src/dotnetdiag/*/_kernels.py src/dotnetdiag/*/*.pxd)
@@ -20,6 +20,10 @@ $(VENV)/installed-test: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,test]'
 	$(BIN)/python -m compileall -q src
+	touch $@
+
+$(VENV)/installed-mutants: $(VENV)/installed-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	touch $@
 
 demo: $(VENV)/installed-demo
@@ -46,6 +50,11 @@ bench: $(VENV)/installed-test
 # SOAK_SECONDS: how long the flood lasts that is watched, 600 when not given
 soak: $(VENV)/installed-test
 	$(BIN)/python soak/run.py
+
+# ROOM: wire, ipc, providers, client or transport; minutes on two cores. MUTANTS: only so many of them, always the same ones.
+# Writes tests/MUTANTS.md.
+mutants: $(VENV)/installed-mutants
+	$(BIN)/python tools/mutants.py $(or $(ROOM),wire) $(if $(MUTANTS),--sample $(MUTANTS))
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -61,18 +61,18 @@ def test_unknown_code_is_shown_in_hex_alone() -> None:
     assert str(server_error("ResumeRuntime", 0x80001234)) == "ResumeRuntime: the runtime answered 0x80001234"
 
 
-def outcome(hresult: int) -> None:
-    assert ResumeRuntime().read_reply(Frame.parse(ResultReply(hresult=hresult).pack())).hresult == hresult
+def answered(hresult: int) -> ResultReply:
+    return ResumeRuntime().read_reply(Frame.parse(ResultReply(hresult=hresult).pack()))
 
 
 @pytest.mark.parametrize("code", [0x00000000, 0x00000001, 0x00000002, 0x00131106, 0x7FFFFFFF])
 def test_success_codes_are_no_failures(code: int) -> None:
     """S_OK, S_FALSE and the others whose highest bit is not set."""
-    outcome(code)
+    assert answered(code).hresult == code
 
 
 @pytest.mark.parametrize("code", [0x80000000, 0x80004005, 0xFFFFFFFF])
 def test_codes_with_the_highest_bit_are_failures(code: int) -> None:
     with pytest.raises(errors.ServerError) as caught:
-        outcome(code)
-    assert caught.value.hresult == code
+        answered(code)
+    assert (caught.value.hresult, caught.value.command, caught.value.text) == (code, "ResumeRuntime", "")

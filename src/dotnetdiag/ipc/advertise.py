@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from dotnetdiag.errors import ProtocolError, UsageError
@@ -14,7 +14,6 @@ from dotnetdiag.wire import Cursor
 
 MAGIC = b"ADVR_V1\0"
 SIZE = 34
-_FIELDS: Fields = (Field("cookie", "cookie", GUID), Field("pid", "pid", U64), Field("future", "future", U16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +29,22 @@ class Advertise:
     ======  =======  =========================================
     """
 
+    FIELDS: ClassVar[Fields] = (
+        Field("cookie", "runtimeCookie", GUID),
+        Field("pid", "processId", U64),
+        Field("future", "future", U16),
+    )
+
     cookie: UUID
     pid: int
     future: int = 0
     trailing: bytes = b""
 
     def pack(self) -> bytes:
-        """The 34 bytes (and what followed them). Raises UsageError for a number that does not fit."""
-        payload, problem = payload_of(self, _FIELDS)
+        """The 34 bytes (and what followed them). Raises UsageError for a value that does not fit its field."""
+        payload, problem = payload_of(self, self.FIELDS)
         if problem:
-            raise UsageError(f"advertise: {problem}")
+            raise UsageError(f"Advertise: {problem}")
         return MAGIC + payload + self.trailing
 
     @classmethod
@@ -49,7 +54,7 @@ class Advertise:
         magic = cursor.take(8, "magic")
         if magic != MAGIC:
             raise ProtocolError(f"magic is {magic!r}, not ADVR_V1", offset=0, where="advertise")
-        values = values_of(cursor, _FIELDS)
+        values = values_of(cursor, cls.FIELDS)
         return cls(**values, trailing=cursor.rest())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dotnetdiag.errors import ProtocolError, RequestRefused
+from dotnetdiag.errors import ProtocolError, RequestRefused, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.fields import TEXT, U16, Field, Fields, Unsigned, pack_text, read_count, read_text, text_problem
 from dotnetdiag.ipc.messages import OkReply, Request
@@ -37,9 +37,11 @@ class EnvironmentBlock:
     trailing: bytes = b""
 
     def pack(self) -> bytes:
-        """The bytes of the block."""
+        """The bytes of the block. Raises UsageError for an entry that is no text."""
         packer = Packer().u32(len(self.entries))
         for entry in self.entries:
+            if problem := TEXT.problem(entry):
+                raise UsageError(f"EnvironmentBlock: an entry {problem}")
             pack_text(packer, entry)
         return bytes(packer.raw(self.trailing))
 

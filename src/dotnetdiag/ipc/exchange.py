@@ -96,7 +96,11 @@ def exchange(
     try:
         yield Send(connection, data)
         if descriptor is not None:
-            yield SendDescriptor(connection, descriptor)
+            try:
+                yield SendDescriptor(connection, descriptor)
+            except ConnectionEnded:  # it has refused and closed already; its answer says why
+                request.read_reply((yield from receive_frame(connection)))
+                raise
         reply = request.read_reply((yield from receive_frame(connection, slow=slow)))
     except DiagnosticsError:
         yield Close(connection)

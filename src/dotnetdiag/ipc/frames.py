@@ -106,8 +106,9 @@ class FrameReader:
         return max(self._missing(), 0)
 
     def feed(self, data: bytes | memoryview) -> Frame | None:
-        """Take bytes; the first complete frame, or None. Raises ProtocolError."""
-        self._buffer += data
+        """Take bytes; the first complete frame, or None. Raises ProtocolError; from then on nothing is taken."""
+        if self._error is None:
+            self._buffer += data
         if self._missing() > 0:
             return None
         size = len(self._buffer) + self._missing()

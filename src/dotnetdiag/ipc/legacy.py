@@ -202,7 +202,7 @@ class LegacyReply:
     def pack(self) -> bytes:
         """The bytes of the reply. Raises UsageError for a number that does not fit."""
         if problem := U64.problem(self.value):
-            raise UsageError(f"legacy reply: {problem}")
+            raise UsageError(f"LegacyReply: value {problem}")
         return self.value.to_bytes(8, "little") + self.trailing
 
     @classmethod
