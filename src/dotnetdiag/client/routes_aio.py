@@ -104,7 +104,8 @@ class AsyncReverseRoute:
             if self._closed:
                 raise TransportError("the port is closed", address=str(self.address))
             if self._port is None:
-                opening = asyncio.ensure_future(asyncio.to_thread(ReversePort, self.address))
+                # no task: the end of the loop would cancel it, and the port would stay
+                opening = asyncio.get_running_loop().run_in_executor(None, ReversePort, self.address)
                 try:
                     self._port = await asyncio.shield(opening)
                 except asyncio.CancelledError:  # the thread goes on: what it opens is ours to close
