@@ -47,7 +47,8 @@ pytest: $(VENV)/installed-test
 bench: $(VENV)/installed-test
 	@for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-# SOAK_SECONDS: how long the flood lasts that is watched, 600 when not given
+# SOAK_SECONDS: how long the flood lasts that is watched, 600 when not given; SOAK_SESSIONS_SECONDS: how long sessions are
+# recorded whose targets are stopped, killed and cut off, 240 when not given
 soak: $(VENV)/installed-test
 	$(BIN)/python soak/run.py
 

@@ -3,14 +3,16 @@
 Two threads of the ``flood`` workload write as fast as they can while ``dotnetdiag trace watch --json`` prints what it can
 keep up with into a pipe, which this program reads and counts. The flood is measured for a few seconds first, so that it
 lasts about as long as was asked for. In the end the events shown, filtered and missed must be those that were written.
+Then come the sessions of ``soak/sessions.py``, whose targets are in trouble.
 
-    python soak/run.py [--seconds 600] [--buffer-mb 16] [--no-record]
+    python soak/run.py [--seconds 600] [--sessions-seconds 240] [--buffer-mb 16] [--no-record]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import resource
 import signal
@@ -25,9 +27,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import machine, versions
+from soak.record import record
+from soak.sessions import default_seconds, judge_and_record, soak_sessions
 from tests.live.runtimes import workload
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 THREADS = 2
 PROVIDERS = "Workload-Manifest:0xffffffffffffffff:5"
 WATCH = [sys.executable, "-m", "dotnetdiag.cli.main", "trace", "watch", "--json", "--providers", PROVIDERS]
@@ -36,15 +39,22 @@ ACCOUNT = re.compile(
 )
 GROWTH_MB = 16.0
 """So much more in the last fifth than in the second is growth and no noise."""
-_HEADER = """\
-# Results of soaking
-
+_ABOUT = """\
 One row for each run of `make soak`, newest last. Memory is resident, of the process that watches: the largest of the
 second fifth of the run and of its last fifth. *unaccounted* is what was written less what was shown, filtered and missed.
-
-| date | machine | versions | seconds | written | shown | missed in the target | missed here | memory MB | unaccounted |
-|---|---|---|---|---|---|---|---|---|---|
 """
+_COLUMNS = (
+    "date",
+    "machine",
+    "versions",
+    "seconds",
+    "written",
+    "shown",
+    "missed in the target",
+    "missed here",
+    "memory MB",
+    "unaccounted",
+)
 
 
 @dataclass(kw_only=True)
@@ -138,6 +148,7 @@ def main() -> int:
     """Calibrate, soak, judge, write down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("SOAK_SECONDS", "600")))
+    parser.add_argument("--sessions-seconds", type=float, default=default_seconds())
     parser.add_argument("--buffer-mb", type=int, default=16)
     parser.add_argument("--no-record", action="store_true")
     chosen = parser.parse_args()
@@ -158,7 +169,10 @@ def main() -> int:
         _record(outcome, early, late)
     for problem in problems:
         print(f"FAILED: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"sessions whose targets are in trouble: seed {seed}", flush=True)
+    failed = judge_and_record(soak_sessions(chosen.sessions_seconds, seed), keep=not chosen.no_record)
+    return 1 if problems or failed else 0
 
 
 def _record(outcome: Outcome, early: float, late: float) -> None:
@@ -174,10 +188,7 @@ def _record(outcome: Outcome, early: float, late: float) -> None:
         f"{early:.1f}, {late:.1f}",
         f"{outcome.unaccounted:,}",
     ]
-    if not RESULTS.exists():
-        RESULTS.write_text(_HEADER, encoding="utf-8")
-    with RESULTS.open("a", encoding="utf-8") as out:
-        out.write("| " + " | ".join(row) + " |\n")
+    record(_ABOUT, _COLUMNS, row)
 
 
 if __name__ == "__main__":

@@ -161,8 +161,9 @@ class Stage:
         eventually(lambda: not self.shell.tasks(), "a task was left")
         count = len(self.runtimes)
         wanted = self._before[0] + count, self._before[1] + count
-        eventually(lambda: _threads() == wanted[1], f"threads: {[thread.name for thread in threading.enumerate()]}")
-        assert descriptors() == wanted[0], "descriptors"
+        # fewer: what the garbage of a test that failed held
+        eventually(lambda: _threads() <= wanted[1], f"threads: {[thread.name for thread in threading.enumerate()]}")
+        assert descriptors() <= wanted[0], "descriptors"
 
     def close(self) -> None:
         for runtime in self.runtimes:

@@ -5,190 +5,412 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.client.dialling import DiallingRuntime
+from tests.client.scripted import DONE, PATIENCE_S, REFUSAL, after, eventually, says, says_and_waits
+from tests.client.shells import Act, Stage, within_limits
 from tests.descriptors import descriptors
 
-from dotnetdiag.client import Client
+from dotnetdiag.client import Client, reverse
 from dotnetdiag.client.aio import AsyncClient
-from dotnetdiag.errors import TimedOut, TransportError, UsageError
+from dotnetdiag.errors import DiagnosticsError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.frames import Frame, FrameReader
-from dotnetdiag.ipc.process_info import ProcessInfo3Reply
-from dotnetdiag.ipc.replies import ResultReply
+from dotnetdiag.ipc.frames import FrameReader
 
-
-class FakeRuntime(threading.Thread):
-    """Keeps one connection at a port, as a runtime does: advertises, answers one command, dials again."""
-
-    def __init__(self, path: Path, number: int) -> None:
-        super().__init__(daemon=True)
-        self.path, self.cookie, self.number = path, UUID(int=number), number
-        self.asked: list[Command] = []
-        self.ended = threading.Event()
-        self.dialled = threading.Event()
-
-    def run(self) -> None:
-        while not self.ended.is_set():
-            try:
-                self._serve_one()
-            except OSError:
-                if self.ended.wait(0.01):
-                    return
-
-    def _serve_one(self) -> None:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self.path))
-            connection.sendall(Advertise(cookie=self.cookie, pid=self.number).pack())
-            self.dialled.set()
-            reader, frame = FrameReader(), None
-            while frame is None:
-                data = connection.recv(reader.wanted)
-                if not data:
-                    return
-                frame = reader.feed(data)
-            connection.sendall(self._answer(frame))
-
-    def _answer(self, frame: Frame) -> bytes:
-        self.asked.append(Command(frame.code))
-        if frame.code == Command.ProcessInfo3:
-            return ProcessInfo3Reply(
-                pid=self.number,
-                cookie=self.cookie,
-                command_line="x",
-                os="Linux",
-                arch="x64",
-                entry_assembly="x",
-                runtime_version="9",
-            ).pack()
-        return ResultReply().pack()
-
-    def stop(self) -> None:
-        self.ended.set()
-        self.join(5)
+QUIET_S = 0.3
+"""So long a connection must stay as it is to be left alone."""
 
 
 @pytest.fixture
-def port(tmp_path: Path) -> Path:
-    return tmp_path / "port"
+def port(stage: Stage) -> Path:
+    return stage.folder / "port"
 
 
-def test_the_first_runtime_that_dials_is_the_client_s(port: Path) -> None:
-    before = descriptors()
-    with Client.connect(f"{port},listen", timeout_s=5) as client:
+@contextmanager
+def listening(stage: Stage, port: Path, timeout_s: float = 5.0) -> Iterator[Any]:
+    """A client that listens. The asyncio one does from its first call on."""
+    with stage.client(f"{port},listen", timeout_s=timeout_s) as client:
+        if stage.is_async:
+            with pytest.raises(TimedOut):
+                client.target_pid(timeout_s=0.0)
+        yield client
+
+
+def dial(port: Path, number: int) -> socket.socket:
+    """A connection of the runtime of that number."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(port))
+    connection.settimeout(PATIENCE_S)
+    connection.sendall(Advertise(cookie=UUID(int=number), pid=number).pack())
+    return connection
+
+
+def command_on(connection: socket.socket) -> Command | None:
+    """What is asked on a connection; None when it is closed instead."""
+    reader, frame = FrameReader(), None
+    while frame is None:
+        try:
+            data = connection.recv(reader.wanted)
+        except ConnectionResetError:
+            return None
+        if not data:
+            return None
+        frame = reader.feed(data)
+    return Command(frame.code)
+
+
+def is_left_alone(connection: socket.socket) -> bool:
+    connection.settimeout(QUIET_S)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return True
+    return False
+
+
+# who is taken -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_runtime_that_dials_is_the_client_s(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client:
         assert port.stat().st_mode & 0o777 == 0o600
-        runtime = FakeRuntime(port, 1)
-        runtime.start()
-        assert client.target_pid() == os.getpid(), "the pid as we see it"
-        for _ in range(5):
-            assert client.process_info().pid == 1
-        runtime.ended.set()
-    runtime.stop()
+        with DiallingRuntime(port, number=1):
+            assert client.target_pid() == os.getpid(), "the pid as we see it"
+            for _ in range(5):
+                assert client.process_info().pid == 1
     assert not port.exists()
-    assert descriptors() == before
 
 
-def test_others_are_resumed_and_left_alone(port: Path) -> None:
-    with Client.connect(f"{port},listen", timeout_s=5) as client:
-        first, other = FakeRuntime(port, 1), FakeRuntime(port, 2)
-        first.start()
-        assert client.process_info().pid == 1
-        other.start()
-        for _ in range(3):
-            assert client.process_info().pid == 1
-        while not other.asked:
-            assert client.process_info().pid == 1
-        assert other.asked == [Command.ResumeRuntime]
-        first.ended.set()
-        other.ended.set()
-    first.stop()
-    other.stop()
+def test_a_runtime_that_dials_later_is_waited_for(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client:
+        act = Act(client.process_info)
+        with DiallingRuntime(port, number=1):
+            assert act.result().pid == 1
 
 
-def test_who_is_no_runtime_is_dropped(port: Path) -> None:
-    with Client.connect(f"{port},listen", timeout_s=5) as client:
-        with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as wrong:
-            silent.connect(str(port))
-            wrong.connect(str(port))
-            wrong.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            runtime = FakeRuntime(port, 3)
-            runtime.start()
+def test_nobody_comes_is_a_timeout(stage: Stage, port: Path) -> None:
+    with listening(stage, port, timeout_s=0.1) as client, pytest.raises(TimedOut, match="no runtime has connected"):
+        client.process_info()
+
+
+def test_who_is_no_runtime_is_dropped(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client, socket.socket(socket.AF_UNIX) as wrong:
+        wrong.settimeout(PATIENCE_S)
+        wrong.connect(str(port))
+        wrong.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with DiallingRuntime(port, number=3):
             assert client.process_info().pid == 3
-            wrong.settimeout(5)
             with pytest.raises(ConnectionResetError):  # closed with what it had sent unread
                 wrong.recv(1)
-        runtime.ended.set()
-    runtime.stop()
 
 
-def test_a_dead_connection_is_not_used(port: Path) -> None:
-    with Client.connect(f"{port},listen", timeout_s=5) as client:
-        with socket.socket(socket.AF_UNIX) as gone:
-            gone.connect(str(port))
-            gone.sendall(Advertise(cookie=UUID(int=7), pid=7).pack())
+def test_a_dead_connection_is_not_used(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client:
+        with dial(port, 7):
             assert client.target_pid() == os.getpid()
-        runtime = FakeRuntime(port, 7)  # the same cookie dials again
-        runtime.start()
-        assert client.process_info().pid == 7
-        runtime.ended.set()
-    runtime.stop()
+        with DiallingRuntime(port, number=7):  # the same cookie dials again
+            assert client.process_info().pid == 7
 
 
-def test_nobody_comes_is_a_timeout(port: Path) -> None:
-    with (
-        Client.connect(f"{port},listen", timeout_s=0.1) as client,
-        pytest.raises(TimedOut, match="no runtime has connected"),
-    ):
-        client.process_info()
+def test_a_newer_connection_of_a_runtime_replaces_the_older_one(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client, dial(port, 1) as older:
+        assert client.target_pid() == os.getpid()
+        with dial(port, 1) as newer:
+            assert command_on(older) is None
+            act = Act(client.resume)
+            assert command_on(newer) is Command.ResumeRuntime
+            newer.sendall(DONE)
+            act.result()
 
 
-def test_a_port_in_use_and_one_for_the_world_are_refused(port: Path) -> None:
-    with Client.connect(f"{port},listen"), pytest.raises(TransportError):
-        Client.connect(f"{port},listen")
+def test_commands_at_the_same_time_take_turns_on_one_runtime(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client, DiallingRuntime(port, number=1) as runtime:
+        acts = [Act(client.process_info) for _ in range(20)]
+        assert {act.result().pid for act in acts} == {1}
+        assert runtime.asked == [Command.ProcessInfo3] * 20
+
+
+# who is not -------------------------------------------------------------------------------------------------------------
+
+
+def test_others_are_resumed_whenever_they_dial_and_left_alone_then(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client, ExitStack() as stack:
+        early = [stack.enter_context(dial(port, number)) for number in range(1, 4)]
+        eventually(lambda: _waiting(stage, client) == 3, "they were not all seen")
+        assert client.target_pid() == os.getpid()
+        acts = [Act(lambda connection=connection: _is_resumed(connection)) for connection in early]  # type: ignore[misc]
+        assert sorted(act.result() for act in acts) == [False, True, True]
+        late = stack.enter_context(dial(port, 9))
+        assert _is_resumed(late)
+        assert _is_left_alone_at_last(port, 9)
+
+
+def _waiting(stage: Stage, client: Any) -> int:
+    route = (client.inner if stage.is_async else client)._route
+    return len((route._port if stage.is_async else route.port)._runtimes)
+
+
+def _is_resumed(connection: socket.socket) -> bool:
+    """Whether ResumeRuntime comes; it is answered."""
+    connection.settimeout(1)
+    try:
+        command = command_on(connection)
+    except TimeoutError:
+        return False
+    assert command is Command.ResumeRuntime
+    connection.sendall(DONE)
+    return True
+
+
+@pytest.mark.parametrize("way", ["hangs up", "says half", "refuses"])
+def test_a_stranger_is_resumed_as_often_as_it_dials_until_it_has_answered(stage: Stage, port: Path, way: str) -> None:
+    """A refusal is an answer: it has nothing to resume."""
+    with listening(stage, port) as client, dial(port, 1):
+        assert client.target_pid() == os.getpid()
+        for _ in range(5 if way != "refuses" else 1):
+            with dial(port, 2) as stranger:
+                assert command_on(stranger) is Command.ResumeRuntime
+                if way == "says half":
+                    stranger.sendall(DONE[:10])
+                if way == "refuses":
+                    stranger.sendall(REFUSAL)
+                    assert command_on(stranger) is None
+        if way != "refuses":
+            with dial(port, 2) as stranger:
+                assert _is_resumed(stranger)
+                assert command_on(stranger) is None
+        assert _is_left_alone_at_last(port, 2)
+
+
+def _is_left_alone_at_last(port: Path, number: int) -> bool:
+    """It may dial again before we have noted its answer, and is resumed once more then."""
+    for _ in range(20):
+        with dial(port, number) as connection:
+            if is_left_alone(connection):
+                return True
+    return False
+
+
+def test_a_stranger_that_answers_nothing_is_let_go(stage: Stage, port: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reverse, "RESUME_TIMEOUT_S", 0.1)
+    with listening(stage, port) as client, dial(port, 1):
+        assert client.target_pid() == os.getpid()
+        with dial(port, 2) as stranger:
+            assert command_on(stranger) is Command.ResumeRuntime
+            assert stranger.recv(1) == b""
+
+
+def test_connections_of_runtimes_that_are_gone_are_dropped(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client, dial(port, 1):
+        assert client.target_pid() == os.getpid()
+        before = descriptors()
+        for number in range(100, 130):
+            with dial(port, number) as stranger:
+                assert _is_resumed(stranger)
+                assert command_on(stranger) is None
+            dial(port, number).close()  # as runtimes do after each command
+        eventually(lambda: descriptors() <= before, "descriptors of runtimes that are gone")
+
+
+# what gets in the way ---------------------------------------------------------------------------------------------------
+
+
+def test_two_hundred_connections_of_which_half_are_silent_are_served_at_once(stage: Stage, port: Path) -> None:
+    """One after the other, the silent ones alone would take 25 seconds."""
+    with listening(stage, port, timeout_s=8.0) as client, ExitStack() as stack:
+        with dial(port, 1):
+            assert client.target_pid() == os.getpid()
+        strangers = []
+        for number in range(100, 200):
+            stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(port))
+            stranger = stack.enter_context(dial(port, number))
+            strangers.append(Act(lambda stranger=stranger: _is_resumed(stranger)))  # type: ignore[misc]
+        with DiallingRuntime(port, number=1):
+            assert client.process_info().pid == 1
+        assert all(stranger.result() for stranger in strangers)
+
+
+def test_the_time_to_say_who_one_is_is_for_all_of_it(stage: Stage, port: Path) -> None:
+    """A byte now and then does not keep a connection: with a new wait for each of them it would last, and be a runtime in the end."""
+    with listening(stage, port) as client, socket.socket(socket.AF_UNIX) as slow:
+        slow.settimeout(0.1)
+        slow.connect(str(port))
+
+        def say_slowly() -> None:
+            for byte in Advertise(cookie=UUID(int=1), pid=1).pack():
+                slow.sendall(bytes([byte]))
+                try:
+                    assert slow.recv(1) == b""
+                except TimeoutError:
+                    pass
+
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            say_slowly()
+        with pytest.raises(TimedOut):
+            client.target_pid(timeout_s=0.0)
+
+
+SHORTAGE = """
+import os, resource, socket, sys
+from uuid import UUID
+from dotnetdiag.client import Client
+from dotnetdiag.ipc.advertise import Advertise
+
+port = sys.argv[1]
+client = Client.connect(port + ",listen", timeout_s=20)
+early = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+free = os.dup(0)
+os.close(free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+for connection in early:
+    connection.connect(port)
+    connection.sendall(Advertise(cookie=UUID(int=1), pid=1).pack())
+try:
+    client.target_pid(timeout_s=0.5)
+except TimeoutError:
+    print("none is left", flush=True)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+print(client.target_pid(timeout_s=20) == os.getpid(), flush=True)
+client.close()
+"""
+
+
+def test_a_port_outlives_a_moment_without_free_descriptors(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", SHORTAGE, str(tmp_path / "p")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(words, capture_output=True, timeout=60, text=True, env=environment)
+    assert done.stdout.split("\n")[:2] == ["none is left", "True"], done.stderr
+
+
+# the end ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_and_one_for_the_world_are_refused(stage: Stage, port: Path) -> None:
+    """The synchronous client listens when it is made, the asyncio one at its first call."""
+
+    def use(address: str) -> None:
+        with stage.client(f"{address},listen") as client:
+            client.process_info()
+
+    with listening(stage, port), pytest.raises(TransportError, match="somebody listens there already"):
+        use(str(port))
     with pytest.raises(UsageError):
-        Client.connect("0.0.0.0:0,listen")
+        use("0.0.0.0:0")
 
 
-def test_a_closed_port_says_so(port: Path) -> None:
-    client = Client.connect(f"{port},listen", timeout_s=1)
+def test_a_closed_port_says_so(stage: Stage, port: Path) -> None:
+    with listening(stage, port) as client:
+        pass
+    for call in (client.process_info, client.target_pid, lambda: client.trace("A")):
+        with pytest.raises(TransportError, match="closed"):
+            within_limits(call)
     client.close()
-    with pytest.raises(TransportError, match="closed"):
-        client.process_info()
 
 
-def test_the_asyncio_twin_does_the_same(port: Path) -> None:
+def test_closing_ends_whoever_waits_and_what_is_being_said(stage: Stage, port: Path) -> None:
+    """Twice, from two threads, while some say who they are, some are resumed, and callers wait for an answer or for a runtime."""
+    with listening(stage, port, timeout_s=PATIENCE_S) as client, ExitStack() as stack:
+        runtime = stack.enter_context(DiallingRuntime(port, {Command.ProcessInfo3: says_and_waits()}, number=1))
+        asking = Act(client.process_info)
+        runtime.wait_for(Command.ProcessInfo3)
+        waiting = [Act(client.process_info) for _ in range(3)]
+        for number in range(50, 60):
+            stack.enter_context(dial(port, number))
+            stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(port))
+        closing = [Act(client.close) for _ in range(2)]
+        for act in closing:
+            act.result()
+        for act in waiting:
+            assert isinstance(act.finish().error, TransportError)
+            assert "closed" in str(act.error)
+        assert not port.exists()
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("dotnetdiag port")]
+        runtime.stop()  # the command that it has is not the port's any more
+        assert isinstance(asking.finish().error, DiagnosticsError)
+
+
+def test_a_port_can_be_opened_again_where_one_was_closed(stage: Stage, port: Path) -> None:
+    for _ in range(3):
+        with listening(stage, port) as client, DiallingRuntime(port, number=1):
+            assert client.process_info().pid == 1
+
+
+@pytest.mark.parametrize("stage", ["async"], indirect=True)
+def test_cancelling_a_call_that_waits_leaves_the_port_usable(stage: Stage, port: Path) -> None:
     async def use() -> None:
-        async with AsyncClient.connect(f"{port},listen", timeout_s=5) as client:
-            first, other = FakeRuntime(port, 1), FakeRuntime(port, 2)
-            waiting = asyncio.ensure_future(client.target_pid())
-            await asyncio.sleep(0)
-            first.start()
-            assert await waiting == os.getpid()
-            answers = await asyncio.gather(*(client.process_info() for _ in range(5)))
-            assert {answer.pid for answer in answers} == {1}
-            other.start()
-            while not other.asked:
-                assert (await client.process_info()).pid == 1
-            assert other.asked == [Command.ResumeRuntime]
-            first.ended.set()
-            other.ended.set()
-        await asyncio.to_thread(first.stop)
-        await asyncio.to_thread(other.stop)
+        async with AsyncClient.connect(f"{port},listen", timeout_s=PATIENCE_S) as client:
+            for turns in range(12):
+                task = asyncio.ensure_future(client.process_info())
+                for _ in range(turns):
+                    await asyncio.sleep(0.001)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            runtime = DiallingRuntime(port, number=1)
+            runtime.start()
+            assert (await client.process_info()).pid == 1
+        await asyncio.to_thread(runtime.stop)
+        assert len(asyncio.all_tasks()) == 1
 
-    before = descriptors()
-    asyncio.run(use())
+    within_limits(lambda: asyncio.run(use()))
     assert not port.exists()
-    assert descriptors() == before
 
 
-def test_the_asyncio_twin_times_out(port: Path) -> None:
+@pytest.mark.parametrize("stage", ["async"], indirect=True)
+def test_a_loop_that_ends_while_a_port_is_opened_leaves_none(stage: Stage, port: Path) -> None:
+    """The thread that opens it cannot be cancelled; what it opens is closed. A stale file makes it take a moment."""
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(port))
+
     async def use() -> None:
-        async with AsyncClient.connect(f"{port},listen", timeout_s=0.1) as client:
-            with pytest.raises(TimedOut):
-                await client.process_info()
+        client = AsyncClient.connect(f"{port},listen")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.process_info(), 0.05)
 
-    asyncio.run(use())
+    within_limits(lambda: asyncio.run(use()))
+    eventually(
+        lambda: not [thread for thread in threading.enumerate() if thread.name == "dotnetdiag port"], "it listens"
+    )
+
+
+@pytest.mark.parametrize("stage", ["async"], indirect=True)
+def test_closing_while_a_call_opens_the_port_leaves_none(stage: Stage, port: Path) -> None:
+    async def use() -> None:
+        client = AsyncClient.connect(f"{port},listen", timeout_s=PATIENCE_S)
+        calls = [asyncio.ensure_future(client.process_info()) for _ in range(3)]
+        await asyncio.sleep(0)
+        await client.aclose()
+        for call in calls:
+            with pytest.raises(TransportError, match="closed"):
+                await call
+
+    within_limits(lambda: asyncio.run(use()))
+    assert not port.exists()
+
+
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_a_call_on_a_port_keeps_to_its_limits_step_by_step(stage: Stage, port: Path) -> None:
+    calls: list[tuple[Callable[[Client], object], type[Exception]]] = [
+        (lambda client: client.process_info(), TimedOut),
+        (lambda client: client.write_dump("/x", answer_timeout_s=0.1), TimedOut),
+    ]
+    for call, error in calls:
+        with (
+            listening(stage, port, timeout_s=0.3) as client,
+            DiallingRuntime(
+                port, {Command.GenerateCoreDump3: says_and_waits(), Command.ProcessInfo3: after(5, says(DONE))}
+            ),
+            pytest.raises(error),
+        ):
+            within_limits(lambda call=call, client=client: call(client))  # type: ignore[misc]

@@ -97,17 +97,24 @@ class AsyncReverseRoute(AsyncRoute):
         return self._chosen
 
     async def _open(self, deadline: Deadline) -> ReversePort:
-        async with self._opening:
-            if self._closed:
-                raise TransportError("the port is closed", address=str(self.address))
-            if self._port is None:
-                opening = asyncio.ensure_future(asyncio.to_thread(ReversePort, self.address, deadline))
-                try:
-                    self._port = await asyncio.shield(opening)
-                except asyncio.CancelledError:  # the thread goes on: what it opens is ours to close
-                    opening.add_done_callback(_close_port)
-                    raise
-            return self._port
+        problem, address = "the port could not be opened", str(self.address)
+        try:
+            async with asyncio.timeout(deadline.wait_s(problem, address=address)), self._opening:
+                if self._closed:
+                    raise TransportError("the port is closed", address=address)
+                if self._port is None:
+                    # no task: the end of the loop would cancel it, and the port would stay
+                    opening = asyncio.get_running_loop().run_in_executor(None, ReversePort, self.address, deadline)
+                    try:
+                        self._port = await asyncio.shield(opening)
+                    except asyncio.CancelledError:  # the thread goes on: what it opens is ours to close
+                        opening.add_done_callback(_close_port)
+                        raise
+                return self._port
+        except TimeoutError as error:
+            if isinstance(error, TimedOut):
+                raise
+            raise TimedOut(problem, address=address, timeout_s=deadline.timeout_s) from None
 
     async def _wait(self, port: ReversePort, look: Callable[[], T | None], deadline: Deadline) -> T:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()

@@ -26,10 +26,12 @@ class Step:
     Plain classes: making five dataclasses takes 2 ms, which is much of a list of processes.
     """
 
-    __slots__ = ("connection", "slow", "value")
+    __slots__ = ("connection",)
 
-    def __init__(self, connection: Any = None, value: Any = None, slow: bool = False) -> None:
-        self.connection, self.value, self.slow = connection, value, slow
+    slow = False
+
+    def __init__(self, connection: Any = None) -> None:
+        self.connection = connection
 
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:
         """Make the call that the step stands for. An asyncio shell awaits what this returns."""
@@ -46,30 +48,39 @@ class Dial(Step):
 
 
 class Send(Step):
-    """Send all of ``value`` in one piece: .NET Core 3.1 makes one read for the header and one for the payload (§21.3)."""
+    """Send all of ``data`` in one piece: .NET Core 3.1 makes one read for the header and one for the payload (§21.3)."""
 
-    __slots__ = ()
+    __slots__ = ("data",)
+
+    def __init__(self, connection: Any, data: bytes) -> None:
+        self.connection, self.data = connection, data
 
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
-        return self.connection.send(self.value, deadline)
+        return self.connection.send(self.data, deadline)
 
 
 class SendDescriptor(Step):
-    """Pass the file descriptor ``value``, with one byte of its own (§15)."""
+    """Pass a file descriptor, with one byte of its own (§15)."""
 
-    __slots__ = ()
+    __slots__ = ("descriptor",)
+
+    def __init__(self, connection: Any, descriptor: int) -> None:
+        self.connection, self.descriptor = connection, descriptor
 
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
-        return self.connection.send_descriptor(self.value, deadline)
+        return self.connection.send_descriptor(self.descriptor, deadline)
 
 
 class Receive(Step):
-    """Wait for 1 to ``value`` bytes; the outcome is ``b""`` at the end of the connection."""
+    """Wait for 1 to ``size`` bytes; the outcome is ``b""`` at the end of the connection."""
 
-    __slots__ = ()
+    __slots__ = ("size", "slow")
+
+    def __init__(self, connection: Any, size: int, slow: bool = False) -> None:
+        self.connection, self.size, self.slow = connection, size, slow
 
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
-        return self.connection.receive(self.value, deadline)
+        return self.connection.receive(self.size, deadline)
 
 
 class Close(Step):

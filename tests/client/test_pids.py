@@ -1,0 +1,170 @@
+"""A client of a pid is one of the process that had it first, finds it where it is, and says at once when it stands still."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.scripted import INFO, PATIENCE_S, says
+from tests.client.shells import Stage, within_limits
+
+from dotnetdiag.client import Client
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.errors import ProcessNotFound, TargetStopped, UsageError
+from dotnetdiag.transport import UnixAddress, candidates, processes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
+
+US = os.getpid()
+
+
+@pytest.fixture
+def tmpdir(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where sockets of this test's processes are looked for."""
+    monkeypatch.setenv("TMPDIR", str(stage.folder))
+    return stage.folder
+
+
+def of_pid(stage: Stage, pid: int) -> Any:
+    return stage.shell.wrap(AsyncClient(pid, timeout_s=5) if stage.is_async else Client(pid, timeout_s=5))
+
+
+def of_endpoints(stage: Stage, known: list[Any]) -> Any:
+    return stage.shell.wrap((AsyncClient if stage.is_async else Client).at(known, timeout_s=5))
+
+
+def route_of(stage: Stage, client: Any) -> Any:
+    return (client.inner if stage.is_async else client)._route
+
+
+def us_as_runtime(stage: Stage, tmpdir: Path) -> Any:
+    """A runtime in this process, where that of its pid is looked for."""
+    runtime = stage.runtime(says(INFO.pack()))
+    runtime.path = runtime.path.rename(tmpdir / f"dotnet-diagnostic-{US}-{processes.start_time_ticks(US)}-socket")
+    return runtime
+
+
+def test_a_pid_that_was_given_away_is_not_followed(stage: Stage, tmpdir: Path) -> None:
+    runtime = us_as_runtime(stage, tmpdir)
+    client = of_pid(stage, US)
+    assert client.process_info().pid == INFO.pid
+    process = route_of(stage, client)._process
+    process.found = replace(process.found, started_ticks=process.found.started_ticks - 1)
+    asked = list(runtime.asked)
+    with pytest.raises(ProcessNotFound, match="its number now belongs to another process"):
+        within_limits(client.process_info)
+    with pytest.raises(ProcessNotFound):
+        within_limits(lambda: client.trace("A"))
+    assert runtime.asked == asked, "the heir was asked nothing"
+
+
+def test_a_socket_may_move_between_two_commands(stage: Stage, tmpdir: Path) -> None:
+    runtime = us_as_runtime(stage, tmpdir)
+    client = of_pid(stage, US)
+    assert client.process_info().pid == INFO.pid
+    (tmpdir / "elsewhere").mkdir()
+    os.environ["TMPDIR"] = str(tmpdir / "elsewhere")
+    runtime.path = runtime.path.rename(tmpdir / "elsewhere" / runtime.path.name)
+    assert client.process_info().pid == INFO.pid
+
+
+def test_endpoints_that_are_out_of_date_are_looked_for_again(stage: Stage, tmpdir: Path) -> None:
+    us_as_runtime(stage, tmpdir)
+    (found,) = [endpoint for endpoint in candidates(US) if str(tmpdir) in str(endpoint.address)]
+    gone = replace(found, address=UnixAddress(str(tmpdir / "gone")))
+    client = of_endpoints(stage, [gone])
+    assert within_limits(client.process_info).pid == INFO.pid
+    assert within_limits(client.process_info).pid == INFO.pid
+
+
+def test_endpoints_of_another_process_than_is_there_now_are_refused(stage: Stage, tmpdir: Path) -> None:
+    runtime = us_as_runtime(stage, tmpdir)
+    (found,) = [endpoint for endpoint in candidates(US) if str(tmpdir) in str(endpoint.address)]
+    client = of_endpoints(stage, [replace(found, started_ticks=1)])
+    with pytest.raises(ProcessNotFound, match="another process"):
+        within_limits(client.process_info)
+    assert runtime.asked == []
+
+
+@pytest.mark.parametrize("pid", [0, -1, True])
+def test_what_is_no_pid_is_refused(pid: int) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(UsageError):
+            kind(pid)
+
+
+CHILD = """
+import os, socket, sys
+started = open("/proc/self/stat").read().rpartition(")")[2].split()[19]
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(f"{sys.argv[1]}/dotnet-diagnostic-{os.getpid()}-{started}-socket")
+listener.listen(16)
+print("ready", flush=True)
+while True:
+    connection, _ = listener.accept()
+    with connection:
+        try:
+            connection.recv(65536)
+            connection.sendall(bytes.fromhex(sys.argv[2]))
+        except OSError:
+            pass
+"""
+
+
+@pytest.fixture
+def child(tmpdir: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own that answers every command as a runtime answers ProcessInfo."""
+    words = [sys.executable, "-S", "-c", CHILD, str(tmpdir), INFO.pack().hex()]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.stdout.close()
+        yield process
+        process.kill()
+        process.wait(PATIENCE_S)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    os.kill(process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+
+
+@pytest.fixture
+def by_each_way(stage: Stage, tmpdir: Path, child: subprocess.Popen[bytes]) -> list[Any]:
+    """A client by pid, by endpoint, and by address."""
+    known = candidates(child.pid)
+    return [of_pid(stage, child.pid), of_endpoints(stage, known), stage.client(str(known[0].address))]
+
+
+def test_a_target_that_stands_still_is_told_at_once(
+    stage: Stage, child: subprocess.Popen[bytes], by_each_way: list[Any]
+) -> None:
+    stop(child)
+    for client in by_each_way:
+        client.timeout_s = 3600.0
+        with pytest.raises(TargetStopped, match=rf"state T.*kill -CONT {child.pid}"):
+            within_limits(client.process_info)
+        with pytest.raises(TargetStopped):
+            within_limits(lambda client=client: client.trace("A"))  # type: ignore[misc]
+    os.kill(child.pid, signal.SIGCONT)
+    for client in by_each_way:
+        assert within_limits(client.process_info).pid == INFO.pid
+
+
+def test_a_target_that_was_killed_is_told_at_once(
+    stage: Stage, child: subprocess.Popen[bytes], by_each_way: list[Any]
+) -> None:
+    for client in by_each_way:
+        assert client.process_info().pid == INFO.pid
+    child.kill()
+    child.wait(PATIENCE_S)
+    for client, error in zip(by_each_way, (ProcessNotFound, ProcessNotFound, ConnectionError), strict=True):
+        with pytest.raises(error):
+            within_limits(client.process_info)

@@ -1,0 +1,118 @@
+"""Sessions whose events go to the kernel: they end whatever the runtime makes of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.scripted import REFUSAL, SESSION, Script, Talk, after, eventually, obeys, says, says_and_waits
+from tests.client.shells import Act, Stage, within_limits
+
+from dotnetdiag.client import aio, client, user_events
+from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, RequestRefused, ServerError, TimedOut
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
+
+PROVIDER = Provider(name="X", tracepoints=Tracepoints(default="x"))
+START, STOP = Command.CollectTracing5, Command.StopTracing
+
+
+@pytest.fixture(autouse=True)
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with user_events, and little patience."""
+    monkeypatch.setattr(user_events, "PLACES", (str(tmp_path / "user_events_data"),))
+    (tmp_path / "user_events_data").write_bytes(b"events")
+    for module in (aio, client):
+        monkeypatch.setattr(module, "CLOSE_TIMEOUT_S", 0.3)
+
+
+def starts(talk: Talk) -> None:
+    """Takes the descriptor, answers, and watches the connection."""
+    for descriptor in socket.recv_fds(talk.connection, 1, 1)[1]:
+        assert os.read(descriptor, 10) == b"events"
+        os.close(descriptor)
+    talk.send(SESSION)
+    talk.until_closed()
+
+
+STOPS: dict[str, tuple[Script, type[DiagnosticsError] | None]] = {
+    "answered": (says(SESSION), None),
+    "refused": (says(REFUSAL), ServerError),
+    "unanswered": (says_and_waits(), TimedOut),
+    "hung up": (says(), ConnectionEnded),
+    "undeliverable": (says(), ConnectFailed),
+}
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_a_session_ends_by_the_end_of_its_connection(stage: Stage, how: str) -> None:
+    stop, problem = STOPS[how]
+    runtime = stage.runtime({START: starts, STOP: stop})
+    session = stage.client(runtime).trace_user_events(None, [PROVIDER])
+    assert session.session_id == 5
+    assert session.is_alive
+    if how == "undeliverable":
+        runtime.path.unlink()
+    with session:
+        pass
+    assert not session.is_alive
+    assert type(session.problem) is (problem or type(None))
+    within_limits(session.close)
+    stage.check()
+
+
+def test_two_may_close_one_session(stage: Stage) -> None:
+    runtime = stage.runtime({START: starts, STOP: after(0.05, says(SESSION))})
+    session = stage.client(runtime).trace_user_events(None, [PROVIDER])
+    for act in [Act(session.close) for _ in range(8)]:
+        act.result()
+    eventually(lambda: not session.is_alive, "it lives")
+    assert runtime.asked.count(STOP) == 1
+    assert session.problem is None
+
+
+def test_a_runtime_that_goes_is_seen(stage: Stage) -> None:
+    def script(talk: Talk) -> None:
+        starts_only(talk)
+
+    def starts_only(talk: Talk) -> None:
+        for descriptor in socket.recv_fds(talk.connection, 1, 1)[1]:
+            os.close(descriptor)
+        talk.send(SESSION)
+
+    session = stage.client(stage.runtime({START: script, STOP: obeys})).trace_user_events(None, [PROVIDER])
+    eventually(lambda: not session.is_alive, "it lives")
+    within_limits(session.close)
+
+
+def test_a_kernel_without_user_events_is_told_before_anything_is_sent(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = stage.runtime(says(SESSION))
+
+    def refused(fd: int | None, reason: str) -> None:
+        with pytest.raises(RequestRefused, match=reason):
+            stage.client(runtime).trace_user_events(fd, [PROVIDER])
+
+    monkeypatch.setattr(user_events, "PLACES", (str(tmp_path / "missing"),))
+    refused(None, "this kernel offers no user_events")
+    monkeypatch.setattr(user_events, "PLACES", (str(tmp_path),))
+    with open("/dev/null", "rb") as null:
+        refused(null.fileno(), "is /dev/null, not")
+    refused(9999, "not an open file descriptor")
+    refused(None, "Is a directory")
+    assert runtime.asked == []
+
+
+def test_a_runtime_that_refuses_the_start_leaves_nothing(stage: Stage) -> None:
+    def script(talk: Talk) -> None:
+        for descriptor in socket.recv_fds(talk.connection, 1, 1)[1]:
+            os.close(descriptor)
+        talk.send(REFUSAL)
+
+    failing: Any = stage.client(stage.runtime({START: script}))
+    with pytest.raises(ServerError):
+        failing.trace_user_events(None, [PROVIDER])
