@@ -42,7 +42,7 @@ def listening(stage: Stage, port: Path, timeout_s: float = 5.0) -> Iterator[Any]
     with stage.client(f"{port},listen", timeout_s=timeout_s) as client:
         if stage.is_async:
             with pytest.raises(TimedOut):
-                client.target_pid(timeout_s=0.0)
+                client.target_pid(timeout_s=0.1)
         yield client
 
 
@@ -157,7 +157,7 @@ def test_others_are_resumed_whenever_they_dial_and_left_alone_then(stage: Stage,
 
 def _waiting(stage: Stage, client: Any) -> int:
     route = (client.inner if stage.is_async else client)._route
-    return len((route._port if stage.is_async else route.port)._runtimes)
+    return len((route._opening.result() if stage.is_async else route.port)._runtimes)
 
 
 def _is_resumed(connection: socket.socket) -> bool:
@@ -257,7 +257,7 @@ def test_the_time_to_say_who_one_is_is_for_all_of_it(stage: Stage, port: Path) -
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             say_slowly()
         with pytest.raises(TimedOut):
-            client.target_pid(timeout_s=0.0)
+            client.target_pid(timeout_s=0.1)
 
 
 SHORTAGE = """

@@ -32,7 +32,7 @@ def test_a_message_has_65535_bytes_at_most() -> None:
     frame = reader.feed(whole[-1:])
     assert frame is not None
     assert frame.pack() == whole
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(UsageError) as caught:
         Frame(command_set=2, command_id=3, payload=bytes(65516)).pack()
     assert str(caught.value) == "CollectTracing2: 65536 bytes are more than the 65535 of a message"
 

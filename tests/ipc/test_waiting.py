@@ -132,6 +132,13 @@ def test_a_stranger_is_resumed_as_often_as_it_dials_until_it_has_said_that_it_ru
     table.choose(all_live)
     for connection in "abc":
         assert table.admit(said(2), connection) == (RESUME, None)
+        table.not_resumed(UUID(int=2))
+    assert table.admit(said(2), "asked") == (RESUME, None)
+    # meanwhile nobody knows: kept, and asked again when the first answer does not come
+    assert table.admit(said(2), "newer") == (KEEP, None)
+    assert table.to_resume() == []
+    table.not_resumed(UUID(int=2))
+    assert [one.connection for one in table.to_resume()] == ["newer"]
     table.resumed(UUID(int=2))
     # rule 3: kept, not closed
     assert table.admit(said(2), "d") == (KEEP, None)

@@ -71,9 +71,9 @@ class AsyncReverseRoute(AsyncRoute):
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._port: ReversePort | None = None
+        self._opening: asyncio.Future[ReversePort] | None = None
+        self._waiting_for_it = 0
         self._chosen: tuple[Advertise, int | None] | None = None
-        self._opening = asyncio.Lock()
         self._closed = False
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
@@ -86,9 +86,10 @@ class AsyncReverseRoute(AsyncRoute):
 
     async def close(self) -> None:
         self._closed = True
-        async with self._opening:
-            if self._port is not None:
-                await asyncio.to_thread(self._port.close)
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+            if self._opening.exception() is None:
+                await asyncio.to_thread(self._opening.result().close)
 
     async def _choose(self, deadline: Deadline) -> tuple[Advertise, int | None]:
         port = await self._open(deadline)
@@ -98,23 +99,26 @@ class AsyncReverseRoute(AsyncRoute):
 
     async def _open(self, deadline: Deadline) -> ReversePort:
         problem, address = "the port could not be opened", str(self.address)
+        if self._closed:
+            raise TransportError("the port is closed", address=address)
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            # no task: the end of the loop would cancel it, and the port would stay. A call that has no time for it begins it.
+            limit = Deadline(OPEN_TIMEOUT_S)
+            self._opening = asyncio.get_running_loop().run_in_executor(None, ReversePort, self.address, limit)
+        opening = self._opening
+        self._waiting_for_it += 1
         try:
-            async with asyncio.timeout(deadline.wait_s(problem, address=address)), self._opening:
-                if self._closed:
-                    raise TransportError("the port is closed", address=address)
-                if self._port is None:
-                    # no task: the end of the loop would cancel it, and the port would stay
-                    opening = asyncio.get_running_loop().run_in_executor(None, ReversePort, self.address, deadline)
-                    try:
-                        self._port = await asyncio.shield(opening)
-                    except asyncio.CancelledError:  # the thread goes on: what it opens is ours to close
-                        opening.add_done_callback(_close_port)
-                        raise
-                return self._port
-        except TimeoutError as error:
-            if isinstance(error, TimedOut):
-                raise
-            raise TimedOut(problem, address=address, timeout_s=deadline.timeout_s) from None
+            done, _ = await asyncio.wait([opening], timeout=deadline.wait_s(problem, address=address))
+        except asyncio.CancelledError:
+            if self._waiting_for_it == 1 and not opening.done():  # nobody else wants it, and the loop may be at its end
+                self._opening = None
+                opening.add_done_callback(_close_port)
+            raise
+        finally:
+            self._waiting_for_it -= 1
+        if not done:
+            raise TimedOut(problem, address=address, timeout_s=deadline.timeout_s)
+        return opening.result()
 
     async def _wait(self, port: ReversePort, look: Callable[[], T | None], deadline: Deadline) -> T:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
@@ -135,6 +139,8 @@ class AsyncReverseRoute(AsyncRoute):
 
 
 LONGEST_TIMER_S = 86400.0
+OPEN_TIMEOUT_S = 30.0
+"""For the name server, where the port is on a host with a name."""
 
 
 def _tell(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:

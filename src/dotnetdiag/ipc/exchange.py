@@ -26,12 +26,18 @@ class Step:
     Plain classes: making five dataclasses takes 2 ms, which is much of a list of processes.
     """
 
-    __slots__ = ("connection",)
-
     slow = False
 
     def __init__(self, connection: Any = None) -> None:
         self.connection = connection
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment] # nothing keeps steps
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:
         """Make the call that the step stands for. An asyncio shell awaits what this returns."""
@@ -41,16 +47,12 @@ class Step:
 class Dial(Step):
     """Make a connection; it is the outcome."""
 
-    __slots__ = ()
-
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:
         return dial(deadline)
 
 
 class Send(Step):
     """Send all of ``data`` in one piece: .NET Core 3.1 makes one read for the header and one for the payload (§21.3)."""
-
-    __slots__ = ("data",)
 
     def __init__(self, connection: Any, data: bytes) -> None:
         self.connection, self.data = connection, data
@@ -62,8 +64,6 @@ class Send(Step):
 class SendDescriptor(Step):
     """Pass a file descriptor, with one byte of its own (§15)."""
 
-    __slots__ = ("descriptor",)
-
     def __init__(self, connection: Any, descriptor: int) -> None:
         self.connection, self.descriptor = connection, descriptor
 
@@ -74,8 +74,6 @@ class SendDescriptor(Step):
 class Receive(Step):
     """Wait for 1 to ``size`` bytes; the outcome is ``b""`` at the end of the connection."""
 
-    __slots__ = ("size", "slow")
-
     def __init__(self, connection: Any, size: int, slow: bool = False) -> None:
         self.connection, self.size, self.slow = connection, size, slow
 
@@ -85,8 +83,6 @@ class Receive(Step):
 
 class Close(Step):
     """Close a connection."""
-
-    __slots__ = ()
 
     def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
         return self.connection.close()

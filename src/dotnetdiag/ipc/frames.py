@@ -35,6 +35,11 @@ class FrameHeader(NamedTuple):
     reserved: int = 0
 
     @property
+    def payload_size(self) -> int:
+        """Bytes that follow the header."""
+        return self.size - HEADER_SIZE
+
+    @property
     def code(self) -> int:
         """``0xSSII``."""
         return self.command_set << 8 | self.command_id
@@ -115,6 +120,11 @@ class FrameReader:
         frame = Frame.parse(bytes(self._buffer[:size]))
         del self._buffer[:size]
         return frame
+
+    @property
+    def leftover(self) -> bytes:
+        """Bytes after the last frame given: the start of a continuation."""
+        return bytes(self._buffer)
 
     def _missing(self) -> int:
         """Bytes missing for the next frame; negative when there are more than it takes."""
