@@ -72,7 +72,7 @@ class AsyncReverseRoute(AsyncRoute):
     def __init__(self, address: Address) -> None:
         self.address = address
         self._opening: asyncio.Future[ReversePort] | None = None
-        self._waiting_for_it = 0
+        self._calls = 0
         self._chosen: tuple[Advertise, int | None] | None = None
         self._closed = False
 
@@ -106,19 +106,24 @@ class AsyncReverseRoute(AsyncRoute):
             limit = Deadline(OPEN_TIMEOUT_S)
             self._opening = asyncio.get_running_loop().run_in_executor(None, ReversePort, self.address, limit)
         opening = self._opening
-        self._waiting_for_it += 1
+        self._calls += 1
+        mine = self._calls
         try:
             done, _ = await asyncio.wait([opening], timeout=deadline.wait_s(problem, address=address))
         except asyncio.CancelledError:
-            if self._waiting_for_it == 1 and not opening.done():  # nobody else wants it, and the loop may be at its end
-                self._opening = None
-                opening.add_done_callback(_close_port)
+            if not opening.done():  # the thread goes on, and the loop may be at its end
+                opening.add_done_callback(lambda _: self._close_unless_wanted(mine))
             raise
-        finally:
-            self._waiting_for_it -= 1
         if not done:
             raise TimedOut(problem, address=address, timeout_s=deadline.timeout_s)
         return opening.result()
+
+    def _close_unless_wanted(self, cancelled: int) -> None:
+        """The port is open, and the call that was cancelled meanwhile was the last one."""
+        opening = self._opening
+        if cancelled == self._calls and opening is not None:
+            self._opening = None
+            _close_port(opening)
 
     async def _wait(self, port: ReversePort, look: Callable[[], T | None], deadline: Deadline) -> T:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
