@@ -303,3 +303,70 @@ def test_other_event_filters_are_pointed_at(text: str, position: int) -> None:
     with pytest.raises(GrammarError, match=r"^event filter: ") as caught:
         parse_event_filter(text)
     assert caught.value.position == position
+
+
+def test_an_error_in_a_later_part_of_a_filter_is_pointed_at() -> None:
+    with pytest.raises(GrammarError) as caught:
+        parse_event_filter("A=100,20-30,x")
+    assert caught.value.position == 12
+
+
+def test_clr_events_have_their_keywords_and_no_others() -> None:
+    assert parse_clr_events("exception").keywords == 0x8000
+    assert parse_clr_events("gchandle+exception").keywords == 0x8002
+
+
+# where quotes and backslashes stand -------------------------------------------------------------------------------------
+
+
+def test_a_quote_may_be_the_first_character() -> None:
+    (only,) = parse_providers('"A,B":1')
+    assert (only.name, only.keywords) == ('"A,B"', 1)
+    (only,) = parse_providers(r'"A\",B":2')
+    assert (only.name, only.keywords) == (r'"A\",B"', 2)
+    first, second = parse_providers('"A",B')
+    assert (first.name, second.name) == ('"A"', "B")
+
+
+def test_a_backslash_outside_of_quotes_protects_nothing() -> None:
+    with pytest.raises(GrammarError, match="unknown escape") as caught:
+        parse_providers("A:1:4:a=\\,B")
+    assert caught.value.position == 8
+    with pytest.raises(GrammarError, match="not closed"):
+        parse_providers('A:1:4:"\\')
+
+
+@pytest.mark.parametrize("pad", ["", "a", "ab", "abc"])
+def test_escapes_are_read_wherever_they_stand(pad: str) -> None:
+    assert parse_providers(rf"A:1:4:{pad}\x41\u00e9\tz")[0].arguments == f"{pad}Aé\tz"
+    for tail in ("", ",B"):
+        with pytest.raises(GrammarError, match=r"unknown escape \\ ") as caught:
+            parse_providers(f"A:1:4:{pad}\\{tail}")
+        assert caught.value.position == 6 + len(pad)
+    for escape in (r"\x4", r"\u00e"):
+        with pytest.raises(GrammarError, match="hex digits"):
+            parse_providers(f"A:1:4:{pad}{escape},B")
+
+
+def test_long_words_are_shown_cut() -> None:
+    for size, shown in ((60, "v" * 60), (61, "v" * 60 + "…"), (5000, "v" * 60 + "…")):
+        with pytest.raises(GrammarError) as caught:
+            parse_level("v" * size)
+        assert caught.value.problem.startswith(f"'{shown}' is no level")
+
+
+@pytest.mark.parametrize(
+    ("word", "near"), [("exeption", "exception"), ("EXEPTION", "exception"), ("gcc", "gc"), ("jitt", "jit")]
+)
+def test_the_nearest_keyword_is_named(word: str, near: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        parse_clr_events(f"gc+{word}")
+    assert caught.value.problem == f"'{word}' is not a valid CLR event keyword; did you mean '{near}'?"
+    assert caught.value.position == 3
+
+
+def test_event_ids_are_0_to_65535() -> None:
+    assert parse_event_filter("A=0,65535,0065535")[1].ids == (0, 65535)
+    for ids in ("65536", "0-65536", "2-1", "131070", "9" * 5000):
+        with pytest.raises(GrammarError, match="event ids are 0 to 65535, low before high"):
+            parse_event_filter(f"A={ids}")
