@@ -15,6 +15,12 @@ from dotnetdiag.errors import DiagnosticsError
 
 def main() -> None:
     """Run the command line of this process."""
+    for name in ("stdin", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - for the whole process
+    if sys.stdout is None:
+        print("error: standard output is closed; results go there", file=sys.stderr)
+        os._exit(2)
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt as error:

@@ -162,7 +162,7 @@ def collect(
     display.finish(done)
     notes = (*display.notes, *done.notes, *_outcome(done))
     for note in notes:
-        click.echo(note, err=True)
+        _say(note)
     converted = _convert(done.path, wanted)
     if as_json:
         from dotnetdiag.cli.render import json_text
@@ -175,7 +175,7 @@ def collect(
         for path in converted:
             click.echo(path)
     if done.child_exit_code is not None:
-        click.echo(f"Process exited with code '{done.child_exit_code}'.", err=True)
+        _say(f"Process exited with code '{done.child_exit_code}'.")
         raise click.exceptions.Exit(done.child_exit_code if done.child_exit_code >= 0 else 128 - done.child_exit_code)
     if done.target_died:
         raise click.exceptions.Exit(TRACING_ERROR)
@@ -223,7 +223,7 @@ def _outcome(done: Collected) -> Iterator[str]:
         )
     elif done.target_exited and done.child_exit_code is None:
         yield f"{who} has exited, and the trace ended with it."
-    elif not done.was_stopped:
+    elif not done.was_stopped and done.child_exit_code is None:
         yield f"The session was ended from elsewhere; {who.lower() if done.pid is None else who} still runs."
     if not done.size_bytes:
         yield "Nothing has come: the file is empty."
@@ -248,6 +248,7 @@ class Display:
         self._rate = 0.0
         self._shown = False
         self._path: Path | None = None
+        self._size_bytes = 0
         self.notes: tuple[str, ...] = ()
         """What is to be said of the composition, when all is done."""
 
@@ -271,6 +272,7 @@ class Display:
             _say("Recording trace in progress. Press <Ctrl+C> to exit...")
 
     def progress(self, size_bytes: int, elapsed_s: float) -> None:
+        self._size_bytes = size_bytes
         if not self._live:
             return
         from dotnetdiag.cli.render import seconds_text, size_text
@@ -308,8 +310,8 @@ class Display:
         """The recording ended in an error, which is told elsewhere."""
         if self._shown:
             _say("")
-        if self._path is not None and self._path.is_file() and (size := self._path.stat().st_size):
-            _say(f"What had come is in {self._path} ({size} bytes).")
+        if self._size_bytes and self._path is not None and self._path.is_file():
+            _say(f"What had come is in {self._path} ({self._path.stat().st_size} bytes).")
 
     def finish(self, done: Collected) -> None:
         if self._shown:

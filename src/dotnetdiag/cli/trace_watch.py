@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import sys
 import threading
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.watching import Account, LiveEvents
     from dotnetdiag.trace.table import EventTable
 
+TICK_S = 0.1
+LAST_LINES_S = 2.0
+"""How long the last lines are held for somebody who does not read."""
 ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 _NOTE_EVERY_S = 1.0
@@ -115,8 +120,8 @@ def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[
         for window in live.windows():
             texts = lines(window)
             texts.append("")
-            file.write("\n".join(texts).encode("utf-8", "backslashreplace"))
-            file.flush()
+            if not _write(file, "\n".join(texts).encode("utf-8", "backslashreplace"), live):
+                raise OutputError("stdout", "nobody reads it any more")
             account = live.account
             missed = account.missed_here + (account.missed_in_target or 0)
             if missed > told and time.monotonic() - said > _NOTE_EVERY_S:
@@ -131,10 +136,25 @@ def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[
     return True
 
 
+def _write(file: IO[bytes], data: bytes, live: LiveEvents) -> bool:
+    """All of ``data``; False when the watch has been over for a while, and nobody takes it (a pager that waits)."""
+    if sys.platform == "win32":
+        file.write(data)
+        file.flush()
+        return True
+    file.flush()
+    left, descriptor = memoryview(data), file.fileno()
+    while left:
+        # so much fits into a pipe that takes anything: the write does not block
+        if select.select([], [descriptor], [], TICK_S)[1]:
+            left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
+        elif live.over_for_s > LAST_LINES_S:
+            return False
+    return True
+
+
 def _lead_stdout_nowhere() -> None:
     """What is left in the buffer of a pipe that broke must not fail at the interpreter's end."""
-    import os
-
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 

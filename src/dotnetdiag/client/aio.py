@@ -12,7 +12,7 @@ from uuid import UUID
 from dotnetdiag.client.arguments import absolute_path, milliseconds
 from dotnetdiag.client.client import chosen_providers
 from dotnetdiag.client.hook_file import require_usable_hook
-from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits
+from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits, stays_silent
 from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.routes_aio import AsyncPidRoute, AsyncRoute, route_to
 from dotnetdiag.client.running import run_async
@@ -49,7 +49,7 @@ class AsyncTraceSession:
     def __init__(
         self,
         started: StartedSession,
-        send_stop: Callable[[Run[None], int], Awaitable[None]],
+        send_stop: Callable[[Run[None], Callable[[], bool]], Awaitable[None]],
         *,
         duration_s: float | None = None,
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
@@ -62,6 +62,7 @@ class AsyncTraceSession:
         self._is_released = False
         self._progress = SessionProgress(drain_timeout_s, self._stream.address)
         self._saving: asyncio.Future[int] | None = None
+        self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,7 +114,7 @@ class AsyncTraceSession:
 
     async def _stop(self) -> None:
         try:
-            await self._send_stop(Run(operations.stop(self.session_id)), self.received_bytes)
+            await self._send_stop(Run(operations.stop(self.session_id)), lambda: bool(self.received_bytes))
         except DiagnosticsError as error:
             self._progress.stop_ended(error)
         else:
@@ -131,9 +132,10 @@ class AsyncTraceSession:
     async def _receive_into(self, view: memoryview, deadline: Deadline) -> int:
         while not self._progress.is_over:
             try:
-                wait = self._progress.next_wait(deadline)
-                if wait is not None:
-                    return self._progress.arrived(await self._stream.receive_into(view, wait))
+                async with self._reading:  # two who read take turns
+                    wait = self._progress.next_wait(deadline)
+                    if wait is not None:
+                        return self._progress.arrived(await self._stream.receive_into(view, wait))
             except DiagnosticsError as error:
                 if self._progress.is_over:
                     raise
@@ -224,7 +226,7 @@ class AsyncTraceSession:
 class AsyncUserEventsSession:
     """As ``UserEventsSession``."""
 
-    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None], int], Awaitable[None]]) -> None:
+    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None], Callable[[], bool]], Awaitable[None]]) -> None:
         self.session_id = started.session_id
         self._stream: AsyncStream = started.connection
         self._send_stop = send_stop
@@ -251,7 +253,7 @@ class AsyncUserEventsSession:
         if not self._progress.claim_stop():
             return
         try:
-            await self._send_stop(Run(operations.stop(self.session_id)), 0)
+            await self._send_stop(Run(operations.stop(self.session_id)), lambda: False)
             self._progress.ended_without_stream(None)
         except DiagnosticsError as error:
             self._progress.ended_without_stream(error)
@@ -407,12 +409,15 @@ class AsyncClient:
     async def _run_within(self, limits: Limits, operation: Operation[T]) -> T:
         return await run_async(Run(operation), self._route.dial, limits)
 
-    def _stopper(self, stream: AsyncStream, answer_timeout_s: float | None) -> Callable[[Run[None], int], Awaitable[None]]:
+    def _stopper(self, stream: AsyncStream, answer_timeout_s: float | None) -> Callable[[Run[None], Callable[[], bool]], Awaitable[None]]:
         """As of ``Client``."""
         pid = stream.peer_pid()
 
-        async def send_stop(stopping: Run[None], received_bytes: int) -> None:
-            if pid and not received_bytes and await in_thread(lambda: is_suspended(pid)):
+        def is_waiting(has_received: Callable[[], bool]) -> bool:
+            return bool(is_suspended(pid) if pid else stays_silent(stream.fileno(), has_received))
+
+        async def send_stop(stopping: Run[None], has_received: Callable[[], bool]) -> None:
+            if not has_received() and await in_thread(lambda: is_waiting(has_received)):
                 await stream.close()
             else:
                 await run_async(stopping, self._route.dial, Limits(self.timeout_s, answer_timeout_s))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
-from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits
+from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits, stays_silent
 from dotnetdiag.client.routes import PidRoute, Route, route_to
 from dotnetdiag.client.running import run
 from dotnetdiag.errors import TimedOut, TransportError
@@ -217,7 +217,7 @@ class Client:
     def _run_within(self, limits: Limits, operation: Operation[T]) -> T:
         return run(Run(operation), self._route.dial, limits)
 
-    def _stopper(self, stream: Stream, answer_timeout_s: float | None) -> Callable[[Run[None], int], None]:
+    def _stopper(self, stream: Stream, answer_timeout_s: float | None) -> Callable[[Run[None], Callable[[], bool]], None]:
         """What ends a session: StopTracing; of a runtime that is suspended at startup (it has sent nothing yet), closing the stream.
         A StopTracing there poisons it: the next session before ResumeRuntime kills .NET 8, 9 and 10 (ipc-protocol.md §21.1). Without it the session
         ends at its first event, and others work (measured: 8.0.33, 9.0.22, 10.0.14, NativeAOT 9, six of six each).
@@ -240,8 +240,8 @@ class Client:
 
         from dotnetdiag.transport.suspension import is_suspended
 
-        def send_stop(stopping: Run[None], received_bytes: int) -> None:
-            if pid and not received_bytes and is_suspended(pid):
+        def send_stop(stopping: Run[None], has_received: Callable[[], bool]) -> None:
+            if not has_received() and (is_suspended(pid) if pid else stays_silent(stream.fileno(), has_received)):
                 stream.close()
             else:
                 run(stopping, dial, Limits(self.timeout_s, answer_timeout_s))

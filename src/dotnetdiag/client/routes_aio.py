@@ -104,7 +104,7 @@ class AsyncReverseRoute(AsyncRoute):
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             # no task: the end of the loop would cancel it, and the port would stay. A call that has no time for it begins it.
             limit = Deadline(OPEN_TIMEOUT_S)
-            self._opening = asyncio.get_running_loop().run_in_executor(None, ReversePort, self.address, limit)
+            self._opening = asyncio.wrap_future(aio.start_thread(lambda: ReversePort(self.address, limit)))
         opening = self._opening
         self._calls += 1
         mine = self._calls

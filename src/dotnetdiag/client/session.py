@@ -37,7 +37,7 @@ class TraceSession:
     def __init__(
         self,
         started: StartedSession,
-        send_stop: Callable[[Run[None], int], None],
+        send_stop: Callable[[Run[None], Callable[[], bool]], None],
         *,
         duration_s: float | None = None,
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
@@ -85,7 +85,7 @@ class TraceSession:
 
         May be called again, from any thread, and from signal handlers, also while it runs.
         """
-        if self._progress.claim_stop():
+        if not self._progress.is_over and self._progress.claim_stop():
             try:
                 # not threading.Thread: its start takes a lock that the code under a signal handler may hold
                 _thread.start_new_thread(self._stop, ())
@@ -100,7 +100,7 @@ class TraceSession:
     def _stop(self) -> None:
         try:
             self._stop_run = Run(operations.stop(self.session_id))
-            self._send_stop(self._stop_run, self.received_bytes)
+            self._send_stop(self._stop_run, lambda: bool(self.received_bytes))
         except DiagnosticsError as error:
             self._progress.stop_ended(error)
         else:

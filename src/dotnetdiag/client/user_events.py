@@ -65,7 +65,7 @@ def _exists(place: str) -> bool:
 class UserEventsSession:
     """A session that runs until it is closed: the runtime watches the connection (ipc-protocol.md §15)."""
 
-    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None], int], None]) -> None:
+    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None], Callable[[], bool]], None]) -> None:
         self.session_id = started.session_id
         self._stream: Stream = started.connection
         self._send_stop = send_stop
@@ -95,7 +95,7 @@ class UserEventsSession:
         if not self._progress.claim_stop():
             return
         try:
-            self._send_stop(Run(operations.stop(self.session_id)), 0)
+            self._send_stop(Run(operations.stop(self.session_id)), lambda: False)
             self._progress.ended_without_stream(None)
         except DiagnosticsError as error:  # earlier previews did not watch the connection
             self._progress.ended_without_stream(error)

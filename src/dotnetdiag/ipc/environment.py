@@ -12,8 +12,10 @@ from dotnetdiag.ipc.messages import OkReply, Request
 from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.wire import Cursor, Packer
 
-# An environment is at most so large; measured up to 184,036 bytes, Linux allows 128 KiB a string and a few MB in all.
-MAX_ENVIRONMENT_BYTES = 64 << 20
+# An environment is at most so large; measured up to 184,036 bytes, Linux allows 128 KiB a string and 6 MB in all.
+MAX_ENVIRONMENT_BYTES = 16 << 20
+# Far more than anybody has; with more, taking them apart would be a call that does not end in its time.
+MAX_VARIABLES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,10 @@ class EnvironmentBlock:
     def parse(cls, data: bytes | memoryview) -> EnvironmentBlock:
         """The block. Raises ProtocolError."""
         cursor = Cursor(data, where="environment", error=ProtocolError)
-        entries = tuple(read_text(cursor, "entry") for _ in range(read_count(cursor, "entry", 4)))
+        count = read_count(cursor, "entry", 4)
+        if count > MAX_VARIABLES:
+            raise cursor.fail(f"{count} variables are more than the limit of {MAX_VARIABLES}")
+        entries = tuple(read_text(cursor, "entry") for _ in range(count))
         return cls(entries=entries, trailing=cursor.rest())
 
     def variables(self) -> dict[str, str]:

@@ -100,6 +100,7 @@ class LiveEvents:
         self._ends = None if duration_s is None else time.monotonic() + duration_s
         self._stopping: float | None = None
         self._gives_until: float | None = None
+        self._asked_at: float | None = None
         self._aborted = False
         self.ended: str | None = None
         """What ended the stream before its time, in one line; None while it runs and when it ended as it should."""
@@ -154,13 +155,18 @@ class LiveEvents:
     def stop(self) -> None:
         """End the session nicely: what the target still has comes, then the iteration ends. Any thread may call it."""
         if self._stopping is None:
-            self._stopping = time.monotonic()
+            self._asked_at = self._stopping = time.monotonic()
             self._session.stop()
 
     def stop_soon(self) -> None:
         """As ``stop``, but nothing is given out after ``SOON_S``: who presses Ctrl-C wants to see the end. For signal handlers too."""
         self._gives_until = time.monotonic() + SOON_S
         self.stop()
+
+    @property
+    def over_for_s(self) -> float:
+        """Seconds since its end was asked for, by ``stop``, the duration or the limit; 0 while it runs."""
+        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
 
     def _is_late(self) -> bool:
         return self._gives_until is not None and time.monotonic() >= self._gives_until

@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.errors import OutputError, UnsupportedCommand
 from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
-from dotnetdiag.recipes.target import Target, connected
+from dotnetdiag.recipes.target import LOOK_S, Target, connected
 from dotnetdiag.transport import processes
 
+CHILD_EXIT_S = 5.0
+"""What a program has to end, after its recording was ended."""
+
 if TYPE_CHECKING:
+    from dotnetdiag.recipes.launch import Launched
     from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent
 
 __all__ = ["CollectOptions", "Collected", "Composition", "ProviderSource", "Watch", "collect"]
@@ -175,13 +179,26 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
 
         with launched(options.command, show_io=options.show_child_io, check=following.check) as child:
             done = _record(options, composed, child.client, child.pid, os.path.basename(options.command[0]), following)
-            if following.signal is not None:
-                child.send_signal(following.signal)
-            return replace(done, child_exit_code=child.wait())
+            return replace(done, child_exit_code=_end_of(child, following, ended_by_us=done.was_stopped))
     assert options.target is not None, "a target or a command"
     resumes = options.resume
     with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:
         return _record(options, composed, client, client.target_pid(), options.target.label(), following)
+
+
+def _end_of(child: Launched, watch: Watch, *, ended_by_us: bool) -> int | None:
+    """The program's exit code. One whose recording was ended has a moment to end too; another one runs as long as it wants, and gets
+    the signals that come. None: it still runs.
+    """
+    ends, passed_on = time.monotonic() + CHILD_EXIT_S, None
+    while True:
+        if watch.signal is not None and passed_on is None:
+            passed_on = watch.signal
+            child.send_signal(passed_on)
+            ends, ended_by_us = time.monotonic() + CHILD_EXIT_S, True
+        code = child.wait(LOOK_S)
+        if code is not None or (ended_by_us and time.monotonic() >= ends) or watch.is_aborted:
+            return code
 
 
 def _record(
@@ -224,6 +241,8 @@ def _record(
         raise KeyboardInterrupt
     if watcher is not None:
         notes += watcher.notes()
+    if not os.path.lexists(path):
+        raise OutputError(str(path), "it was deleted or moved while it was recorded")
     exited = has_exited(pid, started_ticks, wait_s=0 if session.was_stopped else EXIT_WAIT_S)
     outcome = outcome_of(path, losses.close())
     return Collected(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import AmbiguousName, DiagnosticsError, ProcessNotFound, UnsupportedCommand
+from dotnetdiag.errors import AmbiguousName, DiagnosticsError, ProcessNotFound, TargetError, UnsupportedCommand
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, endpoints
@@ -42,10 +42,14 @@ def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
     for endpoint in call_within(endpoints, Deadline(LIST_TIMEOUT_S), problem):
         best.setdefault(endpoint.pid, []).append(endpoint)
     found: list[Process] = []
-    threads = [
-        threading.Thread(target=lambda e=each: found.append(_describe(e, timeout_s)), daemon=True)
-        for each in best.values()
-    ]
+
+    def describe(known: list[Endpoint]) -> None:
+        try:
+            found.append(_describe(known, timeout_s))
+        except TargetError:
+            pass  # it has ended, or is another program with the number of an earlier runtime
+
+    threads = [threading.Thread(target=describe, args=(each,), daemon=True) for each in best.values()]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -76,6 +80,10 @@ def _describe(known: list[Endpoint], timeout_s: float) -> Process:
     except UnsupportedCommand:
         version = "3.x"  # the only runtimes with an endpoint that do not know the command (ipc-protocol.md §21.6)
         entry = _entry_assembly(system.argv(endpoint.pid) or ())
+    except TargetError as error:
+        if isinstance(error, ProcessNotFound) or error.code == "not-dotnet":
+            raise
+        problem = str(error)
     except DiagnosticsError as error:
         problem = str(error)
     argv = system.argv(endpoint.pid) or ()

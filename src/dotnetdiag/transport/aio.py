@@ -213,8 +213,8 @@ async def drive(steps: Steps[T], deadline: Deadline, waits: Waits | None = None)
         steps.close()
 
 
-async def in_thread(call: Callable[[], T]) -> T:
-    """What ``call`` gives in a daemon thread. After a cancellation a stream that still comes is closed."""
+def start_thread(call: Callable[[], T]) -> Future[T]:
+    """What ``call`` gives in a daemon thread, which no program waits for at its end."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()  # from now on it cannot be cancelled, as the call cannot
 
@@ -225,6 +225,12 @@ async def in_thread(call: Callable[[], T]) -> T:
             future.set_exception(exc)
 
     threading.Thread(target=work, daemon=True, name="dotnetdiag transport").start()
+    return future
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """As ``start_thread``, awaited. After a cancellation a stream that still comes is closed."""
+    future = start_thread(call)
     try:
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:

@@ -114,4 +114,4 @@ def _error(pid: int, our_pid: int, failures: Failures, proc: Path, tmpdir: str |
 
     wrong = diagnosis.reason(diagnosis.diagnose(our_pid, proc=proc, tmpdir=tmpdir, try_connect=repeat))
     kind = {"no-such-process": ProcessNotFound, "stopped": TargetStopped}.get(wrong.code, NoDiagnostics)
-    return kind(f"process {pid}: {wrong.text}; {wrong.advice}", pid=pid)
+    return kind(f"process {pid}: {wrong.text}; {wrong.advice}", pid=pid, code=wrong.code)
