@@ -252,7 +252,7 @@ def test_a_stop_that_failed_makes_the_end_short(stage: Stage, tmp_path: Path, st
 
 def test_many_saves_at_once_all_hear_of_their_stop(stage: Stage, tmp_path: Path) -> None:
     """More than a pool of threads has for things that take a moment."""
-    count = 40
+    count = 20
     sessions = [stage.client(stage.runtime(FLOWS)).trace("A", drain_timeout_s=PATIENCE_S) for _ in range(count)]
     saves = [
         Act(lambda session=session, number=number: session.save(tmp_path / str(number), duration=0.3))  # type: ignore[misc]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
 from dotnetdiag.client.reverse import ReversePort
 from dotnetdiag.client.routes import ProcessIdentity, parse_port, refuse_stopped
-from dotnetdiag.errors import TargetStopped, TimedOut, TransportError
+from dotnetdiag.errors import DiagnosticsError, TargetStopped, TimedOut, TransportError
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.transport import Address, Deadline, Endpoint, aio
 from dotnetdiag.transport.aio import AsyncStream
@@ -74,9 +76,8 @@ class AsyncReverseRoute:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._port: ReversePort | None = None
+        self._opening: Future[ReversePort] | None = None
         self._chosen: tuple[Advertise, int | None] | None = None
-        self._opening = asyncio.Lock()
         self._closed = False
 
     async def dial(self, deadline: Deadline) -> AsyncStream:
@@ -89,9 +90,12 @@ class AsyncReverseRoute:
 
     async def close(self) -> None:
         self._closed = True
-        async with self._opening:
-            if self._port is not None:
-                await asyncio.to_thread(self._port.close)
+        if self._opening is not None:
+            try:
+                port = await asyncio.shield(asyncio.wrap_future(self._opening))
+            except DiagnosticsError:
+                return  # it could not be opened
+            await asyncio.to_thread(port.close)
 
     async def _choose(self, deadline: Deadline) -> tuple[Advertise, int | None]:
         port = await self._open()
@@ -100,18 +104,19 @@ class AsyncReverseRoute:
         return self._chosen
 
     async def _open(self) -> ReversePort:
-        async with self._opening:
-            if self._closed:
-                raise TransportError("the port is closed", address=str(self.address))
-            if self._port is None:
-                # no task: the end of the loop would cancel it, and the port would stay
-                opening = asyncio.get_running_loop().run_in_executor(None, ReversePort, self.address)
-                try:
-                    self._port = await asyncio.shield(opening)
-                except asyncio.CancelledError:  # the thread goes on: what it opens is ours to close
-                    opening.add_done_callback(_close_port)
-                    raise
-            return self._port
+        """The port, opened by the first who wants it. When that one is cancelled meanwhile, the next one gets it, or ``close``."""
+        if self._opening is None and not self._closed:
+            self._opening = _in_thread(lambda: ReversePort(self.address))
+        if self._opening is not None:
+            opening = self._opening
+            try:
+                port = await asyncio.shield(asyncio.wrap_future(opening))
+            except DiagnosticsError:
+                self._opening = None if self._opening is opening else self._opening  # the next one tries again
+                raise
+            if not self._closed:
+                return port
+        raise TransportError("the port is closed", address=str(self.address))
 
     async def _wait(self, port: ReversePort, look: Callable[[], T | None], deadline: Deadline) -> T:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
@@ -141,9 +146,19 @@ def _tell(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
         pass  # the loop was closed: nobody waits any more
 
 
-def _close_port(opening: asyncio.Future[ReversePort]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+def _in_thread(call: Callable[[], T]) -> Future[T]:
+    """What the call gives, whichever loop asks for it."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="dotnetdiag port opens", daemon=True).start()
+    return future
 
 
 def route_to(address: str) -> AsyncRoute:
