@@ -18,7 +18,7 @@ from dotnetdiag.ipc.frames import FrameReader
 
 
 class DiallingRuntime(threading.Thread):
-    """``number`` is its cookie and pid. Keeps one connection at the port, as a runtime does, until ``stop`` or for ``dials`` times."""
+    """``number`` is its cookie and pid. Keeps one connection at the port, as a runtime does, until ``stop`` or for ``dials`` commands."""
 
     def __init__(
         self,
@@ -64,14 +64,11 @@ class DiallingRuntime(threading.Thread):
             assert self.came.wait_for(lambda: self.asked.count(command) >= times, PATIENCE_S), command.name
 
     def run(self) -> None:
-        done = 0
-        while not self.over.is_set() and (self._dials is None or done < self._dials):
+        while not self.over.is_set() and (self._dials is None or len(self.asked) < self._dials):
             try:
                 self._serve_one()
             except (OSError, Over):
                 self.over.wait(0.01)
-            else:
-                done += 1
 
     def _serve_one(self) -> None:
         with socket.socket(socket.AF_UNIX) as connection:

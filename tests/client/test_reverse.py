@@ -368,20 +368,26 @@ def test_cancelling_a_call_that_waits_leaves_the_port_usable(stage: Stage, port:
 
 
 @pytest.mark.parametrize("stage", ["async"], indirect=True)
-def test_a_loop_that_ends_while_a_port_is_opened_leaves_none(stage: Stage, port: Path) -> None:
-    """The thread that opens it cannot be cancelled; what it opens is closed. A stale file makes it take a moment."""
+def test_a_call_that_is_cancelled_while_the_port_is_opened_hands_it_to_the_next(stage: Stage, port: Path) -> None:
+    """The thread that opens it cannot be cancelled. A stale file makes it take a moment."""
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(port))
 
-    async def use() -> None:
-        client = AsyncClient.connect(f"{port},listen")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.process_info(), 0.05)
+    async def use(*, again: bool) -> None:
+        async with AsyncClient.connect(f"{port},listen", timeout_s=PATIENCE_S) as client:
+            for _ in range(2):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(client.process_info(), 0.02)
+            if again:
+                runtime = DiallingRuntime(port, number=1)
+                runtime.start()
+                assert (await client.process_info()).pid == 1
+                await asyncio.to_thread(runtime.stop)
 
-    within_limits(lambda: asyncio.run(use()))
-    eventually(
-        lambda: not [thread for thread in threading.enumerate() if thread.name == "dotnetdiag port"], "it listens"
-    )
+    for again in (True, False):
+        within_limits(lambda again=again: asyncio.run(use(again=again)))  # type: ignore[misc]
+        assert not port.exists()
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("dotnetdiag port")]
 
 
 @pytest.mark.parametrize("stage", ["async"], indirect=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import os
 import signal
@@ -13,12 +14,15 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from tests.client.dialling import DiallingRuntime
 from tests.client.scripted import (
     HEAD_BYTES,
     PATIENCE_S,
+    REFUSAL,
     SESSION,
     UNKNOWN,
     Script,
+    ScriptedRuntime,
     Talk,
     eventually,
     obeys,
@@ -31,7 +35,8 @@ from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.aio import AsyncClient
-from dotnetdiag.errors import GrammarError, OutputError, RuntimeTooOld, TimedOut, UsageError
+from dotnetdiag.client.sink import FileSink
+from dotnetdiag.errors import GrammarError, OutputError, RuntimeTooOld, ServerError, TimedOut, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
 
@@ -214,24 +219,40 @@ def test_close_ends_the_wait_of_a_stop_that_is_not_answered(stage: Stage) -> Non
     stage.check()
 
 
-def test_a_stop_that_still_tries_to_connect_ends_with_the_session(stage: Stage) -> None:
-    """A runtime that accepts no more: the connection is tried for ``timeout_s``, but not for a session that was closed."""
-    runtime = stage.runtime(SILENT)
-    with stage.client(f"{stage.folder}/port,listen", timeout_s=PATIENCE_S) as client:
-        from tests.client.dialling import DiallingRuntime
+@pytest.mark.parametrize("dials_again", [False, True])
+def test_a_stop_that_still_tries_to_connect_ends_with_the_session(stage: Stage, dials_again: bool) -> None:
+    """The connection is tried for ``timeout_s``, but not for a session that was closed: its number may be another one's by then."""
+    with (
+        stage.client(f"{stage.folder}/port,listen", timeout_s=3600.0) as client,
+        DiallingRuntime(stage.folder / "port", SILENT, dials=1) as runtime,
+    ):
+        session = client.trace("A")
+        before = _thread._count()
+        session.stop()
+        session.abort()
+        within_limits(session.close)
+        runtime.join(PATIENCE_S)  # it dials no more
+        if dials_again:
+            with DiallingRuntime(stage.folder / "port", {STOP: says(SESSION)}) as again:
+                assert client.process_info().pid == 1
+            assert STOP not in again.asked
+        eventually(lambda: _thread._count() < before and not stage.shell.tasks(), "the stop still tries")
 
-        with DiallingRuntime(stage.folder / "port", runtime.scripts, dials=1):
-            session = client.trace("A")
-            session.stop()
-            session.abort()
-            within_limits(session.close)
-            stopping = [thread for thread in threading.enumerate() if thread.name.startswith("Dummy")]
-            eventually(lambda: not any(thread.is_alive() for thread in stopping), "the stop still tries")
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("stream", [streams(0.01), streams(None)], ids=["flows", "is silent"])
+def test_a_stop_that_failed_makes_the_end_short(stage: Stage, tmp_path: Path, stream: Script) -> None:
+    """Whatever the limit of the end is: nothing more is to be expected."""
+    session = stage.client(stage.runtime({COLLECT: stream, STOP: says(REFUSAL)})).trace("A", drain_timeout_s=None)
+    with pytest.raises(ServerError):
+        within_limits(lambda: session.save(tmp_path / "out", duration=0.1))
+    assert session.state is State.BROKEN
+    session.close()
 
 
 def test_many_saves_at_once_all_hear_of_their_stop(stage: Stage, tmp_path: Path) -> None:
     """More than a pool of threads has for things that take a moment."""
-    count = 40
+    count = 20
     sessions = [stage.client(stage.runtime(FLOWS)).trace("A", drain_timeout_s=PATIENCE_S) for _ in range(count)]
     saves = [
         Act(lambda session=session, number=number: session.save(tmp_path / str(number), duration=0.3))  # type: ignore[misc]
@@ -308,8 +329,6 @@ def test_a_signal_handler_may_end_a_session_before_any_line_of_its_end(stage: St
 
 def test_a_signal_handler_may_stop_an_asyncio_session_that_waits(tmp_path: Path) -> None:
     """Nothing else happens on the loop: the signal alone must wake it."""
-    from tests.client.scripted import ScriptedRuntime
-
     runtime = ScriptedRuntime(tmp_path / "s", GOOD)
 
     async def use() -> None:
@@ -401,8 +420,11 @@ def test_what_the_caller_s_own_functions_raise_goes_through(
     assert session.state is State.ENDED
 
 
-def test_what_arrives_is_in_the_file_although_nothing_follows(stage: Stage, tmp_path: Path) -> None:
+def test_what_arrives_is_in_the_file_although_nothing_follows(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also of a stream that was fast before: a quiet moment brings into the file what waits for more."""
+    monkeypatch.setattr(FileSink, "_is_fast", lambda self: True)
     go_on = threading.Event()
 
     def script(talk: Talk) -> None:
