@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +13,7 @@ from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.receiving import receive_into
 from dotnetdiag.client.saving import save_stream
-from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError
+from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError
 from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import StartedSession
@@ -117,7 +118,7 @@ class TraceSession:
         broke the session.
         """
         view = receive_buffer(size)
-        with self._reading:
+        with self._turn(timeout_s):
             return bytes(view[: receive_into(self._progress, self._stream, view, Deadline(timeout_s))])
 
     def save(
@@ -136,7 +137,7 @@ class TraceSession:
         ``progress`` raise; what broke the session. The file then holds what had arrived.
         """
         duration_s = seconds_of(duration) if duration is not None else self.duration_s
-        with self._reading:
+        with self._turn(CLOSE_TIMEOUT_S):
             return save_stream(
                 self._progress, self._stream, path, duration_s=duration_s, stop=self.stop, report=progress, tee=tee
             )
@@ -161,6 +162,17 @@ class TraceSession:
             finally:
                 self._release()
         self._release()
+
+    @contextmanager
+    def _turn(self, timeout_s: float | None) -> Iterator[None]:
+        """Who reads, reads alone. Raises TimedOut when another thread does for so long."""
+        limit_s = LONGEST_WAIT_S if timeout_s is None else max(0.0, min(timeout_s, LONGEST_WAIT_S))
+        if not self._reading.acquire(timeout=limit_s):
+            raise TimedOut("another thread reads this session", address=self._stream.address, timeout_s=timeout_s)
+        try:
+            yield
+        finally:
+            self._reading.release()
 
     def _drain(self, timeout_s: float) -> None:
         """Read to the end; or have somebody who reads already come to it, within the same time."""
