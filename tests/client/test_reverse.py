@@ -98,6 +98,18 @@ def test_a_runtime_that_dials_later_is_waited_for(stage: Stage, port: Path) -> N
             assert act.result().pid == 1
 
 
+def test_of_two_that_dial_in_one_moment_the_first_is_the_client_s(
+    stage: Stage, port: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reverse, "IN_ORDER_S", PATIENCE_S)
+    for _ in range(10):
+        with listening(stage, port) as client:
+            choice = Act(client.target_pid)
+            with dial(port, 1), dial(port, 2) as second:
+                assert choice.result() == os.getpid()
+                assert _is_resumed(second)
+
+
 def test_nobody_comes_is_a_timeout(stage: Stage, port: Path) -> None:
     with listening(stage, port, timeout_s=0.1) as client, pytest.raises(TimedOut, match="no runtime has connected"):
         client.process_info()

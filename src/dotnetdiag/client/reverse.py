@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ADVERTISE_TIMEOUT_S = 0.25
 """For all 34 bytes: what the reference client allows on a local socket (ipc-protocol.md §12)."""
+IN_ORDER_S = 0.005
+"""A runtime speaks as soon as it has connected. So long each is waited for before the next is accepted, so that the first is the first."""
 RESUME_TIMEOUT_S = 1.0
 SWEEP_S = 0.5
 """How often connections whose runtimes are gone are looked for."""
@@ -127,11 +129,13 @@ class ReversePort:
             except DiagnosticsError:  # closed, or the system has no more descriptors: it may have some again
                 self._closed.wait(SHORTAGE_PAUSE_S)
             else:
+                heard = threading.Event()
                 with self._changed:
                     if self._closed.is_set():
                         stream.close()
                     else:
-                        self._talk(self._admit, stream)
+                        self._talk(self._admit, heard, stream)
+                heard.wait(IN_ORDER_S)
             if time.monotonic() - swept >= SWEEP_S:
                 swept = time.monotonic()
                 self._drop_the_gone()
@@ -163,7 +167,7 @@ class ReversePort:
             with self._changed:
                 del self._talking[threading.current_thread()]
 
-    def _admit(self, stream: Stream) -> None:
+    def _admit(self, heard: threading.Event, stream: Stream) -> None:
         kept = False
         try:
             advertise = run(Run(receive_advertise(stream)), lambda _: stream, Limits(ADVERTISE_TIMEOUT_S, None))
@@ -173,6 +177,7 @@ class ReversePort:
                 decision, replaced = self._runtimes.admit(advertise, stream)
                 kept = decision is Decision.KEEP
                 self._notify()
+            heard.set()
             if replaced is not None:
                 replaced.close()
             if not kept:
@@ -180,6 +185,7 @@ class ReversePort:
         except DiagnosticsError:
             pass  # not a runtime; the port goes on
         finally:
+            heard.set()
             if not kept:
                 stream.close()
 
