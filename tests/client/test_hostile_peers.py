@@ -7,6 +7,7 @@ from tests.client.scripted import INFO, Script, drips, says, says_and_waits
 from tests.client.shells import Stage, within_limits
 
 from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError
+from dotnetdiag.ipc.environment import MAX_VARIABLES, EnvironmentBlock, EnvironmentReply
 from dotnetdiag.ipc.frames import MAGIC
 
 GOOD = INFO.pack()
@@ -54,3 +55,15 @@ def test_close_at_any_offset_is_an_error_of_ours(stage: Stage) -> None:
 
 def test_whole_answer_is_taken(stage: Stage) -> None:
     assert stage.client(stage.runtime(says(GOOD))).process_info().pid == INFO.pid
+
+
+@pytest.mark.parametrize("count", [MAX_VARIABLES, MAX_VARIABLES + 1])
+def test_an_environment_of_too_many_variables_is_not_taken_apart(stage: Stage, count: int) -> None:
+    """That would be a call that does not end in its time, and an event loop that stands still."""
+    block = EnvironmentBlock(entries=(None,) * count).pack()
+    client = stage.client(stage.runtime(says(EnvironmentReply(size_bytes=len(block)).pack(), block)))
+    if count > MAX_VARIABLES:
+        with pytest.raises(ProtocolError, match="more than the limit"):
+            within_limits(client.environment)
+    else:
+        assert within_limits(client.environment) == {}

@@ -432,3 +432,20 @@ def test_a_call_on_a_port_keeps_to_its_limits_step_by_step(stage: Stage, port: P
             pytest.raises(error),
         ):
             within_limits(lambda call=call, client=client: call(client))  # type: ignore[misc]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="makes no copy of a process")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_a_forked_child_that_leaves_the_block_leaves_the_port_to_its_parent(stage: Stage, port: Path) -> None:
+    with stage.client(f"{port},listen") as client:
+        child = os.fork()
+        if not child:
+            try:
+                client.close()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        with DiallingRuntime(port, number=3):
+            assert within_limits(client.process_info).pid == 3
+    assert not port.exists()

@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -39,7 +40,7 @@ from tests.client.scripted import (
 from tests.client.shells import Stage, within_limits
 
 from dotnetdiag.client.aio import AsyncClient
-from dotnetdiag.errors import RequestRefused, ServerError, TimedOut, UsageError
+from dotnetdiag.errors import RequestRefused, ServerError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.commands import OK_ID, SERVER_SET, Command
 from dotnetdiag.ipc.frames import Frame
 from dotnetdiag.ipc.process_info import ProcessInfoReply
@@ -114,6 +115,16 @@ def test_a_limit_that_makes_no_sense_is_refused_before_anything_is_sent(
     assert runtime.asked == []
 
 
+@pytest.mark.parametrize("timeout_s", [-1.0, math.inf, math.nan, 2**32 / 1000])
+def test_a_time_that_a_profiler_cannot_be_given_is_refused_before_anything_is_sent(
+    stage: Stage, timeout_s: float
+) -> None:
+    runtime = stage.runtime(says(DONE))
+    with pytest.raises(UsageError, match="a timeout of"):
+        stage.client(runtime).attach_profiler(UUID(int=1), "/p.so", timeout_s=timeout_s)
+    assert runtime.asked == []
+
+
 @pytest.mark.parametrize("timeout_s", [30 * 86400.0, 1e300, math.inf])
 def test_any_timeout_can_be_waited_for(stage: Stage, timeout_s: float) -> None:
     client = stage.client(stage.runtime(after(0.05, says(REFUSAL))), timeout_s=timeout_s)
@@ -176,6 +187,21 @@ def test_a_path_that_is_absolute_anywhere_goes_out_as_it_is(stage: Stage, path: 
 
 def test_a_relative_path_is_one_of_ours(stage: Stage) -> None:
     assert _path_sent(stage, "x.dmp") == f"{os.getcwd()}/x.dmp"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="keeps the working directory of a process")
+def test_a_relative_path_from_a_deleted_working_directory_is_an_error_of_ours(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    runtime = stage.runtime(says(DONE))
+    with pytest.raises(UsageError, match="our working directory is gone"):
+        stage.client(runtime).write_dump("x.dmp")
+    with pytest.raises(TransportError, match="our working directory is gone"), stage.client("port,listen") as client:
+        client.target_pid()
+    assert runtime.asked == []
 
 
 def _path_sent(stage: Stage, path: str) -> str:

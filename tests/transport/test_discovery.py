@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dotnetdiag.errors import AmbiguousName
-from dotnetdiag.transport import discovery
+from dotnetdiag.transport import discovery, processes
 from dotnetdiag.transport.addresses import PipeAddress, UnixAddress
-from dotnetdiag.transport.discovery import Endpoint, candidates, endpoints, pipe_endpoints
+from dotnetdiag.transport.discovery import MOST_CANDIDATES, Endpoint, candidates, endpoints, pipe_endpoints
 from dotnetdiag.transport.inside import resolve_inside
 
 from .conftest import FakeProc, paths, reach, refusal
@@ -57,6 +58,31 @@ def test_a_stale_socket_newer_than_the_live_one_loses(fake: FakeProc, plain_tmp:
     stale = fake.socket(plain_tmp, "dotnet-diagnostic-8-999-socket", stale=True)
     assert paths(candidates(8, proc=fake.path, tmpdir=str(tool_tmp))) == [str(stale), str(live)]
     assert reach(fake, 8, tool_tmp).key == 0
+
+
+def test_thousands_of_stale_sockets_cost_one_look_at_all_processes(
+    fake: FakeProc, plain_tmp: Path, tool_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may leave them in /tmp. The live one is among those that are tried, which are few."""
+    looks = 0
+    real = processes.iter_pids
+
+    def counted(proc: Path) -> Iterator[int]:
+        nonlocal looks
+        looks += 1
+        return real(proc)
+
+    fake.process(7, start=1000)
+    fake.process(8)
+    live = fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket", modified_s=1)
+    for key in range(3 * MOST_CANDIDATES):
+        fake.socket(plain_tmp, f"dotnet-diagnostic-7-{key}-socket", stale=True)
+    monkeypatch.setattr(processes, "iter_pids", counted)
+    found = paths(candidates(7, proc=fake.path, tmpdir=str(tool_tmp)))
+    assert looks == 1
+    assert len(found) == MOST_CANDIDATES
+    assert found[0] == str(live)
+    assert reach(fake, 7, tool_tmp).key == 1000
 
 
 @pytest.mark.parametrize("link", ["/data/sockets", "../data/sockets", "/hop", "loop/../../data/sockets"])

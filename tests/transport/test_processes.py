@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dotnetdiag.errors import TransportError
 from dotnetdiag.transport import processes
 
 from .conftest import FakeProc
@@ -179,3 +181,18 @@ def test_the_main_thread_comes_first(fake: FakeProc) -> None:
     for thread_id, name in ((10, "b"), (9, "main"), (8, "a")):
         fake.thread(9, thread_id, name)
     assert processes.thread_names(9, fake.path)[0] == "main"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EACCES])
+def test_a_shortage_of_descriptors_is_not_taken_for_the_end_of_a_process(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(processes, "open", none_left, raising=False)
+    if number == errno.EACCES:
+        assert processes.start_time_ticks(os.getpid()) is None
+    else:
+        with pytest.raises(TransportError, match="no free file descriptor left"):
+            processes.start_time_ticks(os.getpid())

@@ -6,6 +6,7 @@ import asyncio
 import math
 import select
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -202,3 +203,35 @@ def test_the_result_of_a_cancelled_thread_is_closed() -> None:
                 await asyncio.sleep(0.001)
 
         asyncio.run(asyncio.wait_for(work(), 10))
+
+
+# calls that cannot be ended ---------------------------------------------------------------------------------------------
+
+
+def test_what_a_call_gives_or_raises_within_the_deadline_is_the_caller_s() -> None:
+    assert waiting.call_within(lambda: 5, Deadline(5), "too late") == 5
+    with pytest.raises(ZeroDivisionError):
+        waiting.call_within(lambda: 1 // 0, Deadline(None), "too late")
+
+
+def test_a_call_that_blocks_is_left_alone_after_the_deadline() -> None:
+    goes_on, threads = threading.Event(), list[threading.Thread]()
+
+    def call() -> None:
+        threads.append(threading.current_thread())
+        goes_on.wait()
+
+    with pytest.raises(TimedOut, match="the folder does not answer within") as caught:
+        waiting.call_within(call, Deadline(0.05), "the folder does not answer", "/folder")
+    assert caught.value.address == "/folder"
+    assert threads[0].daemon, "the program could not end"
+    goes_on.set()
+    threads[0].join()
+
+
+def test_a_call_within_no_time_is_timed_out() -> None:
+    clock = Clock()
+    deadline = Deadline(1, clock=clock)
+    clock.now = 2
+    with pytest.raises(TimedOut):
+        waiting.call_within(threading.Event().wait, deadline, "too late")

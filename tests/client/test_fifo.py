@@ -1,0 +1,88 @@
+"""A recording into a pipe ends when it is to, also when nobody opens the pipe or nobody reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.client.scripted import Script, eventually, obeys, pattern, streams
+from tests.client.shells import Act, Stage, within_limits
+
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.errors import OutputError, TimedOut
+from dotnetdiag.ipc.commands import Command
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no pipes in its file system")
+SCRIPTS: dict[Command, Script] = {Command.CollectTracing2: streams(0.01, size=100_000), Command.StopTracing: obeys}
+PIPE_BYTES = 1 << 16
+"""What a pipe holds."""
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+@pytest.fixture
+def idle_reader(fifo: Path) -> Iterator[int]:
+    """Holds its end and does not read."""
+    descriptor = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_a_pipe_that_nobody_has_opened_is_refused(stage: Stage, fifo: Path) -> None:
+    session = stage.client(stage.runtime(SCRIPTS)).trace("A")
+    with pytest.raises(OutputError, match="nobody reads this pipe"):
+        within_limits(lambda: session.save(fifo))
+    session.close()
+
+
+@pytest.mark.usefixtures("idle_reader")
+def test_a_duration_and_the_limit_of_the_end_hold_for_a_pipe_that_nobody_reads(stage: Stage, fifo: Path) -> None:
+    session = stage.client(stage.runtime(SCRIPTS)).trace("A", duration=0.1, drain_timeout_s=0.2)
+    with pytest.raises(TimedOut):
+        within_limits(lambda: session.save(fifo))
+    session.close()
+
+
+@pytest.mark.usefixtures("idle_reader")
+def test_an_abort_ends_a_save_into_a_pipe_that_nobody_reads(stage: Stage, fifo: Path) -> None:
+    session = stage.client(stage.runtime(SCRIPTS)).trace("A")
+    saving = Act(lambda: session.save(fifo))
+    eventually(lambda: session.received_bytes > PIPE_BYTES, "the pipe was not filled")
+    session.abort()
+    assert isinstance(saving.finish().error, OutputError)
+    session.close()
+
+
+def test_a_reader_that_comes_late_gets_every_byte(stage: Stage, fifo: Path, idle_reader: int) -> None:
+    session = stage.client(stage.runtime(SCRIPTS)).trace("A")
+    saving = Act(lambda: session.save(fifo))
+    eventually(lambda: session.received_bytes > PIPE_BYTES, "the pipe was not filled")
+    session.stop()
+    os.set_blocking(idle_reader, True)
+    with open(idle_reader, "rb", closefd=False) as pipe:
+        data = pipe.read()
+    assert len(data) == saving.result() == session.received_bytes
+    assert data == pattern(1 << 20)[: len(data)]
+    session.close()
+
+
+@pytest.mark.usefixtures("idle_reader")
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_a_cancelled_save_into_a_pipe_that_nobody_reads_ends(stage: Stage, fifo: Path) -> None:
+    runtime = stage.runtime(SCRIPTS)
+
+    async def use() -> None:
+        session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace("A")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.save(fifo), 0.2)
+        await session.aclose()
+
+    within_limits(lambda: asyncio.run(use()))

@@ -1,0 +1,76 @@
+"""Two at one session: somebody closes it while another one reads or saves. Every byte goes to one of them, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.client.scripted import HEAD_BYTES, SESSION, Script, Talk, eventually, obeys, pattern
+from tests.client.shells import Act, Stage, within_limits
+
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.session_life import State
+
+PIECES, PIECE_BYTES = 200, 1000
+WHOLE_BYTES = HEAD_BYTES + PIECES * PIECE_BYTES
+
+
+def rundown(talk: Talk) -> None:
+    """The head; nothing until the stop; then much, a little at a time."""
+    talk.send(SESSION + pattern(HEAD_BYTES))
+    talk.runtime.stopped.wait()
+    data = memoryview(pattern(WHOLE_BYTES))
+    for at in range(HEAD_BYTES, WHOLE_BYTES, PIECE_BYTES):
+        talk.send(data[at : at + PIECE_BYTES])
+        talk.pause(0.001)
+
+
+SCRIPTS: dict[Command, Script] = {Command.CollectTracing2: rundown, Command.StopTracing: obeys}
+
+
+def test_a_close_beside_a_save_leaves_no_hole_in_the_file(stage: Stage, tmp_path: Path) -> None:
+    session = stage.client(stage.runtime(SCRIPTS)).trace("A")
+    saving = Act(lambda: session.save(tmp_path / "out"))
+    eventually(lambda: session.received_bytes == HEAD_BYTES, "nothing came")
+    within_limits(session.close)
+    assert saving.result() == WHOLE_BYTES
+    assert (tmp_path / "out").read_bytes() == pattern(WHOLE_BYTES)
+    assert (session.state, session.problem) == (State.ENDED, None)
+
+
+def test_a_close_beside_a_reader_comes_to_the_end(stage: Stage) -> None:
+    """They take turns: the reader gets its pieces in order, and its iteration ends where the session does."""
+    session = stage.client(stage.runtime(SCRIPTS)).trace("A")
+    got: list[bytes] = []
+    reading = Act(lambda: got.extend(session))
+    eventually(lambda: session.received_bytes == HEAD_BYTES, "nothing came")
+    within_limits(session.close)
+    reading.result()
+    assert session.received_bytes == WHOLE_BYTES
+    assert (session.state, session.problem) == (State.ENDED, None)
+    assert b"".join(got).startswith(pattern(HEAD_BYTES))
+
+
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_aclose_beside_a_reading_task_comes_to_the_end(stage: Stage) -> None:
+    """As above, all on one loop."""
+    runtime = stage.runtime(SCRIPTS)
+
+    async def use() -> None:
+        session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace("A")
+        head = asyncio.Event()
+
+        async def read_all() -> None:
+            async for _ in session:
+                head.set()
+
+        reading = asyncio.ensure_future(read_all())
+        await head.wait()
+        await session.aclose()
+        await reading
+        assert session.received_bytes == WHOLE_BYTES
+        assert (session.state, session.problem) == (State.ENDED, None)
+
+    within_limits(lambda: asyncio.run(use()))

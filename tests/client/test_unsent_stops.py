@@ -1,0 +1,74 @@
+"""Whom StopTracing is sent to: a runtime that is suspended at startup would be poisoned by it (ipc-protocol.md §21.1), everybody else
+has a rundown to give.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.client.scripted import HEAD_BYTES, Script, obeys, streams
+from tests.client.shells import Stage, within_limits
+
+from dotnetdiag.client import limits
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.session_life import State
+from dotnetdiag.transport import processes
+from dotnetdiag.transport.sockets import SocketStream
+
+STOP = Command.StopTracing
+
+
+def scripts(head: int) -> dict[Command, Script]:
+    return {Command.CollectTracing2: streams(None, head=head), STOP: obeys}
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer is a process of another namespace."""
+    monkeypatch.setattr(SocketStream, "peer_pid", lambda _: 0)
+    monkeypatch.setattr(limits, "SILENCE_S", 0.2)
+
+
+@pytest.fixture
+def two_threaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer has two threads of one name, the first of which sleeps: as a suspended NativeAOT, and as many a proxy."""
+    monkeypatch.setattr(processes, "thread_names", lambda *_: ("peer", "peer"))
+    monkeypatch.setattr(processes, "read", lambda *_: b"State:\tS (sleeping)\nvoluntary_ctxt_switches:\t5\n")
+
+
+@pytest.mark.usefixtures("unseen")
+def test_a_silent_peer_of_an_unknown_process_is_not_sent_a_stop(stage: Stage) -> None:
+    runtime = stage.runtime(scripts(head=0))
+    session = stage.client(runtime).trace("A")
+    within_limits(session.close)
+    assert STOP not in runtime.asked
+    assert (session.state, session.problem, session.was_stopped) == (State.ENDED, None, True)
+
+
+@pytest.mark.usefixtures("unseen")
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_peer_of_an_unknown_process_that_has_sent_its_head_is_sent_a_stop(stage: Stage, is_read: bool) -> None:
+    """Whether it was read or still waits to be."""
+    runtime = stage.runtime(scripts(HEAD_BYTES))
+    session = stage.client(runtime).trace("A")
+    if is_read:
+        assert session.read()
+    within_limits(session.close)
+    assert runtime.asked.count(STOP) == 1
+    assert session.state is State.ENDED
+
+
+@pytest.mark.usefixtures("two_threaded")
+def test_a_silent_peer_that_looks_suspended_is_not_sent_a_stop(stage: Stage) -> None:
+    runtime = stage.runtime(scripts(head=0))
+    within_limits(stage.client(runtime).trace("A").close)
+    assert STOP not in runtime.asked
+
+
+@pytest.mark.usefixtures("two_threaded")
+def test_a_peer_that_looks_suspended_and_has_sent_bytes_is_sent_a_stop(stage: Stage) -> None:
+    runtime = stage.runtime(scripts(HEAD_BYTES))
+    session = stage.client(runtime).trace("A")
+    assert len(session.read()) == HEAD_BYTES
+    within_limits(session.close)
+    assert runtime.asked.count(STOP) == 1
+    assert session.received_bytes > HEAD_BYTES, "the rundown is lost"
