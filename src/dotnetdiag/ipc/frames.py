@@ -21,7 +21,6 @@ from dotnetdiag.ipc.commands import command_name
 MAGIC = b"DOTNET_IPC_V1\0"
 HEADER_SIZE = 20
 MAX_MESSAGE_SIZE = 0xFFFF
-MAX_PAYLOAD_SIZE = MAX_MESSAGE_SIZE - HEADER_SIZE
 
 _HEADER = struct.Struct("<14sHBBH")
 
