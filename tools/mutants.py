@@ -465,7 +465,10 @@ def _kill(pid: int) -> int:
 
 def outcomes_of(room: str, mutants: list[Mutant], baseline: Baseline, jobs: int, limit_s: float) -> list[str]:
     """First those whose code can be exchanged, which is fast, then the others; in the order of ``mutants``."""
-    codes = {mutant: code for mutant in mutants if (code := changed_function(mutant)) is not None}
+    # what imports have called has had its effect already
+    at_import = baseline.reached[""]
+    later = [mutant for mutant in mutants if (str(mutant.path), mutant.function) not in at_import]
+    codes = {mutant: code for mutant in later if (code := changed_function(mutant)) is not None}
     slow = [mutant for mutant in mutants if mutant not in codes]
 
     files = sorted({name.partition("::")[0] for name in baseline.durations})

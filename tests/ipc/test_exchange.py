@@ -246,6 +246,8 @@ def test_so_many_bytes_are_received_in_pieces_that_are_not_large() -> None:
     assert len(run.result) == size
     assert run.result.endswith(b"yz" + b"z" * (LARGEST_PIECE - 2) + b"123")
     assert Run(receive_exactly("c", 0)).result == b""
+    run = Run(receive_exactly("c", 10))
+    assert at(run, b"1234567") == Receive("c", 3)
     assert LARGEST_PIECE == 1 << 20
 
 

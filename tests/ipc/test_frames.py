@@ -22,6 +22,12 @@ def test_a_frame_has_these_bytes() -> None:
     assert Frame.parse(memoryview(frame.pack())) == frame
 
 
+def test_a_header_says_how_much_follows() -> None:
+    for size in (20, 21, 39, 40, 41, 255, 65535):
+        assert FrameHeader.parse(header(size)).payload_size == size - 20
+    assert FrameHeader(size=20, command_set=0, command_id=0).reserved == 0
+
+
 def test_a_message_has_65535_bytes_at_most() -> None:
     whole = Frame(command_set=1, command_id=2, payload=bytes(65515)).pack()
     assert len(whole) == 65535
@@ -69,6 +75,7 @@ def header(size: int, magic: bytes = MAGIC) -> bytes:
         (header(0), "size 0 is less than the header", 14),
         (header(19, b"HTTP/1.1 400 B"), "size 19 is less than the header", 14),  # the size first, as runtimes do
         (header(20, b"HTTP/1.1 400 B"), "magic is b'HTTP/1.1 400 B', not DOTNET_IPC_V1", 0),
+        (header(20, b"ABCDEFGHIJKLMN"), "magic is b'ABCDEFGHIJKLMN', not DOTNET_IPC_V1", 0),
         (header(20, MAGIC[:13] + b"2"), "magic is b'DOTNET_IPC_V12', not DOTNET_IPC_V1", 0),
     ],
 )

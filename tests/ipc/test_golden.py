@@ -116,6 +116,8 @@ def test_an_advertise_has_the_bytes_of_the_document() -> None:
             Advertise.parse(data[:cut])
     with pytest.raises(ProtocolError, match=r"advertise at 0x0: magic is b'ADVR_V2\\x00', not ADVR_V1"):
         Advertise.parse(data.replace(b"V1", b"V2"))
+    with pytest.raises(ProtocolError, match="not ADVR_V1"):
+        Advertise.parse(data.replace(b"V1", b"V0"))
 
 
 # cut and lying ------------------------------------------------------------------------------------------------------------
@@ -198,6 +200,14 @@ def test_an_absurd_count_is_refused_for_what_it_is(known: tuple[Any, str], at: i
     assert (caught.value.problem, caught.value.offset) == (problem, at + 4)
 
 
+def test_a_count_is_checked_against_the_smallest_that_so_many_could_be() -> None:
+    whole = bytes_of(REQUESTS[5][1])
+    with pytest.raises(ProtocolError, match="provider count 3 needs at least 60 bytes, 48 left"):
+        parse_request(Frame.parse(whole[:28] + b"\3\0\0\0" + whole[32:]))
+    with pytest.raises(ProtocolError, match="keywords needs 8 bytes, 0 left"):
+        parse_request(Frame.parse(whole[:28] + b"\2\0\0\0" + whole[32:]))
+
+
 def test_an_error_with_an_absurd_text_is_an_error_without_text() -> None:
     whole = bytes_of(REPLIES[14][1])
     parsed = ErrorReply.parse(whole[:24] + b"\xff\xff\xff\xff" + whole[28:])
@@ -262,9 +272,10 @@ def test_another_code_is_no_error_reply(code: int) -> None:
 
 
 def test_a_request_of_another_command_is_refused() -> None:
-    with pytest.raises(ProtocolError) as caught:
-        process.ResumeRuntime.parse(process_info.ProcessInfo().pack())
-    assert str(caught.value) == "ResumeRuntime: command is 0x0400, not 0x0401"
+    for other, code in ((process_info.ProcessInfo(), "0x0400"), (process_info.ProcessInfo2(), "0x0404")):
+        with pytest.raises(ProtocolError) as caught:
+            process.ResumeRuntime.parse(other.pack())
+        assert str(caught.value) == f"ResumeRuntime: command is {code}, not 0x0401"
 
 
 def test_a_command_without_a_name_is_kept_as_it_came() -> None:
@@ -282,9 +293,15 @@ def test_the_session_type_decides_what_a_collect_5_or_6_is() -> None:
             assert str(caught.value) == f"CollectTracing{command_id - 1} at 0x14: session type is missing"
         with pytest.raises(ProtocolError, match="session type is 2, not 0"):
             parse_request(Frame(command_set=2, command_id=command_id, payload=b"\2\0\0\0" + bytes(99)))
-        # one type does not read the other's body
-        with pytest.raises(ProtocolError):
+        with pytest.raises(ProtocolError, match="session type is 16777217, not 0"):
+            parse_request(Frame(command_set=2, command_id=command_id, payload=b"\1\0\0\1" + bytes(99)))
+        # the type alone, and then nothing
+        with pytest.raises(ProtocolError, match="rundownKeyword needs 8 bytes, 0 left"):
             parse_request(Frame(command_set=2, command_id=command_id, payload=b"\1\0\0\0"))
+        with pytest.raises(ProtocolError, match="session type is 0, not 1"):
+            USER_EVENTS[Command(0x0200 | command_id)].from_frame(
+                Frame(command_set=2, command_id=command_id, payload=bytes(99))
+            )
 
 
 # values that do not fit -------------------------------------------------------------------------------------------------

@@ -25,6 +25,29 @@ def test_every_code_has_a_sentence(code: HResult) -> None:
     assert (error.hresult, error.name, error.advice) == (code, code.name, sentence)
 
 
+def test_codes_have_the_values_of_the_document() -> None:
+    """ipc-protocol.md §6, and those measured in §5.7 and §21."""
+    assert {code.name: f"{code:08X}" for code in HResult} == {
+        "BAD_ENCODING": "80131384",
+        "UNKNOWN_COMMAND": "80131385",
+        "UNKNOWN_MAGIC": "80131386",
+        "UNKNOWN_ERROR": "80131387",
+        "NOT_SUPPORTED": "80131515",
+        "FAIL": "80004005",
+        "INVALID_ARGUMENT": "80070057",
+        "PROFILER_NOT_YET_AVAILABLE": "8013135B",
+        "PROFILER_RUNTIME_UNINITIALIZED": "80131371",
+        "PROFILER_ALREADY_ACTIVE": "8013136A",
+        "INSUFFICIENT_BUFFER": "8007007A",
+        "ENVVAR_NOT_FOUND": "800700CB",
+        "MODULE_NOT_FOUND": "8007007E",
+        "PROC_NOT_FOUND": "8007007F",
+        "CLASS_NOT_AVAILABLE": "80040111",
+        "TYPE_LOAD": "80131522",
+        "UNSPECIFIED": "FFFFFFFF",
+    }
+
+
 def test_no_sentence_is_for_a_code_without_a_name() -> None:
     assert set(ADVICE) == set(HResult)
 

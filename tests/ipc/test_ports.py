@@ -24,6 +24,7 @@ CONNECT, LISTEN = PortMode.CONNECT, PortMode.LISTEN
     [
         ("", []),
         (";;,;", []),
+        (";,;/a", [("/a", CONNECT, True)]),
         ("/a", [("/a", CONNECT, True)]),
         ("/a,listen", [("/a", LISTEN, True)]),
         ("/a,LISTEN,NoSuspend", [("/a", LISTEN, False)]),
@@ -95,7 +96,8 @@ def test_a_tool_s_port_is_an_address_and_who_dials(text: str, address: str, mode
 
 
 @pytest.mark.parametrize(
-    ("text", "position"), [("", 0), (",connect", 0), ("/a,", 3), ("/a,suspend", 3), ("/a,connect,suspend", 3)]
+    ("text", "position"),
+    [("", 0), (",connect", 0), ("/a,", 3), ("/ab,", 4), ("/a,suspend", 3), ("/a,connect,suspend", 3)],
 )
 def test_another_port_is_refused_where_it_is_wrong(text: str, position: int) -> None:
     with pytest.raises(GrammarError) as caught:

@@ -109,7 +109,7 @@ def test_a_dump_without_a_name_is_never_bytes(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["hook.dll", "./hook.dll", "C:hook.dll", "C:", "1", "a/b", "\\hook.dll", "c|\\x", " /h"]
+    "path", ["hook.dll", "./hook.dll", "C:hook.dll", "C:", "1", "a/b", "\\hook.dll", "c|\\x", " /h", "a//b", "1/\\b"]
 )
 def test_a_hook_with_a_relative_path_is_never_bytes(path: str) -> None:
     error = refused(process.ApplyStartupHook(path=path))
@@ -187,6 +187,11 @@ NUL = "must not contain a NUL character"
             profiler.AttachProfiler(timeout_ms=1, clsid=GUID, path="/p", trailing=b"x"),
             "bytes behind the client data are refused by runtimes",
         ),
+        (
+            profiler.AttachProfiler(timeout_ms=1 << 40, clsid=GUID, path="/p"),
+            f"timeout_ms {1 << 40} does not fit 32 unsigned bits",
+        ),
+        (tracing.CollectTracing2(providers=(A,), buffer_mb=-1), "buffer_mb -1 does not fit 32 unsigned bits"),
         (tracing.StopTracing(session_id=-1), "session_id -1 does not fit 64 unsigned bits"),
         (tracing.StopTracing(session_id=1 << 64), f"session_id {1 << 64} does not fit 64 unsigned bits"),
         (

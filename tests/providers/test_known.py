@@ -126,6 +126,12 @@ def test_a_preset_of_the_kernel_names_the_nearest(name: str) -> None:
         find_preset(name)
 
 
+def test_the_nearest_preset_alone_is_named() -> None:
+    with pytest.raises(UnknownName) as caught:
+        find_preset("gc-collese")  # gc-verbose is not far either
+    assert caught.value.near == ("gc-collect",)
+
+
 def test_a_name_that_is_like_none_has_none_near() -> None:
     with pytest.raises(UnknownName) as caught:
         find_preset("x" * 10_000)

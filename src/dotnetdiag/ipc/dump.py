@@ -40,7 +40,7 @@ class GenerateCoreDump(Request[ResultReply]):
             return self.refuse(f"the dump's path {problem}")
         if self.dump_type not in (1, 2, 3, 4):
             return self.refuse(f"dump type {self.dump_type} is none of 1 Mini, 2 Heap, 3 Triage, 4 Full")
-        if not isinstance(self.flags, int) or self.flags & ~self.ALLOWED_FLAGS or self.flags < 0:
+        if not isinstance(self.flags, int) or self.flags & ~self.ALLOWED_FLAGS:
             return self.refuse(f"flags {self.flags!r} are not all known to this command")
         return None
 
