@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.live.runtimes import command
+from tests.live.runtimes import command, workload
 
 from dotnetdiag.client import Client
 from dotnetdiag.recipes.processes import list_processes
-from dotnetdiag.transport import processes
+from dotnetdiag.transport import candidates, processes
 
 pytestmark = pytest.mark.live
 
@@ -106,3 +106,36 @@ def _dump_is_told_for_both(pid: int, folder: str) -> None:
     assert told["path"].startswith(f"{folder.rstrip('/')}/core_")
     assert told["host_path"] == f"/proc/{pid}/root{told['path']}"
     assert told["size_bytes"] == Path(told["host_path"]).stat().st_size > 0
+
+
+SESSIONS_WHILE_SUSPENDED = """
+import sys
+from dotnetdiag import Client
+client = Client.connect(sys.argv[1], timeout_s=5)
+for _ in range(3):
+    with client.trace("Microsoft-Windows-DotNETRuntime:GC", rundown_keyword=0):
+        pass
+with client.trace("Microsoft-Windows-DotNETRuntime:GC", rundown_keyword=0) as session:
+    client.resume()
+    assert session.read()
+"""
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_sessions_from_another_namespace_that_end_while_it_is_suspended_poison_no_runtime(runtime: str) -> None:
+    """The system does not name the peer there, so its threads cannot be looked at (§21.1)."""
+    if not namespaces_are_possible():
+        pytest.skip("this user may not make namespaces")
+    with workload(runtime, "idle", "seconds=100", suspended=True) as target:
+        address = str(candidates(target.pid)[0].address)
+        words = [sys.executable, "-c", SESSIONS_WHILE_SUSPENDED, address]
+        done = subprocess.run(
+            ["unshare", "--pid", "--fork", "--mount-proc", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert target.expect("ready")
+        assert target.alive
