@@ -172,9 +172,9 @@ def _waiting(stage: Stage, client: Any) -> int:
     return len((route._opening.result() if stage.is_async else route.port)._runtimes)
 
 
-def _is_resumed(connection: socket.socket) -> bool:
+def _is_resumed(connection: socket.socket, within_s: float = 1) -> bool:
     """Whether ResumeRuntime comes; it is answered."""
-    connection.settimeout(1)
+    connection.settimeout(within_s)
     try:
         command = command_on(connection)
     except TimeoutError:
@@ -246,7 +246,7 @@ def test_two_hundred_connections_of_which_half_are_silent_are_served_at_once(sta
         for number in range(100, 200):
             stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(port))
             stranger = stack.enter_context(dial(port, number))
-            strangers.append(Act(lambda stranger=stranger: _is_resumed(stranger)))  # type: ignore[misc]
+            strangers.append(Act(lambda stranger=stranger: _is_resumed(stranger, PATIENCE_S)))  # type: ignore[misc]
         with DiallingRuntime(port, number=1):
             assert client.process_info().pid == 1
         assert all(stranger.result() for stranger in strangers)

@@ -187,7 +187,7 @@ ABSURD: list[tuple[tuple[Any, str], int, str]] = [
     (REQUESTS[5], 44, "provider name needs 8589934590 bytes, 32 left"),
     (REQUESTS[15], 94, "event id count 4294967295 needs at least 17179869180 bytes, 8 left"),
     (REQUESTS[18], 93, "tracepoint set count 4294967295 needs at least 34359738360 bytes, 36 left"),
-    (REPLIES[11], 20, "nIncomingBytes 4294967295 is above the limit of 67108864"),
+    (REPLIES[11], 20, "nIncomingBytes 4294967295 is above the limit of 16777216"),
 ]
 
 
@@ -220,8 +220,8 @@ def test_an_absurd_number_of_variables_is_refused() -> None:
         EnvironmentBlock.parse(b"\xff\xff\xff\xff123")
 
 
-def test_an_environment_may_have_64_mebibytes_and_no_more() -> None:
-    limit = 64 << 20
+def test_an_environment_may_have_16_mebibytes_and_no_more() -> None:
+    limit = 16 << 20
     whole = environment.EnvironmentReply(size_bytes=limit).pack()
     assert environment.EnvironmentReply.parse(whole).size_bytes == limit
     with pytest.raises(ProtocolError, match="above the limit"):

@@ -104,7 +104,7 @@ REPLIES: st.SearchStrategy[Any] = st.one_of(
     st.builds(process_info.ProcessInfo2Reply, **RUNS),
     st.builds(process_info.ProcessInfo3Reply, version=st.just(0), **RUNS),
     st.builds(process_info.ProcessInfo3Reply, version=st.integers(1, 2**32 - 1), runtime_identifier=anything, **RUNS),
-    st.builds(environment.EnvironmentReply, size_bytes=st.integers(0, 64 << 20), future=u16),
+    st.builds(environment.EnvironmentReply, size_bytes=st.integers(0, 16 << 20), future=u16),
     st.builds(ErrorReply, hresult=u32, text=st.text(max_size=12), trailing=st.binary(max_size=9)),
     st.builds(ErrorReply, hresult=u32, text=st.none()),
     st.builds(environment.EnvironmentBlock, entries=st.lists(anything, max_size=4).map(tuple), trailing=st.binary()),
