@@ -36,6 +36,7 @@ SAMPLES: tuple[DiagnosticsError, ...] = (
     errors.TargetError("a problem", pid=7, code="unknown"),
     errors.ProcessNotFound("no process 7", pid=7, code="no-such-process"),
     errors.AmbiguousName("two of them", pids=(7, 8)),
+    errors.TargetStopped("a signal has stopped process 7", pid=7, code="stopped"),
     errors.NoDiagnostics("no socket", pid=7, code="no-socket"),
     errors.InputError("/file", "is gone"),
     errors.OutputError("/file", "is full"),

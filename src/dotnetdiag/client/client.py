@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DIAL_SLICE_S = 0.2
-"""How often a stop that finds no connection looks whether its session is still there."""
+"""After so long, and then twice as long each time, a stop that finds no connection looks whether its session is still there."""
 
 
 class Client:
@@ -226,12 +226,14 @@ class Client:
 
         def dial(deadline: Deadline) -> Stream:
             """As the route does, for as long as somebody waits for the end."""
+            slice_s = DIAL_SLICE_S
             while stream.fileno() >= 0:
                 try:
-                    connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), DIAL_SLICE_S)))
+                    connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
                 except TimedOut as error:
                     if deadline.is_over:
                         raise TimedOut("no connection", address=error.address, timeout_s=self.timeout_s) from error
+                    slice_s *= 2  # dialling starts anew: on a machine that is busy it may need longer
                 else:
                     if stream.fileno() >= 0:
                         return connection

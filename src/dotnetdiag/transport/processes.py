@@ -172,14 +172,18 @@ def comm(pid: int, proc: Path = PROC) -> str | None:
     return None if data is None else os.fsdecode(data.removesuffix(b"\n"))
 
 
-def thread_names(pid: int, proc: Path = PROC) -> tuple[str, ...]:
-    """The short names of all threads, the main thread first. Readable for every user."""
+def task_ids(pid: int, proc: Path = PROC) -> list[str]:
+    """The numbers of all threads, that of the main thread first."""
     try:
         tasks = os.listdir(f"{proc}/{pid}/task")
     except (OSError, ValueError):
-        return ()
-    tasks.sort(key=lambda task: (task != str(pid), task))
-    names = (name for task in tasks if (name := read(pid, f"task/{task}/comm", proc)) is not None)
+        return []
+    return sorted(tasks, key=lambda task: (task != str(pid), task))
+
+
+def thread_names(pid: int, proc: Path = PROC) -> tuple[str, ...]:
+    """The short names of all threads, the main thread first. Readable for every user."""
+    names = (name for task in task_ids(pid, proc) if (name := read(pid, f"task/{task}/comm", proc)) is not None)
     return tuple(os.fsdecode(name.removesuffix(b"\n")) for name in names)
 
 

@@ -9,8 +9,8 @@ CoreCLR    main, ``.NET SynchManag``, ``.NET EventPipe``  ``.NET Finalizer``, mo
 NativeAOT  main and another of its name                   a third of its name, mostly ``.NET SigHandler``
 =========  =============================================  ===================================================
 
-Every runtime looks like this for 1 to 3 ms, at its start and when it has been resumed. So one that waits is known by a
-main thread that also sleeps, and goes on sleeping.
+Every runtime looks like this for 1 to 3 ms, at its start and when it has been resumed, and for longer where its threads wait for
+a processor. So one that waits is known by threads that all sleep, and go on sleeping.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dotnetdiag.transport import processes
 from dotnetdiag.transport.processes import PROC
 
 PAUSE_S = 0.02
-"""How long the main thread must sleep on."""
+"""How long all threads must sleep on."""
 LOOKS = 50
 
 _EVENT_PIPE, _SYNCH_MANAGER = ".NET EventPipe", ".NET SynchManag"
@@ -43,16 +43,24 @@ def is_suspended(pid: int, proc: Path = PROC, *, timeout_s: float = 1.0) -> bool
         is_starting = verdict is None and _SYNCH_MANAGER in names and _EVENT_PIPE not in names
         if not verdict and not is_starting:
             return verdict
-        status = processes.read(pid, f"task/{pid}/status", proc) or b""
-        # the state of the main thread, and how often it has been awake
-        main = [
-            line.split() for line in status.split(b"\n") if line.startswith((b"State:", b"voluntary_ctxt_switches:"))
-        ]
-        if verdict and before == (names, main) and (not main or main[0][1] == b"S"):
+        sleeps = _sleeps(pid, proc)
+        if verdict and before == (names, sleeps) and all(state == b"S" for state, _ in sleeps):
             return True
-        before = names, main
+        before = names, sleeps
         time.sleep(PAUSE_S)
     return None
+
+
+def _sleeps(pid: int, proc: Path) -> list[tuple[bytes, bytes]]:
+    """The state of every thread, and how often it has gone to sleep."""
+    tasks = processes.task_ids(pid, proc)
+    statuses = [processes.read(pid, f"task/{task}/status", proc) or b"" for task in tasks]
+    return [(_field(status, b"State:"), _field(status, b"voluntary_ctxt_switches:")) for status in statuses if status]
+
+
+def _field(status: bytes, name: bytes) -> bytes:
+    """The first word of one line of ``/proc/PID/status``."""
+    return next((line.split()[1] for line in status.split(b"\n") if line.startswith(name)), b"")
 
 
 def _verdict(names: tuple[str, ...]) -> bool | None:
