@@ -14,8 +14,8 @@ _PUBLIC = {
     "ProcessInformation": "information",
     "process_info": "information",
     "runtime_version": "information",
-    "environment": "variables",
-    "set_environment_variable": "variables",
+    "environment": "environments",
+    "set_environment_variable": "environments",
     "resume": "startup",
     "apply_startup_hook": "startup",
     "enable_perf_map": "perf_map",
@@ -34,6 +34,7 @@ __getattr__ = loader(globals(), _PUBLIC)
 
 if TYPE_CHECKING:
     from dotnetdiag.ipc.operations.dumps import write_dump
+    from dotnetdiag.ipc.operations.environments import environment, set_environment_variable
     from dotnetdiag.ipc.operations.information import ProcessInformation, process_info, runtime_version
     from dotnetdiag.ipc.operations.perf_map import disable_perf_map, enable_perf_map
     from dotnetdiag.ipc.operations.profilers import attach_profiler, startup_profiler
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         stop,
     )
     from dotnetdiag.ipc.operations.startup import apply_startup_hook, resume
-    from dotnetdiag.ipc.operations.variables import environment, set_environment_variable
 
 __all__ = [
     "ProcessInformation",
