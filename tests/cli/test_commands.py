@@ -210,3 +210,13 @@ def test_all_events_come_out_whatever_stdout_is(form: str, unbuffered: str, tmp_
     assert (done.returncode, done.stderr) == (0, "")
     events = len(read(path.read_bytes()).headers)
     assert len(done.stdout.splitlines()) - (form != "jsonl") == events
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize(
+    ("words", "code"), [(["ps", "--nosuch"], 3), (["stack", "report", "-p", "999999999"], 3), (["ps", "--json"], 0)]
+)
+def test_the_exit_code_tells_where_stderr_takes_nothing(words: list[str], code: int) -> None:
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "dotnetdiag.cli.main", *words]
+        assert subprocess.run(words, stdout=subprocess.DEVNULL, stderr=full, timeout=60, check=False).returncode == code

@@ -6,9 +6,10 @@ often; taking the interpreter down in order takes 9, and every verb has closed w
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dotnetdiag.errors import DiagnosticsError
 
@@ -21,6 +22,7 @@ def main() -> None:
     if sys.stdout is None:
         print("error: standard output is closed; results go there", file=sys.stderr)
         os._exit(2)
+    _bear_a_stderr_that_takes_nothing()
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt as error:
@@ -33,6 +35,23 @@ def main() -> None:
     except OSError as error:
         code = _report(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
     _leave(code)
+
+
+def _bear_a_stderr_that_takes_nothing() -> None:
+    """Nothing ends otherwise because stderr cannot take a line (its disk is full, its terminal gone): the exit code tells."""
+
+    class Stderr(io.FileIO):
+        def write(self, data: Any) -> int:
+            try:
+                return super().write(data)
+            except OSError:
+                return len(data)
+
+    if os.name == "posix" and isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr.fileno() == 2:
+        raw = Stderr(2, "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(raw), sys.stderr.encoding, sys.stderr.errors, line_buffering=True
+        )
 
 
 def _leave(code: int) -> NoReturn:
