@@ -196,6 +196,7 @@ class Watch:
     def __init__(self, folder: Path | None) -> None:
         self.prefix = None if folder is None else f"{folder}{os.sep}"
         self.durations: dict[str, float] = {}
+        self.failed: set[str] = set()
         self.reached: dict[str, list[tuple[str, int]]] = {}
         self._now: set[tuple[str, int]] = set()
 
@@ -211,6 +212,10 @@ class Watch:
     def pytest_runtestloop(self) -> None:
         self.take("")
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         start = time.perf_counter()
@@ -222,9 +227,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What the tests do without a mutant."""
+    """What the tests do without a mutant. ``failed`` are left out: they say nothing."""
 
     durations: dict[str, float]
+    failed: set[str]
     reached: dict[str, set[tuple[str, int]]]
     modules: list[str]
 
@@ -232,7 +238,8 @@ class Baseline:
         """The tests that can see a mutant, the fast ones first."""
         place = (str(mutant.path), mutant.function)
         everywhere = not mutant.function or place in self.reached[""]
-        able = [name for name in names if everywhere or place in self.reached.get(name, {place})]
+        sound = [name for name in names if name not in self.failed]
+        able = [name for name in sound if everywhere or place in self.reached.get(name, {place})]
         return sorted(able, key=lambda name: self.durations.get(name, 0.0))
 
 
@@ -332,7 +339,7 @@ def place_of(code: CodeType) -> tuple[str, str, int]:
     return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
-def run_pytest(room: str, *plugins: object, tests: Sequence[str] = ()) -> int:
+def run_pytest(room: str, *plugins: object, tests: Sequence[str] = (), to_the_end: bool = False) -> int:
     from hypothesis import HealthCheck, Phase, settings
 
     settings.register_profile(
@@ -346,7 +353,17 @@ def run_pytest(room: str, *plugins: object, tests: Sequence[str] = ()) -> int:
     )
     settings.load_profile("mutants")
     tests = tests or [name for name in TESTS[room] if (CHECKOUT / name).exists()]
-    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not live"]
+    options = [
+        *([] if to_the_end else ["-x"]),
+        "-q",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-m",
+        "not live",
+    ]
     if not (CHECKOUT / "tests" / room / "conftest.py").exists():
         options.append("--noconftest")  # that of all tests is about live runtimes and the last lines, and imports much
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what this process has imported before
@@ -371,7 +388,7 @@ def fork(log: Path | None) -> int:
 
 
 def measure(room: str, *, trace: bool, folder: Path) -> dict[str, Any]:
-    """Run the room's tests in a process of their own; raises SystemExit when one fails."""
+    """Run the room's tests in a process of their own; raises SystemExit when they cannot be run."""
     answer, log = folder / "baseline.json", folder / "baseline.txt"
     pid = fork(log)
     if not pid:
@@ -383,23 +400,26 @@ def measure(room: str, *, trace: bool, folder: Path) -> dict[str, Any]:
 
                 threading.settrace(watch.trace)
                 sys.settrace(watch.trace)
-            status = run_pytest(room, watch)
+            status = run_pytest(room, watch, to_the_end=True)
             sys.settrace(None)
-            answer.write_text(json.dumps([watch.durations, watch.reached, sorted(sys.modules)]))
+            answer.write_text(json.dumps([watch.durations, watch.reached, sorted(watch.failed), sorted(sys.modules)]))
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(status)
-    if code := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
-        raise SystemExit(f"{log.read_text()}\nthe tests of {room} fail without a mutant ({code})")
-    durations, reached, modules = json.loads(answer.read_text())
-    return {"durations": durations, "reached": reached, "modules": modules}
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code not in (0, 1):
+        raise SystemExit(f"{log.read_text()}\nthe tests of {room} cannot be run ({code})")
+    return dict(zip(("durations", "reached", "failed", "modules"), json.loads(answer.read_text()), strict=True))
 
 
 def baseline_of(room: str, folder: Path) -> Baseline:
     timed, traced = measure(room, trace=False, folder=folder), measure(room, trace=True, folder=folder)
     reached = {name: {(path, line) for path, line in places} for name, places in traced["reached"].items()}
-    return Baseline(durations=timed["durations"], reached=reached, modules=timed["modules"])
+    failed = {*timed["failed"], *traced["failed"]}
+    for name in sorted(failed):
+        print(f"left out, it fails without a mutant: {name}")
+    return Baseline(durations=timed["durations"], failed=failed, reached=reached, modules=timed["modules"])
 
 
 def import_libraries(modules: list[str]) -> None:

@@ -114,6 +114,9 @@ def test_every_type_but_those_without_a_body_is_known() -> None:
     assert is_legacy(b"\1\0\0\0")
     assert is_legacy(b"\0\4\0\0rest")
     assert not is_legacy(b"\1\0\0")
+    assert not is_legacy(b"\1\0\0\1")
+    with pytest.raises(ProtocolError, match="request type is 2048, not 1025"):
+        StopEventPipeTracing.parse(bytes.fromhex("00080000 34120000 5500000000000000"))
     with pytest.raises(ProtocolError, match="request type is 1, not 1025"):
         StopEventPipeTracing.parse(bytes.fromhex("01000000 34120000 5500000000000000"))
 
@@ -193,6 +196,7 @@ def test_a_request_that_makes_no_sense_says_why(wrong: LegacyRequest, reason: st
 
 def test_the_largest_that_makes_sense_is_packed() -> None:
     StartEventPipeTracing(client_pid=1, buffer_mb=1, output_path="x", providers=(A,) * 1000).pack()
+    assert LegacyGenerateCoreDump(client_pid=1, path="x", dump_type=1).diagnostics == 0
     for dump_type in (1, 2, 3, 4):
         for diagnostics in (0, 1):
             LegacyGenerateCoreDump(client_pid=1, path="x", dump_type=dump_type, diagnostics=diagnostics).pack()
