@@ -38,7 +38,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for name, value in getattr(getattr(item, "callspec", None), "params", {}).items():
-        if name in ("target", "runtime", "suspended", "demo") and item.get_closest_marker("live") is not None:
+        if (
+            name in ("target", "runtime", "suspended", "demo")
+            and isinstance(value, str)
+            and item.get_closest_marker("live") is not None
+        ):
             item.user_properties.append(("runtime", value))
 
 
