@@ -17,6 +17,7 @@ from tests.analysis.reference import opened
 from tests.export.browser import Page, running
 from tests.export.made import DEEP, SMALL, hostile, profile_of, sample, written
 from tests.nettrace.recordings import data_of, recordings
+from tests.shared import needs
 
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
@@ -267,6 +268,7 @@ def test_the_tooltip_has_times_and_percentages(small: Page) -> None:
     ]
 
 
+@needs("fixtures", "the recording default-10")
 def test_dark_mode_follows_the_system_and_a_button(page: Page, tmp_path: Path) -> None:
     def ground() -> str:
         return str(page.value("getComputedStyle(document.documentElement).backgroundColor"))
@@ -293,6 +295,7 @@ def test_dark_mode_follows_the_system_and_a_button(page: Page, tmp_path: Path) -
     prefer("light")
 
 
+@needs("fixtures", "the recording default-10")
 def test_a_recording_is_shown(page: Page, tmp_path: Path) -> None:
     profile = cpu(opened("default-10"))
     shown(page, profile, tmp_path / "default.html")
