@@ -13,7 +13,7 @@ from dotnetdiag.client.arguments import absolute_path, milliseconds
 from dotnetdiag.client.client import chosen_providers
 from dotnetdiag.client.hook_file import require_usable_hook
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, TIMEOUT_S, Limits, stays_silent
-from dotnetdiag.client.progress import TICK_S, SessionProgress
+from dotnetdiag.client.progress import TICK_S, Followed, SessionProgress
 from dotnetdiag.client.routes_aio import AsyncPidRoute, AsyncRoute, route_to
 from dotnetdiag.client.running import run_async
 from dotnetdiag.client.saving import save_stream
@@ -33,7 +33,6 @@ from dotnetdiag.ipc.constants import (
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.exchange import Operation, Run
 from dotnetdiag.ipc.operations import ProcessInformation, StartedSession
-from dotnetdiag.ipc.session_life import State
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Endpoint, is_suspended
 from dotnetdiag.transport.aio import AsyncStream, in_thread, sync_stream
@@ -43,7 +42,7 @@ from dotnetdiag.transport.streams import receive_buffer
 T = TypeVar("T")
 
 
-class AsyncTraceSession:
+class AsyncTraceSession(Followed):
     """The stream of one session, as ``TraceSession``: iterate it; leaving the ``async with`` block stops and drains it."""
 
     def __init__(
@@ -73,26 +72,6 @@ class AsyncTraceSession:
         except DiagnosticsError:
             if kind is None:
                 raise
-
-    @property
-    def state(self) -> State:
-        """As ``TraceSession.state``."""
-        return self._progress.state
-
-    @property
-    def received_bytes(self) -> int:
-        """As ``TraceSession.received_bytes``."""
-        return self._progress.received_bytes
-
-    @property
-    def problem(self) -> DiagnosticsError | None:
-        """As ``TraceSession.problem``."""
-        return self._progress.problem
-
-    @property
-    def was_stopped(self) -> bool:
-        """As ``TraceSession.was_stopped``."""
-        return self._progress.is_stopping
 
     def stop(self) -> None:
         """As ``TraceSession.stop``: also from other threads and from signal handlers."""

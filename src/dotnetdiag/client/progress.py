@@ -139,3 +139,29 @@ def _seconds_left(deadline: Deadline) -> float:
     except TimedOut:
         return 0.0
     return float("inf") if left is None else left
+
+
+class Followed:
+    """What every session of a trace tells about itself."""
+
+    _progress: SessionProgress
+
+    @property
+    def state(self) -> State:
+        """Where the session stands (``ipc.session_life``)."""
+        return self._progress.state
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes have been read."""
+        return self._progress.received_bytes
+
+    @property
+    def problem(self) -> DiagnosticsError | None:
+        """What kept the session from ending as it should; None while it runs well, and when it did, or the target was gone."""
+        return self._progress.problem
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether we asked for its end. When not, and it has ended, the target exited or somebody else stopped it."""
+        return self._progress.is_stopping

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
-from dotnetdiag.client.progress import TICK_S, SessionProgress
+from dotnetdiag.client.progress import TICK_S, Followed, SessionProgress
 from dotnetdiag.client.receiving import receive_into
 from dotnetdiag.client.saving import save_stream
 from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError
 from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import StartedSession
-from dotnetdiag.ipc.session_life import State
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
@@ -28,7 +27,7 @@ STOPPER_EXIT_S = 0.5
 """How long ``close`` waits for the answer to StopTracing when the stream has ended; then its connection is closed."""
 
 
-class TraceSession:
+class TraceSession(Followed):
     """The stream of one session. Iterate it for bytes, or :meth:`save` it; leaving the ``with`` block stops and drains it.
 
     Stop is sent on a second connection, while the first is read to its end: that is when the rundown comes (ipc-protocol.md §5.5).
@@ -60,26 +59,6 @@ class TraceSession:
         except DiagnosticsError:
             if kind is None:  # what happened in the block matters more
                 raise
-
-    @property
-    def state(self) -> State:
-        """Where the session stands (``ipc.session_life``)."""
-        return self._progress.state
-
-    @property
-    def received_bytes(self) -> int:
-        """How many bytes have been read."""
-        return self._progress.received_bytes
-
-    @property
-    def problem(self) -> DiagnosticsError | None:
-        """What kept the session from ending as it should; None while it runs well, and when it did, or the target was gone."""
-        return self._progress.problem
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether we asked for its end. When not, and it has ended, the target exited or somebody else stopped it."""
-        return self._progress.is_stopping
 
     def stop(self) -> None:
         """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends.
