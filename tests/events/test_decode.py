@@ -397,6 +397,32 @@ def test_what_is_not_proved_stays_bytes(payloads: list[bytes]) -> None:
     assert kept == payloads
 
 
+@pytest.mark.parametrize(
+    ("size", "rows", "proved"),
+    [(8, 16, True), (8, 15, False), (7, 16, False), (7, 400, False), (300, 15, False), (300, 16, True)],
+)
+def test_payloads_of_one_length_prove_a_layout_when_they_are_many_and_long(size: int, rows: int, proved: bool) -> None:
+    assert decoded(schema_of(""), [blob(number, size, 9) for number in range(rows)]).inferred is proved
+
+
+def test_a_layout_is_proved_by_all_payloads_and_not_by_the_first() -> None:
+    payloads = [blob(number, number % 17, 9) for number in range(200)]
+    assert decoded(schema_of(""), payloads).inferred
+    assert not decoded(schema_of(""), [*payloads, blob(1, 4) + b"x"]).inferred
+
+
+def test_a_layout_that_two_offsets_would_prove_is_not_inferred() -> None:
+    def both(size: int) -> bytes:
+        return struct.pack("<II", size + 4, size) + bytes(size)
+
+    assert not decoded(schema_of(""), [both(size) for size in range(1, 40)]).inferred
+
+
+def test_two_payloads_of_different_lengths_prove_a_layout_and_one_does_not() -> None:
+    assert decoded(schema_of(""), [blob(1, 4), blob(1, 5)]).inferred
+    assert not decoded(schema_of(""), [blob(1, 5)]).inferred
+
+
 # Any layout ----------------------------------------------------------------------------------------------------------
 
 LEAVES: dict[Kind, tuple[st.SearchStrategy[Any], Any]] = {

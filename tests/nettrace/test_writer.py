@@ -612,3 +612,23 @@ def test_encoding_ends_before_a_row_that_refers_to_what_is_not_there(
     arrays = (*columns, np.full(48, 7, np.uint8), np.full(201, 8, np.uint8), np.zeros(4000, np.uint8), result)
     kernels.encode(0, 4, False, *(arrays if kernels.compiled else map(memoryview, arrays)))
     assert result[0] == 2
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("version", [5, 6])
+def test_times_before_the_zero_of_the_clock_are_negative(version: int, compressed: bool) -> None:
+    times = [-(1 << 63), -7, -1, 0, 5]
+    out = io.BytesIO()
+    with Writer(out, version=version, compressed=compressed, sync_ticks=-10) as writer:
+        writer.add_metadata(PLAIN)
+        for time in times:
+            writer.write_event(1, time, thread=1)
+        writer.write_sequence_point(-3)
+    data = out.getvalue()
+    contents = read(data)
+    assert contents.headers.time.tolist() == times
+    assert contents.info is not None
+    assert contents.info.sync_ticks == -10
+    assert contents.sequence_points[0][0] == -3
+    (block,) = [block for block in contents.blocks if block.kind is BlockKind.EVENT]
+    assert struct.unpack_from("<qq", data, block.start + 4) == (times[0], times[-1])

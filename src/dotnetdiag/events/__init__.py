@@ -26,9 +26,9 @@ _PUBLIC = {
     "Kind": "layout",
     "Layout": "layout",
     "SchemaField": "layout",
+    "resolve": "resolving",
     "EventSchema": "schema",
     "Source": "schema",
-    "resolve": "schema",
     "tables": "slices",
 }
 __getattr__ = loader(globals(), _PUBLIC)
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from dotnetdiag.events.columns import Bytes, Column, ListOf, Scalar, Struct, Text
     from dotnetdiag.events.decoding import Table, concat_tables, decode, infer
     from dotnetdiag.events.layout import Kind, Layout, SchemaField
-    from dotnetdiag.events.schema import EventSchema, Source, resolve
+    from dotnetdiag.events.resolving import resolve
+    from dotnetdiag.events.schema import EventSchema, Source
     from dotnetdiag.events.slices import tables
 
 __all__ = [

@@ -12,7 +12,8 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.events import kernels
 from dotnetdiag.events.decoding import Table, decode, infer
 from dotnetdiag.events.memory import empty
-from dotnetdiag.events.schema import EventSchema, Source, resolve
+from dotnetdiag.events.resolving import resolve
+from dotnetdiag.events.schema import EventSchema, Source
 from dotnetdiag.nettrace import EventBatch
 from dotnetdiag.nettrace.crew import Map, in_order
 
