@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tests.events.help import decoded, schema_of
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.events import Source, Table, concat_tables, decode, kernels, resolve
+from dotnetdiag.events import Source, Table, concat_tables, decode, decoding, kernels, program, resolve
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 
@@ -297,6 +298,69 @@ def test_a_lying_count_never_allocates() -> None:
         table = decoded(schema_of(f"x:{text}"), [b"\xff\xff\xff\xff" + z16("abc")])
         assert table.undecodable_count == 1
         assert table.row(0) == {"x": None}
+
+
+WIDE = "{a:u1," + ",".join(f"n{number}:bin*0" for number in range(50)) + "}"
+"""Elements of one byte that take more than a kilobyte."""
+
+
+def many(count: int) -> bytes:
+    return struct.pack("<H", count) + bytes(count)
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "NESTED_LIMIT", 1 << 20)
+
+
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize("text", [f"x:{WIDE}*u16", "y:u1,x:{i:" + WIDE + "*u16}*1"], ids=["flat", "nested"])
+def test_a_payload_whose_lists_would_take_memory_out_of_proportion_stays_bytes_and_is_counted(text: str) -> None:
+    front = b"\7" if text.startswith("y") else b""
+    payloads = [front + many(count) for count in (1, 0, 60_000, 2, 50_000, 3)]
+    tracemalloc.start()
+    table = decoded(schema_of(text), payloads)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 << 20
+    assert table.undecodable is not None
+    assert table.undecodable.tolist() == [False, False, True, False, True, False]
+    assert table.rest is not None
+    assert [table.rest.item(row) for row in (2, 4)] == [payloads[2], payloads[4]]
+    alone = decoded(schema_of(text), [payloads[row] for row in (0, 1, 3, 5)])
+    assert [table.row(row) for row in (0, 1, 3, 5)] == alone.to_pylist()
+
+
+@pytest.mark.usefixtures("little_room")
+def test_lists_that_share_the_room_do_not_take_more_than_it_together() -> None:
+    text = ",".join(f"x{number}:{WIDE}*u16" for number in range(20))
+    table = decoded(schema_of(text), [many(600) * 20, many(1) * 20])
+    assert table.undecodable is not None
+    assert table.undecodable.tolist()[0]
+    everything = decoded(schema_of(text), [many(600) * 20 for _ in range(30)])
+    assert everything.undecodable_count == 30
+
+
+@pytest.mark.usefixtures("little_room")
+def test_lists_of_what_is_really_written_need_no_room_beyond_their_bytes() -> None:
+    pairs = b"".join(z16(text) for text in ("k", "", "", "v") * 5000)
+    table = decoded(schema_of("x:{Key:z16,Value:z16}*u16,n:z16*u16"), [struct.pack("<H", 10_000) + pairs + b"\0\0"] * 9)
+    assert table.undecodable is None
+
+
+def test_thousands_of_fields_of_one_name_are_named_in_steps_of_their_number() -> None:
+    class Counting(dict[str, int]):
+        steps = 0
+
+        def __contains__(self, name: object) -> bool:
+            Counting.steps += 1
+            return super().__contains__(name)
+
+    taken = Counting()
+    names = [program._unique("a", taken) for _ in range(3000)]
+    assert len(set(names)) == 3000
+    assert names[:3] == ["a", "a#2", "a#3"]
+    assert Counting.steps <= 3 * 3000
 
 
 def test_events_of_the_runtime_get_the_catalogue_s_fields() -> None:

@@ -8,7 +8,7 @@ as rows of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -102,6 +102,26 @@ class Program:
         """Bytes of output per row, without what varies."""
         return sum(self.widths)
 
+    @property
+    def element_bytes(self) -> int:
+        """Bytes that an element of a list takes while it is decoded: output, its offsets, and the rows of the walk."""
+        return self.row_bytes + 8 * len(self.widths) + 48
+
+
+@dataclass(slots=True)
+class Room:
+    """Bytes that the elements of lists may still take in one call."""
+
+    left: int
+
+
+class NoRoom(Exception):
+    """The elements of a list would take more than is left: ``costs`` are their bytes for each row of the call."""
+
+    def __init__(self, costs: Array, left: int) -> None:
+        super().__init__(f"{int(costs.sum())} bytes of elements, {left} are left")
+        self.costs, self.left = costs, left
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
@@ -121,6 +141,16 @@ def _select(selection: Selection, name: str) -> tuple[bool, Selection]:
         return True, selection
     inner = [path[len(name) + 1 :] for path in selection if path.startswith(name + ".")]
     return bool(inner), inner
+
+
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """``name``, or the first of ``name#2``, ``name#3``, … that is free; ``taken`` has the number last tried."""
+    made = name
+    while made in taken:
+        taken[name] += 1
+        made = f"{name}#{taken[name]}"
+    taken[made] = 1
+    return made
 
 
 class _Builder:
@@ -146,6 +176,7 @@ class _Builder:
     def fields(self, fields: Sequence[SchemaField], selection: Selection) -> tuple[_Node, ...]:
         counted = {field.layout.count_field for field in fields if field.layout.count_at == Count.FIELD}
         keeps: dict[str, int] = {}
+        taken: dict[str, int] = {}
         nodes = []
         for field in fields:
             keep = -1
@@ -155,7 +186,7 @@ class _Builder:
             wanted, inner = _select(selection, field.name)
             node = self.value(field.name, field.layout, wanted, inner, keep, keeps)
             if node is not None and wanted:
-                nodes.append(node)
+                nodes.append(replace(node, name=_unique(node.name, taken)))
         return tuple(nodes)
 
     def value(
@@ -282,16 +313,8 @@ def build(fields: Sequence[SchemaField], pointer_size: int, selection: Selection
 
 def _moved(node: _Node, moved: dict[int, int]) -> _Node:
     first, last = node.body
-    return _Node(
-        name=node.name,
-        layout=node.layout,
-        ordinal=node.ordinal,
-        slot=node.slot,
-        size=node.size,
-        children=tuple(_moved(child, moved) for child in node.children),
-        program=node.program,
-        body=(moved[first], moved[last]) if last else (0, 0),
-    )
+    children = tuple(_moved(child, moved) for child in node.children)
+    return replace(node, children=children, body=(moved[first], moved[last]) if last else (0, 0))
 
 
 def _is_empty(layout: Layout) -> bool:
@@ -303,10 +326,19 @@ class _Run:
     """One run of a program over rows of a buffer, and the columns of its output."""
 
     def __init__(
-        self, program: Program, buffer: Array, origins: Array, positions: Array, ends: Array, lazy_text: bool
+        self,
+        program: Program,
+        buffer: Array,
+        origins: Array,
+        positions: Array,
+        ends: Array,
+        lazy_text: bool,
+        room: Room,
+        outer: tuple[_Run, Array] | None = None,
     ) -> None:
+        """``outer``: the run of which this one decodes the elements of a list, and the offsets of that list."""
         self.program, self.buffer, self.origins, self.ends, self.lazy_text = program, buffer, origins, ends, lazy_text
-        self.rows = len(positions)
+        self.rows, self.room, self.outer = len(positions), room, outer
         self.walked = kernels.walk(
             buffer,
             origins,
@@ -326,13 +358,7 @@ class _Run:
         return None if valid.all() else valid
 
     def columns(self, nodes: Sequence[_Node]) -> dict[str, Column]:
-        made: dict[str, Column] = {}
-        for node in nodes:
-            name, number = node.name, 2
-            while name in made:
-                name, number = f"{node.name}#{number}", number + 1
-            made[name] = self.column(node)
-        return made
+        return {node.name: self.column(node) for node in nodes}
 
     def column(self, node: _Node) -> Column:
         kind = node.layout.kind
@@ -357,6 +383,14 @@ class _Run:
             return text
         return self.list(node, starts, lengths, valid)
 
+    def costs_of_payloads(self, costs: Array) -> Array:
+        """What is known for each row of this run, added up for each payload."""
+        if self.outer is None:
+            return costs
+        run, offsets = self.outer
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(costs)])
+        return run.costs_of_payloads(sums[offsets[1:]] - sums[offsets[:-1]])
+
     def list(self, node: _Node, starts: Array, lengths: Array, valid: Mask | None) -> Column:
         element = node.layout.element
         assert element is not None
@@ -368,6 +402,10 @@ class _Run:
         total = int(offsets[-1])
         if node.program is None:  # elements of no bytes
             return ListOf(offsets, Struct({}, total), valid)
+        cost = node.program.element_bytes
+        if total * cost > self.room.left:
+            raise NoRoom(self.costs_of_payloads(numbers * cost), self.room.left)
+        self.room.left -= total * cost
         if not last and element.kind in _DTYPES | {Kind.BOOL: "", Kind.BOOL32: ""}:
             return ListOf(offsets, _scalar(kernels.gather(self.buffer, starts, lengths)[1], element.kind, None), valid)
         if last:
@@ -378,12 +416,12 @@ class _Run:
             firsts = np.repeat(starts - offsets[:-1] * unit, numbers) + np.arange(total, dtype=np.int64) * unit
             ends = firsts + unit
         origins = np.repeat(self.origins, numbers)
-        inner = _Run(node.program, self.buffer, origins, firsts, ends, self.lazy_text)
+        inner = _Run(node.program, self.buffer, origins, firsts, ends, self.lazy_text, self.room, (self, offsets))
         (child,) = inner.columns(node.program.nodes).values() or (Struct({}, total),)
         return ListOf(offsets, child, valid)
 
 
-def run(program: Program, buffer: Array, starts: Array, ends: Array, *, lazy_text: bool = False) -> Decoded:
-    """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``."""
-    made = _Run(program, buffer, starts, starts, ends, lazy_text)
+def run(program: Program, buffer: Array, starts: Array, ends: Array, *, room: Room, lazy_text: bool = False) -> Decoded:
+    """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``. :class:`NoRoom` when lists would take too much."""
+    made = _Run(program, buffer, starts, starts, ends, lazy_text, room)
     return Decoded(columns=made.columns(program.nodes), walked=made.walked)
