@@ -80,15 +80,15 @@ IDS = {
 
 
 @pytest.mark.parametrize("what", IDS)
-@pytest.mark.parametrize("threads", [1, 2])
-def test_tables_hold_every_event_of_a_type_in_order(what: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_tables_hold_every_event_of_a_type_in_order(what: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_ROWS", 1100)
     monkeypatch.setattr(slices, "CALL_ROWS", 300)
     ids = IDS[what]
     data = recording(ids, tuple(np.unique(ids).tolist()))
     with ThreadPoolExecutor(2) as pool:
         found: dict[int, list[dict[str, Any]]] = {}
-        for number, table in tables(scan(data).iter_batches(), threads=threads, map=pool.map):
+        for number, table in tables(scan(data).iter_batches(), executor=pool if shared else None):
             found.setdefault(number, []).extend(table.to_pylist())
     assert found == event_by_event(scan(data).iter_batches())
     assert sum(map(len, found.values())) == ROWS

@@ -15,14 +15,14 @@ from dotnetdiag.events.memory import empty
 from dotnetdiag.events.resolving import resolve
 from dotnetdiag.events.schema import EventSchema, Source
 from dotnetdiag.nettrace import EventBatch
-from dotnetdiag.nettrace.crew import Map, in_order
+from dotnetdiag.nettrace.parallel import Executor, in_order
 
 SLICE_ROWS = 300_000
 """Events that are sorted by their types together, unless all are of one: a call for each type has to pay."""
 CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
 AHEAD_ROWS = 3 << 14
-"""Of the size of pieces taken ahead: less lets a helper wait while the next slice is read, more leaves the cache."""
+"""Of the size of pieces taken ahead: less lets threads wait while the next slice is read, more leaves the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,15 @@ class Piece:
 
 
 def tables(
-    batches: Iterable[EventBatch], *, threads: int = 1, map: Map = map, pointer_size: int = 8
+    batches: Iterable[EventBatch], *, executor: Executor | None = None, pointer_size: int = 8
 ) -> Iterator[tuple[int, Table]]:
     """(metadata id, all its columns) for every event type of every slice of the batches of one buffer, in file order.
 
-    The batches are read by the caller's thread; with ``threads`` > 1 the tables are made in others too, which ``map``
-    (that of a thread pool) runs. Memory is used again: hold a table only as long as it is wanted. Events of which the
-    trace has no metadata are left out.
+    The batches are read by the caller's thread; with an executor its threads make the tables. Memory is used again: hold a table
+    only as long as it is wanted. Events of which the trace has no metadata are left out.
     """
     pieces = _Slices(pointer_size).pieces(batches)
-    for piece, table in in_order(pieces, Piece.table, threads, map, size=len, usual=AHEAD_ROWS):
+    for piece, table in in_order(pieces, Piece.table, executor, size=len, usual=AHEAD_ROWS):
         yield piece.metadata_id, table
 
 
