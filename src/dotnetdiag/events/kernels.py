@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.events import _kernels, plain
-from dotnetdiag.events.memory import empty
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -51,7 +50,7 @@ def _view(array: Array) -> Any:
 
 def bound(buffer: Array, starts: Array, lengths: Array) -> tuple[Array, int] | None:
     """(ends of rows, their bytes together); None when a row is not inside of ``buffer``. ``lengths`` are u32."""
-    ends, found = empty(len(starts), np.int64), np.zeros(2, np.int64)
+    ends, found = np.empty(len(starts), np.int64), np.zeros(2, np.int64)
     if NUMPY:
         inside = (starts >= 0) & (starts <= len(buffer)) & (lengths <= len(buffer) - np.maximum(starts, 0))
         np.add(starts, lengths, out=ends)
@@ -78,8 +77,8 @@ def walk(
     for width in widths:
         at.append(total)
         total += (width * rows + 15) // 16 * 16
-    arena = empty(total // 8 + 2, np.uint64)
-    positions, present, state = empty(rows, np.int64), empty(rows, np.int64), empty(rows, np.uint8)
+    arena = np.empty(total // 8 + 2, np.uint64)
+    positions, present, state = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.uint8)
     wide, totals = np.zeros(len(widths) + 1, np.uint8), np.zeros(3, np.int64)
     raw = arena.view(np.uint8)
     slots = [raw[first : first + width * rows] for first, width in zip(at, widths, strict=True)]
@@ -162,7 +161,7 @@ def bucket(ids: Array, offsets: Array, lengths: Array) -> tuple[list[tuple[int, 
     """([(id, where its rows end)], ascending; offsets and lengths of rows sorted by id, otherwise in their order)."""
     if not NUMPY:
         counts = np.zeros(_IDS, np.int64)
-        sorted_offsets, sorted_lengths = empty(len(ids), np.int64), empty(len(ids), np.uint32)
+        sorted_offsets, sorted_lengths = np.empty(len(ids), np.int64), np.empty(len(ids), np.uint32)
         given = (ids, offsets, lengths, counts, sorted_offsets, sorted_lengths)
         if _kernels.bucket(*map(_view, given)):
             found = np.flatnonzero(np.diff(counts, prepend=0))
@@ -173,7 +172,7 @@ def bucket(ids: Array, offsets: Array, lengths: Array) -> tuple[list[tuple[int, 
 
 
 def _offsets(lengths: Array, divisor: int = 1) -> Array:
-    offsets = empty(len(lengths) + 1, np.int64)
+    offsets = np.empty(len(lengths) + 1, np.int64)
     if NUMPY:
         offsets[0] = 0
         np.cumsum(lengths // divisor, out=offsets[1:])
@@ -185,7 +184,7 @@ def _offsets(lengths: Array, divisor: int = 1) -> Array:
 def gather(buffer: Array, starts: Array, lengths: Array) -> tuple[Array, Array]:
     """Offsets and bytes of spans, copied one behind another."""
     offsets = _offsets(lengths)
-    out = empty(int(offsets[-1]), np.uint8)
+    out = np.empty(int(offsets[-1]), np.uint8)
     if len(out):
         starts = np.ascontiguousarray(starts, np.int64)
         if not NUMPY:
@@ -204,12 +203,12 @@ def transcode(buffer: Array, starts: Array, lengths: Array, ascii_only: bool) ->
         return plain.transcode(*gather(buffer, starts, lengths // 2 * 2))
     if ascii_only:
         offsets = _offsets(lengths, 2)
-        out = empty(int(offsets[-1]), np.uint8)
+        out = np.empty(int(offsets[-1]), np.uint8)
         _kernels.narrow(_view(buffer), _view(starts), _view(offsets), _view(out))
         return offsets, out
-    sizes = empty(len(starts), np.int64)
+    sizes = np.empty(len(starts), np.int64)
     _kernels.utf8_sizes(_view(buffer), _view(starts), _view(lengths), _view(sizes))
     offsets = _offsets(sizes)
-    out = empty(int(offsets[-1]), np.uint8)
+    out = np.empty(int(offsets[-1]), np.uint8)
     _kernels.utf8_write(_view(buffer), _view(starts), _view(lengths), _view(offsets), _view(out))
     return offsets, out
