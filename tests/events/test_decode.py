@@ -581,14 +581,9 @@ def test_any_values_of_any_layout_come_back_and_any_bytes_do_no_harm(
 
 
 def other_way(table: Table, schema: Any, payloads: list[bytes]) -> tuple[str, Any]:
-    """The same with plain kernels, whichever ran before."""
-    from tests.events.conftest import plain_kernels
-
-    patch = pytest.MonkeyPatch()
-    with patch.context() as context:
-        context.setattr(kernels, "_kernels", plain_kernels())
-        context.setattr(kernels, "COMPILED", False)
-        context.setattr(kernels, "NUMPY", not kernels.NUMPY)
+    """The same with the other loops."""
+    with pytest.MonkeyPatch().context() as context:
+        context.setattr(kernels, "KERNELS", None if kernels.KERNELS is not None else kernels._compiled())
         again = decoded(schema, payloads, infer_layout=False)
     assert (table.undecodable_count, len(table)) == (again.undecodable_count, len(again))
     return str(again.to_pylist()), None if again.rest is None else again.rest.to_pylist()

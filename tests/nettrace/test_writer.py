@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -452,7 +453,7 @@ REFERENCES: dict[str, Callable[[Writer], object]] = {
     "add_thread, negative": lambda writer: writer.add_thread(ThreadInfo(index=-1)),
     "add_thread, too long": lambda writer: writer.add_thread(ThreadInfo(index=2, name="x" * 70_000)),
     "add_stack": lambda writer: writer.add_stack([-1]),
-    "add_stack, array": lambda writer: writer.add_stack(np.array([-1])),  # type: ignore[arg-type]
+    "add_stack, array": lambda writer: writer.add_stack(np.array([-1])),
     "add_stack, float": lambda writer: writer.add_stack([1.5]),  # type: ignore[list-item]
     "add_stack of 16 MB": lambda writer: writer.add_stack(bytes(1 << 24)),
     "add_labels": lambda writer: writer.add_labels(LabelList(level=256)),
@@ -486,7 +487,7 @@ def test_what_does_not_fit_is_refused_at_the_call_and_the_events_are_written(nam
 def test_stacks_and_labels_are_unknown_behind_a_sequence_point() -> None:
     _, writer = with_good_events(6)
     ids = {"stack": writer.add_stack([1]), "labels": writer.add_labels(LabelList(level=1))}
-    writer.write_event(1, GOOD, thread=1, **ids)
+    writer.write_event(1, GOOD, thread=1, stack=ids["stack"], labels=ids["labels"])
     writer.write_sequence_point()
     for name, number in ids.items():
         with pytest.raises(UsageError, match="since the last sequence point"):
@@ -576,6 +577,11 @@ def extreme_columns() -> HeaderColumns:
     return headers
 
 
+def given(kernels: ModuleType, arrays: list[Any]) -> list[Any]:
+    """As the kernels want them."""
+    return arrays if kernels.compiled else [memoryview(array) for array in arrays]
+
+
 @pytest.mark.parametrize("v6", [False, True])
 @pytest.mark.parametrize("kernels", FORMS, ids=lambda module: module.__name__)
 def test_encoding_writes_nothing_beyond_its_buffer(kernels: ModuleType, v6: bool) -> None:
@@ -586,11 +592,7 @@ def test_encoding_writes_nothing_beyond_its_buffer(kernels: ModuleType, v6: bool
     for room in range(4 * (201 + _ROW_BYTES) + 1):
         memory = np.full(room + 400, 0xAA, np.uint8)
         result = np.zeros(2, np.int64)
-        if kernels.compiled:
-            kernels.encode(0, 4, v6, *columns, guids, payload, memory[:room], result)
-        else:
-            given = [memoryview(array) for array in (*columns, guids, payload, memory[:room], result)]
-            kernels.encode(0, 4, v6, *given)
+        kernels.encode(0, 4, v6, *given(kernels, [*columns, guids, payload, memory[:room], result]))
         assert (memory[room:] == 0xAA).all()
         assert result[1] <= room
         counts.append(int(result[0]))
@@ -609,8 +611,8 @@ def test_encoding_ends_before_a_row_that_refers_to_what_is_not_there(
         getattr(headers, name)[2] = value
     columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
     result = np.zeros(2, np.int64)
-    arrays = (*columns, np.full(48, 7, np.uint8), np.full(201, 8, np.uint8), np.zeros(4000, np.uint8), result)
-    kernels.encode(0, 4, False, *(arrays if kernels.compiled else map(memoryview, arrays)))
+    arrays = [*columns, np.full(48, 7, np.uint8), np.full(201, 8, np.uint8), np.zeros(4000, np.uint8), result]
+    kernels.encode(0, 4, False, *given(kernels, arrays))
     assert result[0] == 2
 
 

@@ -17,6 +17,7 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.events import kernels, program
 from dotnetdiag.events.columns import Bytes, Column, Mask, Struct, concat
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
+from dotnetdiag.events.operations import State
 from dotnetdiag.events.schema import EventSchema, Source
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -174,7 +175,7 @@ def decode(
         return Table(schema=schema, columns={}, rows=rows, undecodable=np.ones(rows, np.bool_), rest=rest)
     done, refused = _run(made, buffer, starts, ends, NESTED_LIMIT + OUTPUT_RATIO * payload_bytes, lazy_text)
     walked = done.walked
-    broken: Mask | None = walked.state == 2 if walked.broken else None
+    broken: Mask | None = walked.state == State.BROKEN if walked.broken else None
     if refused is not None:
         broken = refused if broken is None else broken | refused
     rest_column: Bytes | None = None

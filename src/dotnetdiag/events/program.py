@@ -1,6 +1,6 @@
 """Layouts → a program for the kernel, and its output → columns.
 
-The operations and their columns are drawn in ``_kernels.py``. One program decodes the values of one level: the top
+One program decodes the values of one level: the top
 level of a payload, or the elements of a list; elements that vary in size are found by the kernel first, then decoded
 as rows of their own.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,23 +18,10 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.events import kernels
 from dotnetdiag.events.columns import Bytes, Column, ListOf, Mask, Scalar, Spans, Struct, Text
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField, fixed_size, least_size, unit_size
+from dotnetdiag.events.operations import Op, Operation, as_table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Selection: TypeAlias = Sequence[str] | None
-
-
-class Op(IntEnum):
-    """Operations of ``_kernels.walk``."""
-
-    SCALAR = 1
-    VARUINT = 2
-    VARINT = 3
-    Z16 = 4
-    Z8 = 5
-    SPAN = 6
-    LIST = 7
-    BLOCK = 8
-    REST = 9
 
 
 _DTYPES: dict[Kind, str] = {
@@ -57,7 +44,6 @@ _DTYPES: dict[Kind, str] = {
     Kind.VARUINT: "<u8",
 }
 _ENCODINGS = {Kind.Z16: "utf16", Kind.TEXT16: "utf16", Kind.Z8: "utf8", Kind.TEXT8: "utf8"}
-_MODES = {Count.FIXED: 0, Count.U16: 1, Count.U32: 2, Count.FIELD: 3, Count.REL: 4, Count.DATA: 5}
 
 
 def _scalar(raw: Array, kind: Kind, valid: Mask | None) -> Scalar:
@@ -156,7 +142,7 @@ def _unique(name: str, taken: dict[str, int]) -> str:
 class _Builder:
     def __init__(self, pointer_size: int) -> None:
         self.pointer_size = pointer_size
-        self.ops: list[list[int]] = []
+        self.ops: list[Operation] = []
         self.widths: list[int] = []
         self.registers = 0
         self.ordinal = 0
@@ -169,9 +155,10 @@ class _Builder:
         self.widths.append(width)
         return len(self.widths) - 1
 
-    def op(self, code: Op, *, slot: int = -1, size: int = 0, keep: int = -1, mode: int = 0, param: int = 0) -> int:
-        self.ops.append([code, slot, size, keep, mode, param, 0, self.ordinal])
-        return len(self.ops) - 1
+    def op(self, code: Op, **values: int) -> Operation:
+        made = Operation(code=code, ordinal=self.ordinal, **values)
+        self.ops.append(made)
+        return made
 
     def fields(self, fields: Sequence[SchemaField], selection: Selection) -> tuple[_Node, ...]:
         counted = {field.layout.count_field for field in fields if field.layout.count_at == Count.FIELD}
@@ -226,7 +213,7 @@ class _Builder:
         return self.counted(name, layout, slot, selection, keeps)
 
     def counted(self, name: str, layout: Layout, slot: int, selection: Selection, keeps: dict[str, int]) -> _Node:
-        ordinal, mode, param = self.ordinal, _MODES[layout.count_at], layout.count
+        ordinal, param = self.ordinal, layout.count
         self.locations = self.locations or layout.count_at in (Count.REL, Count.DATA)
         if layout.count_at == Count.FIELD:
             if layout.count_field not in keeps:
@@ -240,49 +227,40 @@ class _Builder:
             assert layout.element is not None
             program = build((SchemaField(name="", layout=layout.element),), self.pointer_size, selection)
         if unit is not None:
-            self.op(Op.SPAN, slot=slot, size=unit, mode=mode, param=param)
+            self.op(Op.SPAN, slot=slot, size=unit, count_at=layout.count_at, param=param)
             self.ordinal += 1
             return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=unit, program=program)
         assert layout.element is not None
-        at = self.op(
-            Op.LIST, slot=slot, size=max(least_size(layout.element, self.pointer_size), 1), mode=mode, param=param
-        )
+        least = max(least_size(layout.element, self.pointer_size), 1)
+        made = self.op(Op.LIST, slot=slot, size=least, count_at=layout.count_at, param=param)
+        first = len(self.ops)
         self.depth += 1
         self.fields((SchemaField(name="", layout=layout.element),), None)
         self.depth -= 1
-        self.ops[at][6] = len(self.ops)
+        made.behind = len(self.ops)
         self.ordinal = ordinal + 1
-        return _Node(
-            name=name, layout=layout, ordinal=ordinal, slot=slot, program=program, body=(at + 1, len(self.ops))
-        )
+        return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, program=program, body=(first, made.behind))
 
 
-def _blocks(ops: list[list[int]]) -> tuple[list[list[int]], dict[int, int]]:
-    """Runs of scalars at top level get a block operation in front. Also gives old → new positions."""
-    made: list[list[int]] = []
-    moved: dict[int, int] = {}
-    position, inside_until = 0, 0
-    while position < len(ops):
-        if position >= inside_until and ops[position][0] == Op.SCALAR:
-            end = position
-            while end < len(ops) and ops[end][0] == Op.SCALAR:
-                end += 1
-            run = ops[position:end]
-            made.append([Op.BLOCK, -1, sum(op[2] for op in run), -1, 0, 0, len(made) + 1 + len(run), run[0][7]])
-            for op in run:
-                moved[position] = len(made)
-                made.append(op)
-                position += 1
-            continue
-        if position >= inside_until and ops[position][0] == Op.LIST:
-            inside_until = ops[position][6]
-        moved[position] = len(made)
-        made.append(ops[position])
-        position += 1
-    moved[len(ops)] = len(made)
+def _with_blocks(ops: list[Operation]) -> tuple[list[Operation], list[int]]:
+    """Runs of scalars at top level get a block operation in front. Also gives where each one, and the end, is now."""
+    made: list[Operation] = []
+    moved: list[int] = []
+    inside_until = 0
+    for position, op in enumerate(ops):
+        if position >= inside_until and op.code == Op.SCALAR:
+            run = list(takewhile(lambda one: one.code == Op.SCALAR, ops[position:]))
+            size = sum(one.size for one in run)
+            made.append(Operation(code=Op.BLOCK, size=size, behind=len(made) + 1 + len(run), ordinal=op.ordinal))
+            inside_until = position + len(run)
+        elif position >= inside_until and op.code == Op.LIST:
+            inside_until = op.behind
+        moved.append(len(made))
+        made.append(op)
+    moved.append(len(made))
     for op in made:
-        if op[0] == Op.LIST:
-            op[6] = moved[op[6]]
+        if op.code == Op.LIST:
+            op.behind = moved[op.behind]
     return made, moved
 
 
@@ -293,15 +271,14 @@ def build(fields: Sequence[SchemaField], pointer_size: int, selection: Selection
     ops = builder.ops
     complete = True
     if selection is not None:
-        end = max((index + 1 for index, op in enumerate(ops) if op[1] >= 0), default=0)
-        if end and ops[end - 1][0] == Op.LIST:
-            end = ops[end - 1][6]
+        end = max((index + 1 for index, op in enumerate(ops) if op.slot >= 0), default=0)
+        if end and ops[end - 1].code == Op.LIST:
+            end = ops[end - 1].behind
         complete = end == len(ops)
         ops = ops[:end]
-    ops, moved = _blocks(ops)
-    table = np.array(ops, np.int64).reshape(len(ops), 8)
+    ops, moved = _with_blocks(ops)
     return Program(
-        ops=table,
+        ops=as_table(ops),
         widths=tuple(builder.widths),
         registers=builder.registers,
         values=builder.ordinal,
@@ -311,7 +288,7 @@ def build(fields: Sequence[SchemaField], pointer_size: int, selection: Selection
     )
 
 
-def _moved(node: _Node, moved: dict[int, int]) -> _Node:
+def _moved(node: _Node, moved: list[int]) -> _Node:
     first, last = node.body
     children = tuple(_moved(child, moved) for child in node.children)
     return replace(node, children=children, body=(moved[first], moved[last]) if last else (0, 0))
