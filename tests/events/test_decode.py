@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.events.help import decoded, schema_of
 
-from dotnetdiag.errors import FormatError
+from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.events import Source, Table, concat_tables, decode, decoding, kernels, program, resolve
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
@@ -195,6 +195,11 @@ def test_rows_outside_of_the_buffer_are_refused() -> None:
     for offsets, lengths in (([0], [5]), ([-1], [1]), ([5], [0])):
         with pytest.raises(FormatError):
             decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array(offsets), np.array(lengths, np.int64))
+
+
+def test_offsets_without_a_length_are_refused() -> None:
+    with pytest.raises(UsageError, match="2 offsets and 1 lengths"):
+        decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array([0, 1]), np.array([1], np.uint32))
 
 
 def location(size: int, offset: int) -> bytes:
