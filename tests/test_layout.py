@@ -73,8 +73,6 @@ CYCLES_LEFT: dict[str, set[str]] = {
         *("catalogue -> known", "catalogue -> names", "catalogue -> schema", "known -> names", "known -> schema"),
         *("names -> catalogue", "names -> known", "schema -> catalogue", "schema -> known", "schema -> names"),
     },
-    # for types alone
-    "trace": {"events -> trace", "process -> trace", "trace -> events", "trace -> process"},
 }
 
 # Words of the command line in messages of the rooms below it. To be mended likewise: file -> what stands there.
