@@ -35,7 +35,8 @@ from tests.descriptors import descriptors
 from tests.live.runtimes import Target, workload
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.client.aio import AsyncClient, AsyncTraceSession
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.session_aio import AsyncTraceSession
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.nettrace import Reader

@@ -25,7 +25,7 @@ _PUBLIC: dict[str, str] = {
     "Provider": "dotnetdiag.ipc.eventpipe",
     "TraceFormat": "dotnetdiag.ipc.constants",
     "TraceSession": "dotnetdiag.client.session",
-    "AsyncTraceSession": "dotnetdiag.client.aio",
+    "AsyncTraceSession": "dotnetdiag.client.session_aio",
     "Trace": "dotnetdiag.trace.trace",
     "cpu": "dotnetdiag.analysis.cpu",
     "stacks": "dotnetdiag.analysis.stacks",
@@ -82,9 +82,9 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.cpu import cpu as cpu
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
-    from dotnetdiag.client.aio import AsyncTraceSession as AsyncTraceSession
     from dotnetdiag.client.client import Client as Client
     from dotnetdiag.client.session import TraceSession as TraceSession
+    from dotnetdiag.client.session_aio import AsyncTraceSession as AsyncTraceSession
     from dotnetdiag.errors import AmbiguousName as AmbiguousName
     from dotnetdiag.errors import BadEncoding as BadEncoding
     from dotnetdiag.errors import ConnectFailed as ConnectFailed

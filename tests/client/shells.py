@@ -21,7 +21,8 @@ from tests.client.scripted import PATIENCE_S, Script, ScriptedRuntime, eventuall
 from tests.descriptors import descriptors
 
 from dotnetdiag.client import Client
-from dotnetdiag.client.aio import AsyncClient, AsyncTraceSession, AsyncUserEventsSession
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.session_aio import AsyncTraceSession, AsyncUserEventsSession
 from dotnetdiag.ipc.commands import Command
 
 T = TypeVar("T")

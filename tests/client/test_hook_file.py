@@ -12,8 +12,10 @@ import pytest
 from tests.client.assemblies import X64, assembly
 from tests.client.hooks import UNUSABLE, USABLE
 
-from dotnetdiag.client import Client, hook_file
-from dotnetdiag.client.hook_file import require_usable_hook, target_machine
+from dotnetdiag.assemblies import hook_file
+from dotnetdiag.assemblies.hook_file import target_machine
+from dotnetdiag.client import Client
+from dotnetdiag.client.arguments import require_usable_hook
 from dotnetdiag.errors import DangerousRequest, RequestRefused
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")

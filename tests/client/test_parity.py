@@ -10,7 +10,8 @@ from tests.client.scripted import SESSION, says
 from tests.client.shells import Stage
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.client.aio import AsyncClient, AsyncTraceSession, AsyncUserEventsSession
+from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.session_aio import AsyncTraceSession, AsyncUserEventsSession
 from dotnetdiag.client.user_events import UserEventsSession
 from dotnetdiag.ipc.commands import Command
 

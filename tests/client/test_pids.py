@@ -41,7 +41,7 @@ def of_endpoints(stage: Stage, known: list[Any]) -> Any:
 
 
 def route_of(stage: Stage, client: Any) -> Any:
-    return (client.inner if stage.is_async else client)._route
+    return client.inner._route.route if stage.is_async else client._route
 
 
 def us_as_runtime(stage: Stage, tmpdir: Path) -> Any:

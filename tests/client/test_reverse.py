@@ -168,8 +168,8 @@ def test_others_are_resumed_whenever_they_dial_and_left_alone_then(stage: Stage,
 
 
 def _waiting(stage: Stage, client: Any) -> int:
-    route = (client.inner if stage.is_async else client)._route
-    return len((route._opening.result() if stage.is_async else route.port)._runtimes)
+    route = client.inner._route.route if stage.is_async else client._route
+    return 0 if route._port is None else len(route._port._runtimes)
 
 
 def _is_resumed(connection: socket.socket, within_s: float = 1) -> bool:

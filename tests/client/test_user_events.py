@@ -11,7 +11,7 @@ import pytest
 from tests.client.scripted import REFUSAL, SESSION, Script, Talk, after, eventually, obeys, says, says_and_waits
 from tests.client.shells import Act, Stage, within_limits
 
-from dotnetdiag.client import aio, client, user_events
+from dotnetdiag.client import commands, user_events
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, RequestRefused, ServerError, TimedOut
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
@@ -25,8 +25,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One with user_events, and little patience."""
     monkeypatch.setattr(user_events, "PLACES", (str(tmp_path / "user_events_data"),))
     (tmp_path / "user_events_data").write_bytes(b"events")
-    for module in (aio, client):
-        monkeypatch.setattr(module, "CLOSE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(commands, "CLOSE_TIMEOUT_S", 0.3)
 
 
 def starts(talk: Talk) -> None:

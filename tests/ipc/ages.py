@@ -162,20 +162,21 @@ class Peer:
         if isinstance(step, Send):
             assert not connection.has_sent, "one connection, one command"
             connection.has_sent = True
-            self.answer(connection, step.data)
+            self.answer(connection, step.arguments[0])
             return None
         if isinstance(step, SendDescriptor):
             if not connection.awaits_descriptor and self.is_quick:
                 raise ConnectionEnded("the runtime has closed the connection")
-            connection.awaits_descriptor, connection.descriptor = False, step.descriptor
+            connection.awaits_descriptor, connection.descriptor = False, step.arguments[0]
             return None
         assert isinstance(step, Receive)
         assert not connection.awaits_descriptor, "the runtime answers when it has the descriptor (§15)"
-        assert step.size > 0
+        (wanted,) = step.arguments
+        assert wanted > 0
         if step.slow:
             self.slow.add(self.commands[connection.number])
         self.turn += 1
-        size = min(step.size, self.cuts[self.turn % len(self.cuts)])
+        size = min(wanted, self.cuts[self.turn % len(self.cuts)])
         data, connection.to_receive = connection.to_receive[:size], connection.to_receive[size:]
         return data
 

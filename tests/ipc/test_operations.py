@@ -12,12 +12,14 @@ import pytest
 from tests.ipc.ages import AGES, COOKIE, MEASURED, NS, SESSION_ID, UC, Age, drive
 
 from dotnetdiag import errors
-from dotnetdiag.ipc import operations, tracing
+from dotnetdiag.ipc import tracing
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, DumpFlags
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider, Tracepoints, TracepointSet
 from dotnetdiag.ipc.exchange import Operation
-from dotnetdiag.ipc.operations import ProcessInformation, SessionConfiguration, StartedSession
+from dotnetdiag.ipc.operations import dumps, environments, information, perf_map, profilers, sessions, startup
+from dotnetdiag.ipc.operations.information import ProcessInformation
+from dotnetdiag.ipc.operations.sessions import SessionConfiguration, StartedSession
 from dotnetdiag.ipc.replies import SessionReply
 
 CLSID = UUID("5f1a6c2e-3b7d-4a8e-9c10-d0e5a1b2c3d4")
@@ -54,7 +56,7 @@ def one(command: str, error: Error | None = None) -> tuple[tuple[str, ...], Erro
 DUMP3, DUMP1 = ("GenerateCoreDump3",), ("GenerateCoreDump3", "GenerateCoreDump2", "GenerateCoreDump")
 PERF, HOOK, SET = "EnablePerfMap", "ApplyStartupHook", "SetEnvironmentVariable"
 MAY_DIE = row(
-    lambda: operations.enable_perf_map(1, True),
+    lambda: perf_map.enable_perf_map(1, True),
     v3_1=((*INFO, PERF), U),
     v5=((*INFO, "probe"), D),  # it does not know the command, and does not say how old it is
     v8=(("ProcessInfo3", "probe"), D),
@@ -65,103 +67,103 @@ MAY_DIE = row(
 ).expected
 
 TABLE: dict[str, Row] = {
-    "process info": row(operations.process_info, v3_1=(INFO, U), v5=(INFO, None), other=one("ProcessInfo3")),
+    "process info": row(information.process_info, v3_1=(INFO, U), v5=(INFO, None), other=one("ProcessInfo3")),
     "environment": row(
-        operations.environment, v3_1=one("ProcessEnvironment", U), other=one("ProcessEnvironment")
+        environments.environment, v3_1=one("ProcessEnvironment", U), other=one("ProcessEnvironment")
     ),
     "set a variable": row(
-        lambda: operations.set_environment_variable("A", "b"), v3_1=one(SET, U), v5=one(SET, U), other=one(SET)
+        lambda: environments.set_environment_variable("A", "b"), v3_1=one(SET, U), v5=one(SET, U), other=one(SET)
     ),
     "set a variable to an empty text": row(
-        lambda: operations.set_environment_variable("A", ""), v3_1=one(SET, U), v5=one(SET, U), other=one(SET)
+        lambda: environments.set_environment_variable("A", ""), v3_1=one(SET, U), v5=one(SET, U), other=one(SET)
     ),
     "remove a variable": row(
-        lambda: operations.set_environment_variable("A", None),
+        lambda: environments.set_environment_variable("A", None),
         v3_1=(("probe", SET), U),
         v5=(("probe", SET), U),
         aot=(("probe",), D),
         other=(("probe", SET), None),
     ),
-    "resume": row(operations.resume, v3_1=one("ResumeRuntime", U), other=one("ResumeRuntime")),
+    "resume": row(startup.resume, v3_1=one("ResumeRuntime", U), other=one("ResumeRuntime")),
     "dump": row(
-        lambda: operations.write_dump("/tmp/d", 4, 0),
+        lambda: dumps.write_dump("/tmp/d", 4, 0),
         v3_1=(DUMP1, None),
         v5=(DUMP1, None),
         aot=(DUMP3, S),
         other=(DUMP3, None),
     ),
     "dump with a log": row(
-        lambda: operations.write_dump("/tmp/d", 1, DumpFlags.LOGGING),
+        lambda: dumps.write_dump("/tmp/d", 1, DumpFlags.LOGGING),
         v3_1=(DUMP1, None),
         v5=(DUMP1, None),
         aot=(DUMP3, S),
         other=(DUMP3, None),
     ),
     "dump with a crash report": row(
-        lambda: operations.write_dump("/tmp/d", 4, DumpFlags.LOGGING | DumpFlags.CRASH_REPORT),
+        lambda: dumps.write_dump("/tmp/d", 4, DumpFlags.LOGGING | DumpFlags.CRASH_REPORT),
         v3_1=(DUMP1[:2], R),
         v5=(DUMP1[:2], R),
         aot=(DUMP3, S),
         other=(DUMP3, None),
     ),
     "attach a profiler": row(
-        lambda: operations.attach_profiler(CLSID, "/p", b"x", 1000),
+        lambda: profilers.attach_profiler(CLSID, "/p", b"x", 1000),
         aot=one("AttachProfiler", N),
         other=one("AttachProfiler"),
     ),
     "profiler at startup": row(
-        lambda: operations.startup_profiler(CLSID, "/p"),
+        lambda: profilers.startup_profiler(CLSID, "/p"),
         v3_1=one("StartupProfiler", B),
         v5=one("StartupProfiler", U),
         aot=one("StartupProfiler", N),
         other=one("StartupProfiler"),
     ),
     "startup hook": row(
-        lambda: operations.apply_startup_hook("/h.dll"),
+        lambda: startup.apply_startup_hook("/h.dll"),
         v3_1=one(HOOK, U),
         v5=one(HOOK, U),
         aot=one(HOOK, N),
         other=one(HOOK),
     ),
     "perf map of one that runs": row(
-        lambda: operations.enable_perf_map(1, False), v3_1=one(PERF, U), v5=one(PERF, U), aot=one(PERF, N), other=one(PERF)
+        lambda: perf_map.enable_perf_map(1, False), v3_1=one(PERF, U), v5=one(PERF, U), aot=one(PERF, N), other=one(PERF)
     ),
-    "perf map of one that is suspended": Row(lambda: operations.enable_perf_map(1, True), MAY_DIE),
-    "perf map of one that may be suspended": Row(lambda: operations.enable_perf_map(1, None), MAY_DIE),
+    "perf map of one that is suspended": Row(lambda: perf_map.enable_perf_map(1, True), MAY_DIE),
+    "perf map of one that may be suspended": Row(lambda: perf_map.enable_perf_map(1, None), MAY_DIE),
     "perf map off": row(
-        operations.disable_perf_map,
+        perf_map.disable_perf_map,
         v3_1=one("DisablePerfMap", U),
         v5=one("DisablePerfMap", U),
         aot=one("DisablePerfMap", N),
         other=one("DisablePerfMap"),
     ),
-    "stop": row(lambda: operations.stop(SESSION_ID), other=one("StopTracing")),
+    "stop": row(lambda: sessions.stop(SESSION_ID), other=one("StopTracing")),
     "session": row(
-        lambda: operations.collect(SessionConfiguration(providers=(A,))), other=one("CollectTracing2")
+        lambda: sessions.collect(SessionConfiguration(providers=(A,))), other=one("CollectTracing2")
     ),
     "session without stacks": row(
-        lambda: operations.collect(SessionConfiguration(providers=(A,), stackwalk=False)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), stackwalk=False)),
         v3_1=(("CollectTracing3", *INFO), R),
         v5=(("CollectTracing3", *INFO), R),
         v8=(("CollectTracing3", "ProcessInfo3"), R),
         other=one("CollectTracing3"),
     ),
     "session with a rundown keyword": row(
-        lambda: operations.collect(SessionConfiguration(providers=(A,), rundown_keyword=1)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), rundown_keyword=1)),
         v3_1=(("CollectTracing4", *INFO), R),
         v5=(("CollectTracing4", *INFO), R),
         v8=(("CollectTracing4", "ProcessInfo3"), R),
         other=one("CollectTracing4"),
     ),
     "session with a rundown keyword that it can do without": row(
-        lambda: operations.collect(SessionConfiguration(providers=(A,), rundown_keyword=1, rundown_fallback=0)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), rundown_keyword=1, rundown_fallback=0)),
         v3_1=(("CollectTracing4", "CollectTracing2"), None),
         v5=(("CollectTracing4", "CollectTracing2"), None),
         v8=(("CollectTracing4", "CollectTracing2"), None),
         other=one("CollectTracing4"),
     ),
     "session with an event filter": row(
-        lambda: operations.collect(
+        lambda: sessions.collect(
             SessionConfiguration(providers=(replace(A, event_filter=EventFilter(enable=True, ids=(1,))),))
         ),
         v3_1=(("CollectTracing5", *INFO), R),
@@ -170,13 +172,13 @@ TABLE: dict[str, Row] = {
         other=(("CollectTracing5", "ProcessInfo3"), R),
     ),
     "session that blocks": row(
-        lambda: operations.collect(SessionConfiguration(providers=(A,), buffering_mode=1)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), buffering_mode=1)),
         v3_1=(("CollectTracing6", *INFO), R),
         v5=(("CollectTracing6", *INFO), R),
         other=(("CollectTracing6", "ProcessInfo3"), R),
     ),
     "session into user_events": row(
-        lambda: operations.collect_user_events((replace(A, tracepoints=Tracepoints(default="t")),), 0, 77),
+        lambda: sessions.collect_user_events((replace(A, tracepoints=Tracepoints(default="t")),), 0, 77),
         v3_1=(("CollectTracing5", *INFO), R),
         v5=(("CollectTracing5", *INFO), R),
         v10=one("CollectTracing5"),
@@ -228,7 +230,7 @@ def test_a_refusal_names_the_command_that_was_refused_and_says_what_it_needs(nam
 
 
 def test_what_goes_wrong_with_the_newest_dump_comes_with_its_text() -> None:
-    error = drive(operations.write_dump("/x/d", 4, 0), "NativeAOT").error
+    error = drive(dumps.write_dump("/x/d", 4, 0), "NativeAOT").error
     assert isinstance(error, errors.ServerError)
     assert (error.command, error.hresult, error.text) == ("GenerateCoreDump3", 0x80004005, "no such folder")
 
@@ -238,7 +240,7 @@ def test_what_goes_wrong_with_the_newest_dump_comes_with_its_text() -> None:
 
 @pytest.mark.parametrize("age", ["8", "9", "10", "NativeAOT"])
 def test_a_runtime_says_all_about_itself(age: str) -> None:
-    assert drive(operations.process_info(), age).result == ProcessInformation(
+    assert drive(information.process_info(), age).result == ProcessInformation(
         pid=4711,
         cookie=COOKIE,
         command_line="/app --x",
@@ -251,10 +253,10 @@ def test_a_runtime_says_all_about_itself(age: str) -> None:
 
 
 def test_what_an_older_command_does_not_tell_is_an_empty_text() -> None:
-    first = drive(operations.process_info(), "5").result
+    first = drive(information.process_info(), "5").result
     assert first == ProcessInformation(pid=4711, cookie=COOKIE, command_line="/app --x", os="Linux", arch="x64")
     six = Age(name="6", version="6.0.1", answers={**AGES["8"].answers, Command.ProcessInfo3: UC})
-    second = drive(operations.process_info(), six)
+    second = drive(information.process_info(), six)
     assert second.commands == ["ProcessInfo3", "ProcessInfo2"]
     assert second.result == replace(first, entry_assembly="app", runtime_version="6.0.1")
 
@@ -264,22 +266,22 @@ def test_texts_that_are_null_are_empty_ones() -> None:
 
     nobody: dict[str, Any] = dict.fromkeys(("command_line", "os", "arch", "entry_assembly", "runtime_version"))
     null = ProcessInfo3Reply(pid=1, cookie=COOKIE, **nobody).pack()
-    done = drive(operations.process_info(), "8", replaced={Command.ProcessInfo3: null})
+    done = drive(information.process_info(), "8", replaced={Command.ProcessInfo3: null})
     assert done.result == ProcessInformation(pid=1, cookie=COOKIE, command_line="", os="", arch="")
 
 
 def test_another_refusal_than_of_an_unknown_command_is_no_reason_to_ask_an_older_one() -> None:
     for hresult in (0x80131384, 0x80131515, 0x80004005):
         odd = Age(name="odd", version="8", answers={**AGES["8"].answers, Command.ProcessInfo3: hresult})
-        done = drive(operations.process_info(), odd)
+        done = drive(information.process_info(), odd)
         assert done.commands == ["ProcessInfo3"]
         assert isinstance(done.error, errors.ServerError)
         assert done.error.hresult == hresult
         odd = Age(name="odd", version="8", answers={**AGES["8"].answers, Command.GenerateCoreDump3: hresult})
-        assert drive(operations.write_dump("/d", 4, 0), odd).commands == ["GenerateCoreDump3"]
+        assert drive(dumps.write_dump("/d", 4, 0), odd).commands == ["GenerateCoreDump3"]
         odd = Age(name="odd", version="8", answers={**AGES["8"].answers, Command.CollectTracing4: hresult})
         wanted = SessionConfiguration(providers=(A,), rundown_keyword=1, rundown_fallback=0)
-        assert drive(operations.collect(wanted), odd).commands == ["CollectTracing4"]
+        assert drive(sessions.collect(wanted), odd).commands == ["CollectTracing4"]
 
 
 # environment ----------------------------------------------------------------------------------------------------------------
@@ -287,14 +289,14 @@ def test_another_refusal_than_of_an_unknown_command_is_no_reason_to_ask_an_older
 
 def test_an_environment_is_read_whole() -> None:
     for cuts in CUTS:
-        assert drive(operations.environment(), "8", cuts).result == {"A": "1", "EMPTY": "", "=C:": "C:\\dir"}
+        assert drive(environments.environment(), "8", cuts).result == {"A": "1", "EMPTY": "", "=C:": "C:\\dir"}
 
 
 def test_an_environment_that_ends_too_early_says_how_much_is_missing() -> None:
     from dotnetdiag.ipc.environment import EnvironmentReply
 
     short = EnvironmentReply(size_bytes=40).pack() + bytes(11)
-    done = drive(operations.environment(), "8", (5,), {Command.ProcessEnvironment: short})
+    done = drive(environments.environment(), "8", (5,), {Command.ProcessEnvironment: short})
     assert isinstance(done.error, errors.ConnectionEnded)
     assert str(done.error) == "the runtime closed the connection 29 bytes before the end of its answer"
     assert done.open_at_error == 1  # which the shell closes
@@ -302,12 +304,12 @@ def test_an_environment_that_ends_too_early_says_how_much_is_missing() -> None:
 
 def test_what_is_set_is_what_was_given() -> None:
     for value in ("b", "", None):
-        request = drive(operations.set_environment_variable("A", value), "8").peer.requests[-1]
+        request = drive(environments.set_environment_variable("A", value), "8").peer.requests[-1]
         assert (request.name, request.value) == ("A", value)
 
 
 def test_removing_a_variable_of_native_aot_is_refused_after_the_probe_alone() -> None:
-    done = drive(operations.set_environment_variable("A", None), "NativeAOT")
+    done = drive(environments.set_environment_variable("A", None), "NativeAOT")
     assert done.commands == ["probe"]
     assert isinstance(done.error, errors.DangerousRequest)
     assert done.error.command == "SetEnvironmentVariable"
@@ -320,29 +322,29 @@ def test_removing_a_variable_of_native_aot_is_refused_after_the_probe_alone() ->
 
 def test_a_dump_of_an_old_runtime_is_asked_for_with_all_that_was_wanted() -> None:
     for flags in (0, 1):
-        requests = drive(operations.write_dump("/tmp/d", 2, flags), "3.1").peer.requests
+        requests = drive(dumps.write_dump("/tmp/d", 2, flags), "3.1").peer.requests
         assert [(one.path, one.dump_type, one.flags) for one in requests] == [("/tmp/d", 2, flags)] * 3
 
 
 @pytest.mark.parametrize("flags", [0x02, 0x04, 0x08, 0x03, 0x0F])
 def test_flags_that_the_oldest_dump_cannot_say_need_a_newer_runtime(flags: int) -> None:
-    error = drive(operations.write_dump("/d", 4, flags), "3.1").error
+    error = drive(dumps.write_dump("/d", 4, flags), "3.1").error
     assert isinstance(error, errors.RuntimeTooOld)
     assert (error.command, error.needs, error.has) == ("GenerateCoreDump", ".NET 6", None)
     assert error.feature == "a crash report or verbose log"
 
 
 def test_a_profiler_is_asked_for_with_all_that_was_given() -> None:
-    (attach,) = drive(operations.attach_profiler(CLSID, "/p", b"data", 1234), "8").peer.requests
+    (attach,) = drive(profilers.attach_profiler(CLSID, "/p", b"data", 1234), "8").peer.requests
     assert (attach.clsid, attach.path, attach.client_data, attach.timeout_ms) == (CLSID, "/p", b"data", 1234)
-    (startup,) = drive(operations.startup_profiler(CLSID, "/q"), "8").peer.requests
-    assert (startup.clsid, startup.path) == (CLSID, "/q")
-    (hook,) = drive(operations.apply_startup_hook("/h.dll"), "8").peer.requests
+    (registering,) = drive(profilers.startup_profiler(CLSID, "/q"), "8").peer.requests
+    assert (registering.clsid, registering.path) == (CLSID, "/q")
+    (hook,) = drive(startup.apply_startup_hook("/h.dll"), "8").peer.requests
     assert hook.path == "/h.dll"
-    (stop,) = drive(operations.stop(77), "8").peer.requests
+    (stop,) = drive(sessions.stop(77), "8").peer.requests
     assert stop.session_id == 77
-    (perf_map,) = drive(operations.enable_perf_map(3, False), "8").peer.requests
-    assert perf_map.perf_map_type == 3
+    (enabling,) = drive(perf_map.enable_perf_map(3, False), "8").peer.requests
+    assert enabling.perf_map_type == 3
 
 
 # perf maps ------------------------------------------------------------------------------------------------------------------
@@ -351,11 +353,11 @@ def test_a_profiler_is_asked_for_with_all_that_was_given() -> None:
 @pytest.mark.parametrize("age", ["8", "9"])
 def test_a_perf_map_of_a_suspended_runtime_that_would_die_is_refused(age: str) -> None:
     version = AGES[age].version
-    sure = drive(operations.enable_perf_map(1, True), age).error
+    sure = drive(perf_map.enable_perf_map(1, True), age).error
     assert isinstance(sure, errors.DangerousRequest)
     assert sure.command == "EnablePerfMap"
     assert sure.reason == f"it kills .NET {version} while suspended at startup; resume it first"
-    unsure = drive(operations.enable_perf_map(1, None), age).error
+    unsure = drive(perf_map.enable_perf_map(1, None), age).error
     assert isinstance(unsure, errors.DangerousRequest)
     assert unsure.reason == sure.reason + (
         "; whether it is suspended cannot be told from here: ask on its own machine, by its process id"
@@ -366,23 +368,23 @@ def test_a_perf_map_of_a_suspended_runtime_that_would_die_is_refused(age: str) -
 def test_a_perf_map_of_a_runtime_of_unknown_version_is_refused(version: str | None) -> None:
     silent = replace(AGES["8"], version=version)
     for suspended in (True, None):
-        done = drive(operations.enable_perf_map(1, suspended), silent)
+        done = drive(perf_map.enable_perf_map(1, suspended), silent)
         assert done.commands == ["ProcessInfo3", "probe"]
         assert isinstance(done.error, errors.DangerousRequest)
         assert f"it kills .NET {version or '8 and 9'} while" in done.error.reason
-    assert drive(operations.enable_perf_map(1, False), silent).commands == ["EnablePerfMap"]
+    assert drive(perf_map.enable_perf_map(1, False), silent).commands == ["EnablePerfMap"]
 
 
 @pytest.mark.parametrize("version", ["10", "10.0.0-rc.2", "11.0.1", "100.0"])
 def test_a_perf_map_of_a_suspended_runtime_that_is_new_enough_is_written(version: str) -> None:
-    done = drive(operations.enable_perf_map(2, True), replace(AGES["10"], version=version))
+    done = drive(perf_map.enable_perf_map(2, True), replace(AGES["10"], version=version))
     assert done.commands == ["ProcessInfo3", "EnablePerfMap"]
     assert done.error is None
 
 
 def test_a_perf_map_type_that_makes_no_sense_is_refused_before_anything_is_asked() -> None:
     for suspended in (True, False, None):
-        done = drive(operations.enable_perf_map(0, suspended), "8")
+        done = drive(perf_map.enable_perf_map(0, suspended), "8")
         assert done.peer.steps == []
         assert isinstance(done.error, errors.RequestRefused)
 
@@ -446,7 +448,7 @@ def assert_says_all_that_was_wanted(request: Any, wanted: SessionConfiguration, 
 @pytest.mark.parametrize("age", AGES)
 def test_a_session_is_asked_for_with_the_lowest_command_that_says_all_and_nothing_is_dropped(age: str) -> None:
     for wanted in COMBINATIONS:
-        done = drive(operations.collect(wanted), age)
+        done = drive(sessions.collect(wanted), age)
         command = lowest(wanted)
         feature, needs, having = NEEDS[command]
         collects = [one for one in done.peer.requests if isinstance(one, tracing.CollectTracing)]
@@ -474,12 +476,12 @@ def test_a_session_is_asked_for_with_the_lowest_command_that_says_all_and_nothin
 def test_a_session_that_falls_back_has_the_rundown_of_the_fall_back() -> None:
     for fallback, rundown in ((0, False), (1, True), (DEFAULT_RUNDOWN_KEYWORD, True)):
         wanted = SessionConfiguration(providers=(A,), rundown_keyword=1, rundown_fallback=fallback)
-        done = drive(operations.collect(wanted), "8")
+        done = drive(sessions.collect(wanted), "8")
         assert [type(one) for one in done.peer.requests] == [tracing.CollectTracing4, tracing.CollectTracing2]
         assert done.peer.requests[1].rundown is rundown
     # what asks for no rundown at all has nothing to fall back from
     wanted = SessionConfiguration(providers=(A,), rundown_keyword=0, rundown_fallback=DEFAULT_RUNDOWN_KEYWORD)
-    (only,) = drive(operations.collect(wanted), "3.1").peer.requests
+    (only,) = drive(sessions.collect(wanted), "3.1").peer.requests
     assert only.rundown is False
 
 
@@ -487,7 +489,7 @@ def test_a_runtime_that_refuses_even_the_fall_back_says_what_was_refused() -> No
     """No released one does."""
     none = Age(name="none", version="8.0.1", answers=dict.fromkeys(Command, UC) | {Command.ProcessInfo3: 0})
     wanted = SessionConfiguration(providers=(A,), rundown_keyword=1, rundown_fallback=0)
-    done = drive(operations.collect(wanted), none)
+    done = drive(sessions.collect(wanted), none)
     assert done.commands == ["CollectTracing4", "CollectTracing2", "ProcessInfo3"]
     assert isinstance(done.error, errors.RuntimeTooOld)
     assert (done.error.feature, done.error.has) == ("a session", "8.0.1")
@@ -499,16 +501,16 @@ def test_repeated_providers_are_merged_before_they_are_sent() -> None:
         SessionConfiguration(providers=twice),
         SessionConfiguration(providers=twice, rundown_keyword=1, rundown_fallback=0),
     ):
-        for request in drive(operations.collect(wanted), "8").peer.requests:
+        for request in drive(sessions.collect(wanted), "8").peer.requests:
             assert request.providers == (Provider(name="A", keywords=3, level=5),)
     placed = tuple(replace(one, tracepoints=Tracepoints(default="t")) for one in twice)
-    (request,) = drive(operations.collect_user_events(placed, 5, 3), "10").peer.requests
+    (request,) = drive(sessions.collect_user_events(placed, 5, 3), "10").peer.requests
     assert [(one.name, one.keywords) for one in request.providers] == [("A", 3)]
     assert request.rundown_keyword == 5
 
 
 def test_a_session_is_nettrace_of_256_mb_with_the_default_rundown_unless_told() -> None:
-    (request,) = drive(operations.collect(SessionConfiguration(providers=(A,))), "8").peer.requests
+    (request,) = drive(sessions.collect(SessionConfiguration(providers=(A,))), "8").peer.requests
     assert request == tracing.CollectTracing2(providers=(A,), buffer_mb=256, format=1, rundown=True)
 
 
@@ -518,7 +520,7 @@ PLACED = (replace(A, tracepoints=Tracepoints(sets=(TracepointSet(name="t", ids=(
 
 
 def test_the_descriptor_follows_the_request_and_comes_before_the_answer() -> None:
-    done = drive(operations.collect_user_events(PLACED, 0, 77), "10", (1 << 20,))
+    done = drive(sessions.collect_user_events(PLACED, 0, 77), "10", (1 << 20,))
     assert done.peer.steps == ["Dial", "Send", "SendDescriptor", "Receive", "Receive"]
     assert done.peer.connections[0].descriptor == 77
     assert isinstance(done.result, StartedSession)
@@ -531,7 +533,7 @@ def test_the_descriptor_follows_the_request_and_comes_before_the_answer() -> Non
 def test_a_user_events_session_of_an_older_runtime_says_so(age: str) -> None:
     """It refuses the command and closes: before the descriptor is sent, or after."""
     for is_quick in (False, True):
-        done = drive(operations.collect_user_events(PLACED, 0, 77), age, is_quick=is_quick)
+        done = drive(sessions.collect_user_events(PLACED, 0, 77), age, is_quick=is_quick)
         error = done.error
         assert isinstance(error, errors.RuntimeTooOld)
         assert (error.feature, error.needs, error.has) == ("a user_events session", ".NET 10", AGES[age].version)
@@ -548,17 +550,17 @@ TWICE = Tracepoints(sets=(TracepointSet(name="t", ids=(1,)), TracepointSet(name=
 @pytest.mark.parametrize(
     "operation",
     [
-        lambda: operations.collect(SessionConfiguration(providers=(A,), buffer_mb=0)),
-        lambda: operations.collect(SessionConfiguration(providers=(A,), format=2)),
-        lambda: operations.collect(SessionConfiguration(providers=MANY)),
-        lambda: operations.collect(SessionConfiguration(providers=(A,), buffer_mb=0, stackwalk=False)),
-        lambda: operations.collect(SessionConfiguration(providers=(A,), format=7, rundown_keyword=1)),
-        lambda: operations.collect(SessionConfiguration(providers=(*MANY[1:], FILTERED))),
-        lambda: operations.collect(SessionConfiguration(providers=(A,), buffer_mb=0, buffering_mode=1)),
-        lambda: operations.collect_user_events((replace(A, tracepoints=TWICE),), 0, 3),
-        lambda: operations.write_dump(None, 4, 0),  # type: ignore[arg-type]
-        lambda: operations.apply_startup_hook("hook.dll"),
-        lambda: operations.apply_startup_hook("/a.dll:/b.dll"),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), buffer_mb=0)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), format=2)),
+        lambda: sessions.collect(SessionConfiguration(providers=MANY)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), buffer_mb=0, stackwalk=False)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), format=7, rundown_keyword=1)),
+        lambda: sessions.collect(SessionConfiguration(providers=(*MANY[1:], FILTERED))),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), buffer_mb=0, buffering_mode=1)),
+        lambda: sessions.collect_user_events((replace(A, tracepoints=TWICE),), 0, 3),
+        lambda: dumps.write_dump(None, 4, 0),  # type: ignore[arg-type]
+        lambda: startup.apply_startup_hook("hook.dll"),
+        lambda: startup.apply_startup_hook("/a.dll:/b.dll"),
     ],
 )
 def test_what_kills_is_refused_before_anything_is_dialled(operation: Callable[[], Operation[Any]]) -> None:
@@ -571,20 +573,20 @@ def test_what_kills_is_refused_before_anything_is_dialled(operation: Callable[[]
 @pytest.mark.parametrize(
     "operation",
     [
-        lambda: operations.set_environment_variable("", None),
-        lambda: operations.set_environment_variable("A=", None),
-        lambda: operations.set_environment_variable("A", "\0"),
-        lambda: operations.collect(SessionConfiguration(providers=())),
-        lambda: operations.collect(SessionConfiguration(providers=(A,), buffering_mode=2)),
-        lambda: operations.collect(SessionConfiguration(providers=(A,), buffering_mode=-1)),
-        lambda: operations.collect(SessionConfiguration(providers=(A,), rundown_keyword=-1)),
-        lambda: operations.collect_user_events((A,), 0, 3),
-        lambda: operations.write_dump("/d", 5, 0),
-        lambda: operations.write_dump("/d", 4, 16),
-        lambda: operations.apply_startup_hook(""),
-        lambda: operations.startup_profiler(CLSID, ""),
-        lambda: operations.attach_profiler(CLSID, "/p", b"x" * 65536, 1),
-        lambda: operations.stop(-1),
+        lambda: environments.set_environment_variable("", None),
+        lambda: environments.set_environment_variable("A=", None),
+        lambda: environments.set_environment_variable("A", "\0"),
+        lambda: sessions.collect(SessionConfiguration(providers=())),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), buffering_mode=2)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), buffering_mode=-1)),
+        lambda: sessions.collect(SessionConfiguration(providers=(A,), rundown_keyword=-1)),
+        lambda: sessions.collect_user_events((A,), 0, 3),
+        lambda: dumps.write_dump("/d", 5, 0),
+        lambda: dumps.write_dump("/d", 4, 16),
+        lambda: startup.apply_startup_hook(""),
+        lambda: profilers.startup_profiler(CLSID, ""),
+        lambda: profilers.attach_profiler(CLSID, "/p", b"x" * 65536, 1),
+        lambda: sessions.stop(-1),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_dialled(operation: Callable[[], Operation[Any]]) -> None:
@@ -598,7 +600,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_dialled(operation: Ca
 
 def test_an_answer_that_is_no_message_closes_the_connection() -> None:
     for answer in (b"HTTP/1.1 400 Bad Request\r\n", b"\x10\0" * 40, b"", b"DOTNET_IPC_V1\0\x18\0\xff"):
-        done = drive(operations.resume(), "8", (7,), {Command.ResumeRuntime: answer})
+        done = drive(startup.resume(), "8", (7,), {Command.ResumeRuntime: answer})
         assert isinstance(done.error, errors.ProtocolError | errors.ConnectionEnded)
         assert done.open_at_error == 0
         assert done.peer.still_open == []
@@ -607,7 +609,7 @@ def test_an_answer_that_is_no_message_closes_the_connection() -> None:
 def test_an_answer_of_another_kind_closes_the_connection() -> None:
     """A request in place of a reply; a reply that is too short for what was asked."""
     for answer in (drive_stop(), SessionReply(session_id=1).pack()):
-        done = drive(operations.process_info(), "8", replaced={Command.ProcessInfo3: answer})
+        done = drive(information.process_info(), "8", replaced={Command.ProcessInfo3: answer})
         assert isinstance(done.error, errors.ProtocolError)
         assert done.commands == ["ProcessInfo3"]
         assert done.peer.still_open == []

@@ -18,9 +18,9 @@ import pytest
 from tests.descriptors import descriptors
 
 from dotnetdiag.errors import TargetError
-from dotnetdiag.transport import aio, discovery
+from dotnetdiag.transport import Stream, aio, discovery, waiting
 from dotnetdiag.transport.addresses import UnixAddress
-from dotnetdiag.transport.attempts import connect_pid
+from dotnetdiag.transport.attempts import connecting_pid
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint
 
@@ -156,13 +156,24 @@ def paths(found: list[Endpoint]) -> list[str]:
     return [endpoint.address.path for endpoint in found if isinstance(endpoint.address, UnixAddress)]
 
 
+def connect_pid(pid: int, deadline: Deadline, **how: Any) -> tuple[Stream, Endpoint]:
+    """What the synchronous client does."""
+    return waiting.run(connecting_pid(pid, **how), deadline)
+
+
+async def connect_pid_awaited(pid: int, deadline: Deadline, **how: Any) -> tuple[aio.AsyncStream, Endpoint]:
+    """What the asyncio client does."""
+    stream, endpoint = await aio.drive(connecting_pid(pid, **how), deadline)
+    return aio.AsyncStream(stream), endpoint
+
+
 def reach(fake: FakeProc, pid: int, tool: Path, **how: Any) -> Endpoint:
     """Connect with both kinds; they must come to the same endpoint."""
     stream, endpoint = connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how)
     stream.close()
 
     async def again() -> Endpoint:
-        made, found = await aio.connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how)
+        made, found = await connect_pid_awaited(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how)
         await made.aclose()
         return found
 
@@ -175,7 +186,7 @@ def refusal(fake: FakeProc, pid: int, tool: Path, kind: type[TargetError] = Targ
     with pytest.raises(kind) as caught:
         connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how)
     with pytest.raises(type(caught.value)) as again:
-        asyncio.run(aio.connect_pid(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how))
+        asyncio.run(connect_pid_awaited(pid, Deadline(10), proc=fake.path, tmpdir=str(tool), **how))
     text = str(caught.value)
     assert str(again.value) == text
     assert "\n" not in text

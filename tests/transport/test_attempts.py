@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import signal
 import socket
@@ -15,13 +14,12 @@ from pathlib import Path
 import pytest
 
 from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped, TimedOut
-from dotnetdiag.transport import aio, attempts, discovery, processes
+from dotnetdiag.transport import attempts, discovery, processes
 from dotnetdiag.transport.addresses import UnixAddress
-from dotnetdiag.transport.attempts import connect_pid
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, candidates
 
-from .conftest import FakeProc, paths, reach, refusal
+from .conftest import FakeProc, connect_pid, connect_pid_awaited, paths, reach, refusal
 
 pytestmark = pytest.mark.usefixtures("no_leaks", "plain_tmp")
 
@@ -104,7 +102,7 @@ def test_a_process_that_takes_no_connection_is_timed_out(fake: FakeProc, plain_t
             connect_pid(7, Deadline(0.02), proc=fake.path, tmpdir=str(tool_tmp))
         assert caught.value.address == path
         with pytest.raises(TimedOut) as caught:
-            asyncio.run(aio.connect_pid(7, Deadline(0.02), proc=fake.path, tmpdir=str(tool_tmp)))
+            asyncio.run(connect_pid_awaited(7, Deadline(0.02), proc=fake.path, tmpdir=str(tool_tmp)))
         assert caught.value.address == path
 
 
@@ -171,7 +169,7 @@ def test_a_runtime_that_does_not_listen_yet_is_asked_again(
 
 
 async def _reach_awaited(fake: FakeProc, tool: Path) -> Endpoint:
-    stream, found = await aio.connect_pid(7, Deadline(10), proc=fake.path, tmpdir=str(tool))
+    stream, found = await connect_pid_awaited(7, Deadline(10), proc=fake.path, tmpdir=str(tool))
     await stream.aclose()
     return found
 
@@ -208,7 +206,3 @@ def test_a_young_process_is_looked_at_again_when_only_an_old_socket_has_its_numb
     starts.join()
     stream.close()
     assert found.key == 1000
-
-
-def test_the_async_twin_has_the_same_signature() -> None:
-    assert inspect.signature(connect_pid).parameters == inspect.signature(aio.connect_pid).parameters

@@ -17,13 +17,12 @@ from dotnetdiag.errors import (
     UsageError,
 )
 from dotnetdiag.transport import diagnosis, processes
-from dotnetdiag.transport.attempts import connect_pid
 from dotnetdiag.transport.connecting import connect
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.diagnosis import Finding, RuntimeKind, diagnose, kind_of, reason, switched_off_by
 from dotnetdiag.transport.discovery import Endpoint
 
-from .conftest import FakeProc
+from .conftest import FakeProc, connect_pid
 
 pytestmark = pytest.mark.usefixtures("no_leaks", "plain_tmp")
 

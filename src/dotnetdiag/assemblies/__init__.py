@@ -1,4 +1,4 @@
 """What the file of a .NET assembly says of itself, read from its metadata (ECMA-335).
 
-Pure functions on bytes. May import nothing of ours: what is wrong with a file is a sentence, not an error.
+May import nothing of ours: what is wrong with a file is a sentence, not an error.
 """

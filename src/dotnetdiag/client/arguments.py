@@ -26,3 +26,21 @@ def milliseconds(timeout_s: float) -> int:
     if not 0 <= timeout_s <= 0xFFFFFFFF / 1000:  # also refuses NaN
         raise UsageError(f"a timeout of {timeout_s} s: must be 0 to {0xFFFFFFFF // 1000}")
     return round(timeout_s * 1000)
+
+
+def require_usable_hook(path: str, pid: int | None, *, runtime_version: str = "") -> None:
+    """Raise DangerousRequest unless the file is there, for the target, and is a startup hook that it can load."""
+    from dotnetdiag.assemblies.hook_file import hook_file_problem
+    from dotnetdiag.ipc.process import ApplyStartupHook
+
+    request = ApplyStartupHook(path=path)
+    request.check()
+    if pid is None:
+        raise request.dangerous("a target known only by its address: the file cannot be checked, and one that is missing kills .NET 9 and 10")
+    try:
+        problem = hook_file_problem(path, pid, runtime_version=runtime_version)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise request.dangerous(f"{path} cannot be read as the target sees it ({why}); such a hook kills .NET 9 and 10") from error
+    if problem:
+        raise request.dangerous(f"{path} is no startup hook: {problem}; such a hook kills .NET 9 and 10")

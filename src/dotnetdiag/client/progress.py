@@ -8,9 +8,14 @@ Rule 2: the lock is held for no wait and no system call.
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+from dotnetdiag.client.limits import stays_silent
+from dotnetdiag.client.running import Look
 from dotnetdiag.errors import DiagnosticsError, TimedOut, UsageError
-from dotnetdiag.ipc.session_life import Event, SessionLife, State
+from dotnetdiag.ipc.exchange import Close, Operation
+from dotnetdiag.ipc.operations.sessions import StartedSession, stop
+from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
 from dotnetdiag.transport import Deadline
 
 TICK_S = 0.1
@@ -80,15 +85,14 @@ class SessionProgress:
         """How long to wait for the next bytes; None when the session was aborted. Raises what broke it."""
         with self._lock:
             if self._aborted:
-                self._life.on(Event.ABORTED)
+                self._happens(Event.ABORTED)
                 return None
             if self.is_stopping and self.state is State.STREAMING:
-                self._life.on(Event.STOP)
-                self.limit_drain(self._drain_timeout_s)
+                self._happens(Event.STOP)
             if self._outcomes and self.state is State.STOPPING:
                 self._take_outcome(self._outcomes[0])
             if self._drain is not None and self._drain.is_over and self.is_stopping:
-                self._life.on(Event.LIMIT_PASSED)
+                self._happens(Event.LIMIT_PASSED)
                 timeout_s = self._drain.timeout_s
                 self.problem = self.problem or TimedOut(
                     "the session did not end", address=self._address, timeout_s=timeout_s
@@ -102,7 +106,7 @@ class SessionProgress:
         with self._lock:
             self.received_bytes += count
             if not count:
-                self._life.on(Event.STREAM_ENDED)
+                self._happens(Event.STREAM_ENDED)
                 self.problem = None
             return count
 
@@ -112,7 +116,7 @@ class SessionProgress:
             raise error
         with self._lock:
             if not isinstance(error, TimedOut):
-                self._life.on(Event.STREAM_FAILED)
+                self._happens(Event.STREAM_FAILED)
                 self.problem = error
                 raise error
             if deadline.is_over:
@@ -120,17 +124,19 @@ class SessionProgress:
 
     def ended_without_stream(self, error: DiagnosticsError | None) -> None:
         """For a session that sends nothing: StopTracing was answered, or failed, and that is all."""
-        self._life.on(Event.STOP)
+        self._happens(Event.STOP)
         self._take_outcome(error)
-        self._life.on(Event.STREAM_ENDED if error is None else Event.LIMIT_PASSED)
+        self._happens(Event.STREAM_ENDED if error is None else Event.LIMIT_PASSED)
 
     def _take_outcome(self, error: DiagnosticsError | None) -> None:
         self.problem = error
-        if error is None:
-            self._life.on(Event.STOP_ANSWERED)
-        else:
-            self._life.on(Event.STOP_FAILED)
-            self.limit_drain(GRACE_S)
+        self._happens(Event.STOP_ANSWERED if error is None else Event.STOP_FAILED)
+
+    def _happens(self, event: Event) -> None:
+        """Go on in the table, and do what it says about the limit of the end. Who reads closes, and who stops has sent it."""
+        action = self._life.on(event)
+        if action in (Action.SEND_STOP, Action.SHORTEN_LIMIT):
+            self.limit_drain(self._drain_timeout_s if action is Action.SEND_STOP else GRACE_S)
 
 
 def _seconds_left(deadline: Deadline) -> float:
@@ -142,9 +148,32 @@ def _seconds_left(deadline: Deadline) -> float:
 
 
 class Followed:
-    """What every session of a trace tells about itself."""
+    """What every session does and tells, of whichever shell."""
 
     _progress: SessionProgress
+
+    def _follow(self, started: StartedSession, drain_timeout_s: float | None) -> None:
+        self.session_id: int = started.session_id
+        self._stream: Any = started.connection
+        self._target_pid = self._stream.peer_pid()
+        self._progress = SessionProgress(drain_timeout_s, self._stream.address)
+
+    def _end(self) -> Operation[None]:
+        """StopTracing; where the runtime is suspended at startup (it has sent nothing yet), closing the stream instead. A StopTracing there
+        poisons it: the next session before ResumeRuntime kills .NET 8, 9 and 10 (ipc-protocol.md §21.1). Without it the session
+        ends at its first event, and others work (measured: 8.0.33, 9.0.22, 10.0.14, NativeAOT 9, six of six each).
+        """
+        if not self.received_bytes and (yield Look(lambda _: self._is_suspended())):
+            yield Close(self._stream)
+        else:
+            yield from stop(self.session_id)
+
+    def _is_suspended(self) -> bool | None:
+        from dotnetdiag.transport.suspension import is_suspended
+
+        if self._target_pid:
+            return is_suspended(self._target_pid)
+        return stays_silent(self._stream.fileno(), lambda: bool(self.received_bytes))
 
     @property
     def state(self) -> State:

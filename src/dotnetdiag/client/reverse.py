@@ -1,7 +1,7 @@
 """The owner's side of a reverse port: runtimes dial us (``DOTNET_DiagnosticPorts=ADDRESS``) and say who they are.
 
 What is decided about them is in ``ipc.waiting``; here is one thread that accepts, and a short-lived one for each connection that has
-something to say, so that a silent one delays nobody. Both clients use this port: the asyncio one is told of changes by a callback.
+something to say, so that a silent one delays nobody. Who waits for one is told of changes by a callback.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from dotnetdiag.client.limits import Limits
 from dotnetdiag.client.running import run
 from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError
-from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.advertise import Advertise, receive_advertise
 from dotnetdiag.ipc.exchange import Run
+from dotnetdiag.ipc.operations import startup
 from dotnetdiag.ipc.waiting import Decision, WaitingRuntimes
 from dotnetdiag.transport import Deadline, Stream, listen
 
 if TYPE_CHECKING:
     from dotnetdiag.transport import Address
 
-T = TypeVar("T")
 ADVERTISE_TIMEOUT_S = 0.25
 """For all 34 bytes: what the reference client allows on a local socket (ipc-protocol.md §12)."""
 IN_ORDER_S = 0.005
@@ -37,8 +36,6 @@ SHORTAGE_PAUSE_S = 0.1
 """Without free descriptors, or with too many connections that say nothing, accepting waits this long."""
 MOST_TALKING = 256
 """Connections that may be saying who they are, or be resumed, at the same time."""
-LONGEST_WAIT_S = 86400.0
-"""``Condition.wait`` takes no infinite number."""
 
 
 class ReversePort:
@@ -52,7 +49,7 @@ class ReversePort:
         self.address = address
         self._listener = listen(address, deadline=deadline)
         self._runtimes: WaitingRuntimes[Stream] = WaitingRuntimes()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
         self._observers: list[Callable[[], None]] = []
         self._talking: dict[threading.Thread, Stream] = {}
         self._closed = threading.Event()
@@ -61,7 +58,7 @@ class ReversePort:
 
     def choose(self) -> tuple[Advertise, int | None] | None:
         """The runtime that is meant, from the first call on that finds one, and its pid here where the system tells it."""
-        with self._changed:
+        with self._lock:
             self.check_open()
             chosen = self._runtimes.choose(_is_alive)
             self._resume_others()
@@ -69,7 +66,7 @@ class ReversePort:
 
     def take(self, cookie: UUID) -> Stream | None:
         """A living connection of one runtime; None when it has to dial again first."""
-        with self._changed:
+        with self._lock:
             self.check_open()
             while (stream := self._runtimes.take(cookie)) is not None:
                 if stream.is_alive():
@@ -77,23 +74,15 @@ class ReversePort:
                 stream.close()
             return None
 
-    def wait(self, look: Callable[[], T | None], deadline: Deadline) -> T:
-        """What ``look`` finds, as soon as it does. Raises TimedOut."""
-        with self._changed:
-            while (found := look()) is None:
-                left = deadline.left("no runtime has connected", address=str(self.address))
-                self._changed.wait(LONGEST_WAIT_S if left is None else min(left, LONGEST_WAIT_S))
-            return found
-
     @contextmanager
     def observed(self, observer: Callable[[], None]) -> Iterator[None]:
         """``observer`` is called, from another thread, whenever there may be something new to find."""
-        with self._changed:
+        with self._lock:
             self._observers.append(observer)
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._observers.remove(observer)
 
     def check_open(self) -> None:
@@ -103,7 +92,7 @@ class ReversePort:
 
     def close(self) -> None:
         """Stop listening and close what waits. A runtime keeps trying to dial; it is not harmed. May be called again."""
-        with self._changed:
+        with self._lock:
             self._closed.set()
             left = [*self._runtimes.clear(), *self._talking.values()]
             talking = tuple(self._talking)
@@ -115,7 +104,6 @@ class ReversePort:
             thread.join(RESUME_TIMEOUT_S)
 
     def _notify(self) -> None:
-        self._changed.notify_all()
         for observer in self._observers:
             observer()
 
@@ -130,7 +118,7 @@ class ReversePort:
                 self._closed.wait(SHORTAGE_PAUSE_S)
             else:
                 heard = threading.Event()
-                with self._changed:
+                with self._lock:
                     if self._closed.is_set():
                         stream.close()
                     else:
@@ -143,7 +131,7 @@ class ReversePort:
                 pass
 
     def _drop_the_gone(self) -> None:
-        with self._changed:
+        with self._lock:
             gone = self._runtimes.gone(_is_alive)
         for stream in gone:
             stream.close()
@@ -164,14 +152,14 @@ class ReversePort:
         try:
             what(*arguments)
         finally:
-            with self._changed:
+            with self._lock:
                 del self._talking[threading.current_thread()]
 
     def _admit(self, heard: threading.Event, stream: Stream) -> None:
         kept = False
         try:
-            advertise = run(Run(receive_advertise(stream)), lambda _: stream, Limits(ADVERTISE_TIMEOUT_S, None))
-            with self._changed:
+            advertise = run(Run(receive_advertise(stream)), _Accepted(stream), Limits(ADVERTISE_TIMEOUT_S, None))
+            with self._lock:
                 if self._closed.is_set():
                     return
                 decision, replaced = self._runtimes.admit(advertise, stream)
@@ -191,17 +179,17 @@ class ReversePort:
 
     def _resume(self, cookie: UUID, stream: Stream) -> None:
         try:
-            run(Run(operations.resume()), lambda _: stream, Limits(RESUME_TIMEOUT_S, None))
+            run(Run(startup.resume()), _Accepted(stream), Limits(RESUME_TIMEOUT_S, None))
         except ServerError:
             pass  # it has nothing to resume
         except DiagnosticsError:
-            with self._changed:
+            with self._lock:
                 self._runtimes.not_resumed(cookie)
                 self._resume_others()  # it may have dialled again meanwhile
             return
         finally:
             stream.close()
-        with self._changed:
+        with self._lock:
             self._runtimes.resumed(cookie)
 
     def _resume_others(self) -> None:
@@ -211,6 +199,16 @@ class ReversePort:
                 one.connection.close()
             else:
                 self._talk(self._resume, one.advertise.cookie, one.connection)
+
+
+class _Accepted:
+    """The route to who has dialled us: its connection."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def dial(self, _: Deadline) -> Stream:
+        return self._stream
 
 
 def _is_alive(stream: Stream) -> bool:

@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dotnetdiag.errors import TargetStopped, UsageError
-from dotnetdiag.transport import Deadline, Stream, candidates, connect, connect_pid
-from dotnetdiag.transport.attempts import verify_target
+from dotnetdiag.errors import TargetStopped, TimedOut, TransportError, UsageError
+from dotnetdiag.transport import Deadline, Stream, candidates
+from dotnetdiag.transport.addresses import parse_address
+from dotnetdiag.transport.attempts import connecting_pid, verify_target
+from dotnetdiag.transport.connecting import connecting
+from dotnetdiag.transport.waiting import Blocking, Change, Steps, run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dotnetdiag.client.reverse import ReversePort
     from dotnetdiag.ipc.advertise import Advertise
     from dotnetdiag.transport import Address, Endpoint
 
 
-class Route:
-    """How to reach one runtime."""
+T = TypeVar("T")
+DIAL_SLICE_S = 0.2
+"""After so long, and then twice as long each time, the end of a session that finds no connection looks whether the session is still there."""
 
-    def dial(self, deadline: Deadline) -> Stream:
-        """A connection for one command."""
+
+class Route:
+    """How to reach one runtime: as steps for both clients, and performed for the synchronous one."""
+
+    def dialling(self) -> Steps[Stream]:
+        """Make a connection for one command."""
         raise NotImplementedError
 
-    def target_pid(self, deadline: Deadline) -> int | None:
+    def finding_pid(self) -> Steps[int | None]:
         """The runtime's process, as this machine sees it; None where the system does not tell."""
         raise NotImplementedError
 
     def close(self) -> None:
         """Release what the route holds; most hold nothing."""
+
+    def dial(self, deadline: Deadline) -> Stream:
+        """A connection."""
+        return run(self.dialling(), deadline)
+
+    def target_pid(self, deadline: Deadline) -> int | None:
+        """The process."""
+        return run(self.finding_pid(), deadline)
+
+    def look(self, function: Callable[[], T]) -> T:
+        """What a function finds on this machine; it may block."""
+        return function()
 
 
 class ProcessIdentity:
@@ -64,15 +85,16 @@ class PidRoute(Route):
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
         self._process = ProcessIdentity(pid, known)
 
-    def dial(self, deadline: Deadline) -> Stream:
+    def dialling(self) -> Steps[Stream]:
         process = self._process
-        stream, process.found = connect_pid(
-            process.pid, deadline, known=process.take_known(), started_ticks=process.started_ticks
+        stream, process.found = yield from connecting_pid(
+            process.pid, known=process.take_known(), started_ticks=process.started_ticks
         )
         return stream
 
-    def target_pid(self, deadline: Deadline) -> int | None:  # noqa: ARG002 - the base has it
-        return self._process.target_pid()
+    def finding_pid(self) -> Steps[int | None]:
+        pid: int = yield Blocking(lambda _: self._process.target_pid())
+        return pid
 
 
 class AddressRoute(Route):
@@ -81,8 +103,8 @@ class AddressRoute(Route):
     def __init__(self, address: Address) -> None:
         self.address = address
 
-    def dial(self, deadline: Deadline) -> Stream:
-        stream = connect(self.address, deadline)
+    def dialling(self) -> Steps[Stream]:
+        stream = yield from connecting(self.address)
         try:
             refuse_stopped(stream.peer_pid())
         except TargetStopped:
@@ -90,32 +112,93 @@ class AddressRoute(Route):
             raise
         return stream
 
-    def target_pid(self, deadline: Deadline) -> int | None:
-        with connect(self.address, deadline) as stream:  # a connection without a command harms nobody
+    def finding_pid(self) -> Steps[int | None]:
+        with (yield from connecting(self.address)) as stream:  # a connection without a command harms nobody
             return stream.peer_pid() or None
 
 
 class ReverseRoute(Route):
-    """The first runtime that dials us, and from then on only this one (by its cookie)."""
+    """The first runtime that dials us, and from then on only this one (by its cookie). We listen from :meth:`opening` or the first use on."""
 
-    def __init__(self, port: ReversePort) -> None:
-        self.port = port
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._port: ReversePort | None = None
+        self._lock = threading.Lock()
+        self._wanting = 0
         self._chosen: tuple[Advertise, int | None] | None = None
+        self._closed = False
 
-    def dial(self, deadline: Deadline) -> Stream:
-        cookie = self._choose(deadline)[0].cookie
-        return self.port.wait(lambda: self.port.take(cookie), deadline)
+    def opening(self) -> Steps[ReversePort]:
+        """Listen. What is given up meanwhile, by all who wanted it, is closed again."""
+        self._wanting += 1
+        try:
+            port: ReversePort = yield Blocking(self._open)
+            return port
+        finally:
+            self._wanting -= 1
 
-    def target_pid(self, deadline: Deadline) -> int | None:
-        return self._choose(deadline)[1]
+    def _open(self, deadline: Deadline) -> ReversePort:
+        from dotnetdiag.client.reverse import ReversePort
 
-    def _choose(self, deadline: Deadline) -> tuple[Advertise, int | None]:
+        with self._lock:
+            if self._closed:
+                raise TransportError("the port is closed", address=str(self.address))
+            if self._port is None:
+                port = ReversePort(self.address, deadline)
+                if not self._wanting:
+                    port.close()
+                    raise TransportError("nobody wants this port any more", address=str(self.address))
+                self._port = port
+            return self._port
+
+    def dialling(self) -> Steps[Stream]:
+        port = yield from self.opening()
+        cookie = (yield from self._choosing(port))[0].cookie
+        stream: Stream = yield self._change(port, lambda: port.take(cookie))
+        return stream
+
+    def finding_pid(self) -> Steps[int | None]:
+        port = yield from self.opening()
+        return (yield from self._choosing(port))[1]
+
+    def _choosing(self, port: ReversePort) -> Steps[tuple[Advertise, int | None]]:
         if self._chosen is None:
-            self._chosen = self.port.wait(self.port.choose, deadline)
+            self._chosen = yield self._change(port, port.choose)
         return self._chosen
 
+    def _change(self, port: ReversePort, look: Callable[[], Any]) -> Change:
+        return Change(look, port.observed, "no runtime has connected", str(self.address))
+
     def close(self) -> None:
-        self.port.close()
+        self._closed = True
+        with self._lock:
+            if self._port is not None:
+                self._port.close()
+
+
+class WhileOpen:
+    """A route for as long as a session's stream is open: then nobody waits for its end any more."""
+
+    def __init__(self, route: Route, stream: Stream) -> None:
+        self._route, self._stream = route, stream
+
+    def dial(self, deadline: Deadline) -> Stream:
+        """As of the route. Raises TransportError when the session is closed."""
+        slice_s = DIAL_SLICE_S
+        while self._stream.fileno() >= 0:
+            try:
+                connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
+            except TimedOut as error:
+                if deadline.is_over:
+                    raise TimedOut("no connection", address=error.address, timeout_s=deadline.timeout_s) from error
+                slice_s *= 2  # dialling starts anew: on a machine that is busy it may need longer
+            else:
+                if self._stream.fileno() >= 0:
+                    return connection
+                connection.close()
+        raise TransportError("the session is closed", address=self._stream.address)
+
+    look = Route.look
 
 
 def refuse_stopped(pid: int | None) -> None:
@@ -124,20 +207,9 @@ def refuse_stopped(pid: int | None) -> None:
         verify_target(pid, pid, None)
 
 
-def parse_port(address: str) -> tuple[Address, bool]:
-    """``ADDRESS[,connect|listen]``: the address, and whether we are to listen there; ``connect`` when nothing is said."""
+def route_to(address: str) -> Route:
+    """The route that ``ADDRESS[,connect|listen]`` means; ``connect`` when nothing is said. Nothing is opened yet."""
     from dotnetdiag.ipc.ports import PortMode, parse_tool_port
-    from dotnetdiag.transport import parse_address
 
     port = parse_tool_port(address if "," in address else address + ",connect")
-    return parse_address(port.address), port.mode is PortMode.LISTEN
-
-
-def route_to(address: str, deadline: Deadline) -> Route:
-    """The route that ``ADDRESS[,connect|listen]`` means. Listens at once."""
-    parsed, listens = parse_port(address)
-    if not listens:
-        return AddressRoute(parsed)
-    from dotnetdiag.client.reverse import ReversePort
-
-    return ReverseRoute(ReversePort(parsed, deadline))
+    return (ReverseRoute if port.mode is PortMode.LISTEN else AddressRoute)(parse_address(port.address))

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
-from dotnetdiag.client.progress import TICK_S, Followed, SessionProgress
+from dotnetdiag.client.progress import TICK_S, Followed
 from dotnetdiag.client.receiving import receive_into
 from dotnetdiag.client.saving import save_stream
 from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError
-from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.exchange import Run
-from dotnetdiag.ipc.operations import StartedSession
+from dotnetdiag.ipc.operations.sessions import StartedSession
 from dotnetdiag.providers.durations import seconds_of
-from dotnetdiag.transport import Deadline, Stream
+from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 from dotnetdiag.transport.streams import receive_buffer
 
@@ -37,17 +36,15 @@ class TraceSession(Followed):
     def __init__(
         self,
         started: StartedSession,
-        send_stop: Callable[[Run[None], Callable[[], bool]], None],
+        perform: Callable[[Run[None]], None],
         *,
         duration_s: float | None = None,
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> None:
-        self.session_id, self.command, self.duration_s = started.session_id, started.command, duration_s
-        self._stream: Stream = started.connection
-        self._send_stop = send_stop
+        self._follow(started, drain_timeout_s)
+        self.command, self.duration_s, self._perform = started.command, duration_s, perform
         self._stop_run: Run[None] | None = None
         self._stop_has_ended = threading.Event()
-        self._progress = SessionProgress(drain_timeout_s, self._stream.address)
         self._reading = threading.RLock()  # of a signal handler that closes while it is interrupted in save, too
 
     def __enter__(self) -> Self:
@@ -79,8 +76,8 @@ class TraceSession(Followed):
 
     def _stop(self) -> None:
         try:
-            self._stop_run = Run(operations.stop(self.session_id))
-            self._send_stop(self._stop_run, lambda: bool(self.received_bytes))
+            self._stop_run = Run(self._end())
+            self._perform(self._stop_run)
         except DiagnosticsError as error:
             self._progress.stop_ended(error)
         else:

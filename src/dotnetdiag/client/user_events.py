@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from dotnetdiag.client.progress import SessionProgress
+from dotnetdiag.client.progress import Followed
 from dotnetdiag.errors import DiagnosticsError, RequestRefused
-from dotnetdiag.ipc import operations
 from dotnetdiag.ipc.exchange import Run
-from dotnetdiag.ipc.operations import StartedSession
-from dotnetdiag.transport import Stream
+from dotnetdiag.ipc.operations.sessions import StartedSession
 
 PLACES = ("/sys/kernel/tracing/user_events_data", "/sys/kernel/debug/tracing/user_events_data")
 
@@ -62,14 +60,12 @@ def _exists(place: str) -> bool:
     return True
 
 
-class UserEventsSession:
+class UserEventsSession(Followed):
     """A session that runs until it is closed: the runtime watches the connection (ipc-protocol.md §15)."""
 
-    def __init__(self, started: StartedSession, send_stop: Callable[[Run[None], Callable[[], bool]], None]) -> None:
-        self.session_id = started.session_id
-        self._stream: Stream = started.connection
-        self._send_stop = send_stop
-        self._progress = SessionProgress(None, self._stream.address)
+    def __init__(self, started: StartedSession, perform: Callable[[Run[None]], None]) -> None:
+        self._follow(started, None)
+        self._perform = perform
 
     def __enter__(self) -> Self:
         return self
@@ -80,12 +76,7 @@ class UserEventsSession:
     @property
     def is_alive(self) -> bool:
         """Whether the runtime still holds its end."""
-        return not self._progress.is_over and self._stream.is_alive()
-
-    @property
-    def problem(self) -> DiagnosticsError | None:
-        """What went wrong when it was ended; None when nothing did."""
-        return self._progress.problem
+        return not self._progress.is_over and bool(self._stream.is_alive())
 
     def close(self) -> None:
         """End the session: by command, and by closing the connection. May be called again, from any thread.
@@ -95,7 +86,7 @@ class UserEventsSession:
         if not self._progress.claim_stop():
             return
         try:
-            self._send_stop(Run(operations.stop(self.session_id)), lambda: False)
+            self._perform(Run(self._end()))
             self._progress.ended_without_stream(None)
         except DiagnosticsError as error:  # earlier previews did not watch the connection
             self._progress.ended_without_stream(error)

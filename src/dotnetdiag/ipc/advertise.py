@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from dotnetdiag.errors import ProtocolError, UsageError
 from dotnetdiag.ipc.exchange import Operation, Receive
-from dotnetdiag.ipc.fields import GUID, U16, U64, Field, Fields
+from dotnetdiag.ipc.fields import GUID, U16, U64, Field
 from dotnetdiag.ipc.messages import payload_of, values_of
+from dotnetdiag.ipc.values import Value
 from dotnetdiag.wire import Cursor
 
 MAGIC = b"ADVR_V1\0"
 SIZE = 34
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advertise:
+class Advertise(Value):
     """34 bytes.
 
     ======  =======  =========================================
@@ -29,7 +28,7 @@ class Advertise:
     ======  =======  =========================================
     """
 
-    FIELDS: ClassVar[Fields] = (
+    FIELDS = (
         Field("cookie", "runtimeCookie", GUID),
         Field("pid", "processId", U64),
         Field("future", "future", U16),

@@ -6,23 +6,20 @@ The reply comes when the dump is finished, which can take minutes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from dotnetdiag.errors import RequestRefused
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.constants import DumpFlags, DumpType
-from dotnetdiag.ipc.fields import TEXT, U32, Field, Fields, text_problem
+from dotnetdiag.ipc.fields import TEXT, U32, Field, text_problem
 from dotnetdiag.ipc.messages import Request
 from dotnetdiag.ipc.replies import ResultReply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateCoreDump(Request[ResultReply]):
+class GenerateCoreDump(Request[ResultReply], command=Command.GenerateCoreDump):
     """``0x0101``; ``flags`` is 0 or 1 (logging)."""
 
-    COMMAND: ClassVar[Command] = Command.GenerateCoreDump
-    FIELDS: ClassVar[Fields] = (
+    FIELDS = (
         Field("path", "dumpName", TEXT),
         Field("dump_type", "dumpType", U32),
         Field("flags", "flags", U32),
@@ -45,16 +42,12 @@ class GenerateCoreDump(Request[ResultReply]):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateCoreDump2(GenerateCoreDump):
+class GenerateCoreDump2(GenerateCoreDump, command=Command.GenerateCoreDump2):
     """``0x0102``."""
 
-    COMMAND: ClassVar[Command] = Command.GenerateCoreDump2
     ALLOWED_FLAGS: ClassVar[int] = 0x0F
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateCoreDump3(GenerateCoreDump2):
+class GenerateCoreDump3(GenerateCoreDump2, command=Command.GenerateCoreDump3):
     """``0x0103``: an error reply carries a text as well."""
 
-    COMMAND: ClassVar[Command] = Command.GenerateCoreDump3

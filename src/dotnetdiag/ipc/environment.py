@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
-
 from dotnetdiag.errors import ProtocolError, RequestRefused, UsageError
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.fields import TEXT, U16, Field, Fields, Unsigned, pack_text, read_count, read_text, text_problem
+from dotnetdiag.ipc.fields import TEXT, U16, Field, Unsigned, pack_text, read_count, read_text, text_problem
 from dotnetdiag.ipc.messages import OkReply, Request
 from dotnetdiag.ipc.replies import ResultReply
+from dotnetdiag.ipc.values import Value
 from dotnetdiag.wire import Cursor, Packer
 
 # An environment is at most so large; measured up to 184,036 bytes, Linux allows 128 KiB a string and 6 MB in all.
@@ -18,11 +16,10 @@ MAX_ENVIRONMENT_BYTES = 16 << 20
 MAX_VARIABLES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentReply(OkReply):
     """Reply to ``ProcessEnvironment``: ``u32 nIncomingBytes · u16 future``; so many bytes of block follow on the connection."""
 
-    FIELDS: ClassVar[Fields] = (
+    FIELDS = (
         Field("size_bytes", "nIncomingBytes", Unsigned(4, largest=MAX_ENVIRONMENT_BYTES)),
         Field("future", "future", U16),
     )
@@ -31,11 +28,10 @@ class EnvironmentReply(OkReply):
     future: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentBlock:
+class EnvironmentBlock(Value):
     """The continuation of a ProcessEnvironment reply: ``u32 count · count × string NAME=VALUE``."""
 
-    entries: tuple[str | None, ...] = field(default=())
+    entries: tuple[str | None, ...] = ()
     trailing: bytes = b""
 
     def pack(self) -> bytes:
@@ -67,19 +63,15 @@ class EnvironmentBlock:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEnvironment(Request[EnvironmentReply]):
+class ProcessEnvironment(Request[EnvironmentReply], command=Command.ProcessEnvironment):
     """``0x0402``: the reply is followed by the environment block."""
 
-    COMMAND: ClassVar[Command] = Command.ProcessEnvironment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetEnvironmentVariable(Request[ResultReply]):
+class SetEnvironmentVariable(Request[ResultReply], command=Command.SetEnvironmentVariable):
     """``0x0403``: ``string name · string value``. Value ``None`` removes the variable, ``""`` sets it empty (§21.2)."""
 
-    COMMAND: ClassVar[Command] = Command.SetEnvironmentVariable
-    FIELDS: ClassVar[Fields] = (Field("name", "name", TEXT), Field("value", "value", TEXT))
+    FIELDS = (Field("name", "name", TEXT), Field("value", "value", TEXT))
 
     name: str | None
     value: str | None

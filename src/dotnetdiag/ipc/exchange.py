@@ -10,7 +10,7 @@ Rule 2: after an error nothing stays open; after success what is still open belo
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from dotnetdiag.errors import ConnectionEnded, DiagnosticsError
 from dotnetdiag.ipc.frames import Frame, FrameReader
@@ -21,15 +21,15 @@ LARGEST_PIECE = 1 << 20
 
 
 class Step:
-    """Something to do. ``slow``: the answer may take minutes, which is a limit of its own (dumps, profilers, the end of a session).
+    """A call to make: ``METHOD`` of a connection, or of the shell's route to the runtime, with the arguments and a deadline.
 
-    Plain classes: making five dataclasses takes 2 ms, which is much of a list of processes.
+    ``slow``: the answer may take minutes, which is a limit of its own (dumps, profilers, the end of a session).
     """
 
-    slow = False
+    METHOD: ClassVar[str]
 
-    def __init__(self, connection: Any = None) -> None:
-        self.connection = connection
+    def __init__(self, connection: Any = None, *arguments: Any, slow: bool = False) -> None:
+        self.connection, self.arguments, self.slow = connection, arguments, slow
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -37,54 +37,41 @@ class Step:
     __hash__ = None  # type: ignore[assignment] # nothing keeps steps
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        return f"{type(self).__name__}({', '.join(map(repr, (self.connection, *self.arguments)))}, slow={self.slow})"
 
-    def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:
-        """Make the call that the step stands for. An asyncio shell awaits what this returns."""
-        raise NotImplementedError
+    def perform(self, route: Any, deadline: Any) -> Any:
+        """Make the call. An asyncio shell awaits what this returns."""
+        return getattr(route if self.connection is None else self.connection, self.METHOD)(*self.arguments, deadline)
 
 
 class Dial(Step):
     """Make a connection; it is the outcome."""
 
-    def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:
-        return dial(deadline)
+    METHOD = "dial"
 
 
 class Send(Step):
-    """Send all of ``data`` in one piece: .NET Core 3.1 makes one read for the header and one for the payload (§21.3)."""
+    """Send all of some bytes in one piece: .NET Core 3.1 makes one read for the header and one for the payload (§21.3)."""
 
-    def __init__(self, connection: Any, data: bytes) -> None:
-        self.connection, self.data = connection, data
-
-    def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
-        return self.connection.send(self.data, deadline)
+    METHOD = "send"
 
 
 class SendDescriptor(Step):
     """Pass a file descriptor, with one byte of its own (§15)."""
 
-    def __init__(self, connection: Any, descriptor: int) -> None:
-        self.connection, self.descriptor = connection, descriptor
-
-    def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
-        return self.connection.send_descriptor(self.descriptor, deadline)
+    METHOD = "send_descriptor"
 
 
 class Receive(Step):
-    """Wait for 1 to ``size`` bytes; the outcome is ``b""`` at the end of the connection."""
+    """Wait for 1 to so many bytes; the outcome is ``b""`` at the end of the connection."""
 
-    def __init__(self, connection: Any, size: int, slow: bool = False) -> None:
-        self.connection, self.size, self.slow = connection, size, slow
-
-    def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
-        return self.connection.receive(self.size, deadline)
+    METHOD = "receive"
 
 
 class Close(Step):
     """Close a connection."""
 
-    def perform(self, dial: Callable[[Any], Any], deadline: Any) -> Any:  # noqa: ARG002 - as of Dial
+    def perform(self, route: Any, deadline: Any) -> Any:  # noqa: ARG002 - closing waits for nobody
         return self.connection.close()
 
 
@@ -126,7 +113,7 @@ def receive_frame(connection: Any, *, slow: bool = False) -> Operation[Frame]:
     """One message, and not a byte more: what follows it is somebody else's."""
     reader = FrameReader()
     while wanted := reader.wanted:
-        data = yield Receive(connection, wanted, slow)
+        data = yield Receive(connection, wanted, slow=slow)
         if not data:
             raise ConnectionEnded("the runtime closed the connection before its answer was complete")
         frame = reader.feed(data)
@@ -156,7 +143,7 @@ class Run(Generic[T]):
     def __init__(self, operation: Operation[T]) -> None:
         self._operation = operation
         self.open: list[Any] = []
-        """The connections that are open: the shell closes them when it is left by an error."""
+        """The connections that are open."""
         self.step: Step | None = None
         self._advance(operation.send, None)
 
@@ -164,13 +151,18 @@ class Run(Generic[T]):
         """The step was performed."""
         if isinstance(self.step, Dial):
             self.open.append(outcome)
-        elif isinstance(self.step, Close):
+        elif isinstance(self.step, Close) and self.step.connection in self.open:
             self.open.remove(self.step.connection)
         self._advance(self._operation.send, outcome)
 
     def failed(self, error: DiagnosticsError) -> None:
         """The step raised."""
         self._advance(self._operation.throw, error)
+
+    def abandon(self) -> list[Any]:
+        """End the operation where it stands. What this returns is open, and for the shell to close."""
+        self._operation.close()
+        return self.open
 
     def _advance(self, go_on: Callable[[Any], Step], value: Any) -> None:
         try:

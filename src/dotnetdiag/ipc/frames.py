@@ -13,11 +13,11 @@ offset  type    field
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dotnetdiag.errors import ProtocolError, UsageError
 from dotnetdiag.ipc.commands import command_name
+from dotnetdiag.ipc.values import Value
 
 MAGIC = b"DOTNET_IPC_V1\0"
 HEADER_SIZE = 20
@@ -57,8 +57,7 @@ class FrameHeader(NamedTuple):
         return cls(size=size, command_set=command_set, command_id=command_id, reserved=reserved)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(Value):
     """A whole message, not interpreted."""
 
     command_set: int

@@ -14,7 +14,6 @@ offset  type     field
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Self
 from uuid import UUID
@@ -25,6 +24,7 @@ from dotnetdiag.ipc.eventpipe import Provider, Providers
 from dotnetdiag.ipc.fields import BYTES, GUID, TEXT, U32, U64, Field, Fields, text_problem
 from dotnetdiag.ipc.frames import MAX_MESSAGE_SIZE
 from dotnetdiag.ipc.messages import payload_of, values_of
+from dotnetdiag.ipc.values import Value
 from dotnetdiag.wire import Cursor
 
 SOCKET_PREFIX = "dotnetcore-diagnostic-"
@@ -45,12 +45,15 @@ def is_legacy(start: bytes) -> bool:
     return len(start) >= 4 and int.from_bytes(start[:4], "little") in set(RequestType)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyRequest:
+class LegacyRequest(Value):
     """Base of the requests. ``client_pid`` is of who asks."""
 
     TYPE: ClassVar[RequestType]
     FIELDS: ClassVar[Fields] = ()
+
+    def __init_subclass__(cls, type: RequestType) -> None:
+        super().__init_subclass__()
+        cls.TYPE = type
 
     client_pid: int
     trailing: bytes = b""
@@ -81,12 +84,10 @@ class LegacyRequest:
         return cls(client_pid=pid, **values, trailing=cursor.rest())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyGenerateCoreDump(LegacyRequest):
+class LegacyGenerateCoreDump(LegacyRequest, type=RequestType.GenerateCoreDump):
     """``string dumpName · i32 type · i32 diagnostics`` (from 2019-05-06). The low half of the reply is an HRESULT."""
 
-    TYPE: ClassVar[RequestType] = RequestType.GenerateCoreDump
-    FIELDS: ClassVar[Fields] = (
+    FIELDS = (
         Field("path", "dumpName", TEXT),
         Field("dump_type", "type", U32),
         Field("diagnostics", "diagnostics", U32),
@@ -104,12 +105,10 @@ class LegacyGenerateCoreDump(LegacyRequest):
         return "" if self.diagnostics in (0, 1) else "diagnostics is 0 or 1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartEventPipeTracing(LegacyRequest):
+class StartEventPipeTracing(LegacyRequest, type=RequestType.StartEventPipeTracing):
     """``u32 circularBufferMB · string outputPath · array<provider>``: to a file of the target. The reply is the session id."""
 
-    TYPE: ClassVar[RequestType] = RequestType.StartEventPipeTracing
-    FIELDS: ClassVar[Fields] = (
+    FIELDS = (
         Field("buffer_mb", "circularBufferMB", U32),
         Field("output_path", "outputPath", TEXT),
         Field("providers", "provider", Providers()),
@@ -127,29 +126,23 @@ class StartEventPipeTracing(LegacyRequest):
         return "" if all("\0" not in (one.name or "") for one in self.providers) else "a provider's name holds a NUL"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectEventPipeTracing(StartEventPipeTracing):
+class CollectEventPipeTracing(StartEventPipeTracing, type=RequestType.CollectEventPipeTracing):
     """As a stream: after the session id come NetPerf bytes to the end of the connection."""
 
-    TYPE: ClassVar[RequestType] = RequestType.CollectEventPipeTracing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopEventPipeTracing(LegacyRequest):
+class StopEventPipeTracing(LegacyRequest, type=RequestType.StopEventPipeTracing):
     """``u64 sessionId``, which is also the reply."""
 
-    TYPE: ClassVar[RequestType] = RequestType.StopEventPipeTracing
-    FIELDS: ClassVar[Fields] = (Field("session_id", "sessionId", U64),)
+    FIELDS = (Field("session_id", "sessionId", U64),)
 
     session_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyAttachProfiler(LegacyRequest):
+class LegacyAttachProfiler(LegacyRequest, type=RequestType.AttachProfiler):
     """``u32 timeoutMs · GUID · string path · u32 length · bytes``. The low half of the reply is an HRESULT."""
 
-    TYPE: ClassVar[RequestType] = RequestType.AttachProfiler
-    FIELDS: ClassVar[Fields] = (
+    FIELDS = (
         Field("timeout_ms", "timeoutMs", U32),
         Field("clsid", "clsid", GUID),
         Field("path", "path", TEXT),
@@ -187,8 +180,7 @@ def parse_legacy_request(data: bytes | memoryview) -> LegacyRequest:
     return REQUESTS[RequestType(found)].parse(data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyReply:
+class LegacyReply(Value):
     """Eight bytes: a session id, or an HRESULT in the low half."""
 
     value: int

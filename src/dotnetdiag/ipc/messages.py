@@ -8,13 +8,13 @@ Rule 3: *invalid* is what a server answers BAD_ENCODING to; *refused* is what we
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
 from dotnetdiag.errors import DangerousRequest, ProtocolError, RequestRefused, UsageError
-from dotnetdiag.ipc.commands import ERROR_ID, OK_ID, SERVER_SET, SINCE, Command, command_name
+from dotnetdiag.ipc.commands import ERROR_ID, OK_ID, SERVER_SET, Command, command_name
 from dotnetdiag.ipc.fields import Fields, pack_text, read_text
 from dotnetdiag.ipc.frames import HEADER_SIZE, MAX_MESSAGE_SIZE, Frame
+from dotnetdiag.ipc.values import Value
 from dotnetdiag.wire import Cursor, Packer
 
 UNKNOWN_COMMAND = 0x80131385
@@ -39,8 +39,7 @@ def values_of(cursor: Cursor, fields: Fields) -> dict[str, Any]:
     return values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OkReply:
+class OkReply(Value):
     """Base of all OK replies; by itself a bare OK (size 20), which runtimes never send but clients tolerate."""
 
     FIELDS: ClassVar[Fields] = ()
@@ -76,8 +75,7 @@ class OkReply:
 ReplyT = TypeVar("ReplyT", bound=OkReply)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Generic[ReplyT]):
+class Request(Value, Generic[ReplyT]):
     """Base of all requests. ``Request[SessionReply]``: an OK to it is a SessionReply."""
 
     COMMAND: ClassVar[Command]
@@ -86,7 +84,10 @@ class Request(Generic[ReplyT]):
 
     trailing: bytes = b""
 
-    def __init_subclass__(cls, **_: Any) -> None:
+    def __init_subclass__(cls, command: Command | None = None) -> None:
+        super().__init_subclass__()
+        if command is not None:
+            cls.COMMAND = command
         for base in getattr(cls, "__orig_bases__", ()):
             for argument in get_args(base):
                 if isinstance(argument, type) and issubclass(argument, OkReply):
@@ -148,7 +149,7 @@ class Request(Generic[ReplyT]):
             failure, text = error.hresult, error.text or ""
         from dotnetdiag.ipc.hresults import server_error
 
-        needs = f"{command_name(self.COMMAND)} needs {SINCE[self.COMMAND]} or newer"
+        needs = f"{command_name(self.COMMAND)} needs {self.COMMAND.since} or newer"
         raise server_error(name, failure, text=text, advice=needs if failure == UNKNOWN_COMMAND else "")
 
     # -- helpers of subclasses
@@ -162,8 +163,7 @@ class Request(Generic[ReplyT]):
         return DangerousRequest(self.COMMAND.name, reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorReply:
+class ErrorReply(Value):
     """``0xFFFF``: an HRESULT, and from dump 3 a text (``None``: no text was sent).
 
     24 bytes without text; the documents print 28 and are wrong (§18 no. 1).

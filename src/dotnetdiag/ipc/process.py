@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from dotnetdiag.errors import RequestRefused
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.constants import PerfMapType
-from dotnetdiag.ipc.fields import TEXT, U32, Constant, Field, Fields, text_problem
+from dotnetdiag.ipc.fields import TEXT, U32, Constant, Field, text_problem
 from dotnetdiag.ipc.messages import Request
 from dotnetdiag.ipc.replies import ResultReply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeRuntime(Request[ResultReply]):
+class ResumeRuntime(Request[ResultReply], command=Command.ResumeRuntime):
     """``0x0401``: resumes only the port that its connection came through (§11)."""
 
-    COMMAND: ClassVar[Command] = Command.ResumeRuntime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisablePerfMap(Request[ResultReply]):
+class DisablePerfMap(Request[ResultReply], command=Command.DisablePerfMap):
     """``0x0406``."""
 
-    COMMAND: ClassVar[Command] = Command.DisablePerfMap
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnablePerfMap(Request[ResultReply]):
+class EnablePerfMap(Request[ResultReply], command=Command.EnablePerfMap):
     """``0x0405``: ``u32 type``. Kills a suspended .NET 8 or 9 (§21.1): the operation asks for that first."""
 
-    COMMAND: ClassVar[Command] = Command.EnablePerfMap
-    FIELDS: ClassVar[Fields] = (Field("perf_map_type", "type", U32),)
+    FIELDS = (Field("perf_map_type", "type", U32),)
 
     perf_map_type: int = PerfMapType.ALL
 
@@ -42,12 +33,10 @@ class EnablePerfMap(Request[ResultReply]):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyStartupHook(Request[ResultReply]):
+class ApplyStartupHook(Request[ResultReply], command=Command.ApplyStartupHook):
     """``0x0407``: ``string path``. A hook that cannot be used kills .NET 9 and 10 (§21.1): the client looks at its file first."""
 
-    COMMAND: ClassVar[Command] = Command.ApplyStartupHook
-    FIELDS: ClassVar[Fields] = (Field("path", "startupHookPath", TEXT),)
+    FIELDS = (Field("path", "startupHookPath", TEXT),)
 
     path: str | None
 
@@ -66,9 +55,7 @@ class ApplyStartupHook(Request[ResultReply]):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartupHookProbe(Request[ResultReply]):
+class StartupHookProbe(Request[ResultReply], command=Command.ApplyStartupHook):
     """``0x0407`` with a null path: applies nothing, on any runtime (§21.2); the refusal tells CoreCLR from NativeAOT."""
 
-    COMMAND: ClassVar[Command] = Command.ApplyStartupHook
-    FIELDS: ClassVar[Fields] = (Constant("startupHookPath", 0),)
+    FIELDS = (Constant("startupHookPath", 0),)

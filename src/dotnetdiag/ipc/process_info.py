@@ -6,7 +6,6 @@ say (§18 no. 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
@@ -15,7 +14,6 @@ from dotnetdiag.ipc.fields import GUID, TEXT, U32, U64, Field, Fields
 from dotnetdiag.ipc.messages import OkReply, Request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfoReply(OkReply):
     """Reply to ``ProcessInfo`` (0x0400).
 
@@ -42,7 +40,6 @@ class ProcessInfoReply(OkReply):
     arch: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo2Reply(ProcessInfoReply):
     """Reply to ``ProcessInfo2`` (0x0404): adds the entry assembly's name and the CLR product version."""
 
@@ -56,7 +53,6 @@ class ProcessInfo2Reply(ProcessInfoReply):
     runtime_version: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo3Reply(ProcessInfo2Reply):
     """Reply to ``ProcessInfo3`` (0x0408): ``u32 version`` first, the runtime identifier last; extensible at the end."""
 
@@ -70,22 +66,16 @@ class ProcessInfo3Reply(ProcessInfo2Reply):
     runtime_identifier: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo(Request[ProcessInfoReply]):
+class ProcessInfo(Request[ProcessInfoReply], command=Command.ProcessInfo):
     """``0x0400``."""
 
-    COMMAND: ClassVar[Command] = Command.ProcessInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo2(Request[ProcessInfo2Reply]):
+class ProcessInfo2(Request[ProcessInfo2Reply], command=Command.ProcessInfo2):
     """``0x0404``."""
 
-    COMMAND: ClassVar[Command] = Command.ProcessInfo2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo3(Request[ProcessInfo3Reply]):
+class ProcessInfo3(Request[ProcessInfo3Reply], command=Command.ProcessInfo3):
     """``0x0408``."""
 
-    COMMAND: ClassVar[Command] = Command.ProcessInfo3

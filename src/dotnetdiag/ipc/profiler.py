@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
 from uuid import UUID
 
 from dotnetdiag.errors import RequestRefused
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.ipc.fields import BYTES, GUID, TEXT, U32, Field, Fields, text_problem
+from dotnetdiag.ipc.fields import BYTES, GUID, TEXT, U32, Field, text_problem
 from dotnetdiag.ipc.messages import Request
 from dotnetdiag.ipc.replies import ResultReply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachProfiler(Request[ResultReply]):
+class AttachProfiler(Request[ResultReply], command=Command.AttachProfiler):
     """``0x0301``: ``u32 timeout · GUID · string path · u32 length · bytes``.
 
     The timeout is in milliseconds, as the runtime takes it (the C# client sends seconds, §18 no. 13).
     """
 
-    COMMAND: ClassVar[Command] = Command.AttachProfiler
-    FIELDS: ClassVar[Fields] = (
+    FIELDS = (
         Field("timeout_ms", "attachTimeout", U32),
         Field("clsid", "clsid", GUID),
         Field("path", "profilerPath", TEXT),
@@ -42,12 +38,10 @@ class AttachProfiler(Request[ResultReply]):
         return _path_refusal(self, self.path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartupProfiler(Request[ResultReply]):
+class StartupProfiler(Request[ResultReply], command=Command.StartupProfiler):
     """``0x0302``: ``GUID · string path``. Means something only while the runtime is suspended at startup."""
 
-    COMMAND: ClassVar[Command] = Command.StartupProfiler
-    FIELDS: ClassVar[Fields] = (Field("clsid", "clsid", GUID), Field("path", "profilerPath", TEXT))
+    FIELDS = (Field("clsid", "clsid", GUID), Field("path", "profilerPath", TEXT))
 
     clsid: UUID
     path: str | None

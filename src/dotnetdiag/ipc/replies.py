@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from dotnetdiag.ipc.fields import HRESULT, U64, Field, Fields
+from dotnetdiag.ipc.fields import HRESULT, U64, Field
 from dotnetdiag.ipc.messages import FAILURE_BIT, OkReply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultReply(OkReply):
     """``int32 hr``, 24 bytes on the wire: dumps, profilers, resume, set-environment, perf map, startup hook."""
 
-    FIELDS: ClassVar[Fields] = (Field("hresult", "hr", HRESULT),)
+    FIELDS = (Field("hresult", "hr", HRESULT),)
 
     hresult: int = 0
 
@@ -21,10 +17,9 @@ class ResultReply(OkReply):
         return self.hresult if self.hresult & FAILURE_BIT else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReply(OkReply):
     """``u64 sessionId``, 28 bytes on the wire: CollectTracing*, StopTracing."""
 
-    FIELDS: ClassVar[Fields] = (Field("session_id", "sessionId", U64),)
+    FIELDS = (Field("session_id", "sessionId", U64),)
 
     session_id: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dotnetdiag.errors import ProtocolError
@@ -11,32 +10,12 @@ from dotnetdiag.ipc.commands import Command, command_name
 from dotnetdiag.ipc.constants import SESSION_USER_EVENTS
 from dotnetdiag.ipc.frames import Frame
 from dotnetdiag.ipc.messages import Request
+from dotnetdiag.ipc.values import Value
 
+_MODULES = (dump, environment, process, process_info, profiler, tracing)
+# A class has the name of its command.
 STREAMING: dict[Command, type[Request[Any]]] = {
-    kind.COMMAND: kind
-    for kind in (
-        dump.GenerateCoreDump,
-        dump.GenerateCoreDump2,
-        dump.GenerateCoreDump3,
-        tracing.StopTracing,
-        tracing.CollectTracing,
-        tracing.CollectTracing2,
-        tracing.CollectTracing3,
-        tracing.CollectTracing4,
-        tracing.CollectTracing5,
-        tracing.CollectTracing6,
-        profiler.AttachProfiler,
-        profiler.StartupProfiler,
-        process_info.ProcessInfo,
-        process.ResumeRuntime,
-        environment.ProcessEnvironment,
-        environment.SetEnvironmentVariable,
-        process_info.ProcessInfo2,
-        process.EnablePerfMap,
-        process.DisablePerfMap,
-        process.ApplyStartupHook,
-        process_info.ProcessInfo3,
-    )
+    command: next(vars(module)[command.name] for module in _MODULES if command.name in vars(module)) for command in Command
 }
 USER_EVENTS: dict[Command, type[Request[Any]]] = {
     Command.CollectTracing5: tracing.CollectTracing5UserEvents,
@@ -45,8 +24,7 @@ USER_EVENTS: dict[Command, type[Request[Any]]] = {
 ALL_REQUESTS: tuple[type[Request[Any]], ...] = (*STREAMING.values(), *USER_EVENTS.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownRequest:
+class UnknownRequest(Value):
     """A request of a command that is not in the table; kept as it came."""
 
     frame: Frame

@@ -5,7 +5,6 @@ One table of fields for each command; what a newer one adds stands where the run
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from dotnetdiag.errors import RequestRefused
@@ -37,17 +36,14 @@ _FILTERED = Field("providers", "provider", Providers(filters=True))
 _TRACEPOINTS = Field("providers", "provider", Providers(filters=True, tracepoints=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopTracing(Request[SessionReply]):
+class StopTracing(Request[SessionReply], command=Command.StopTracing):
     """``0x0201``: ``u64 sessionId``. The reply comes when the session has been flushed: keep reading its stream meanwhile."""
 
-    COMMAND: ClassVar[Command] = Command.StopTracing
     FIELDS: ClassVar[Fields] = (Field("session_id", "sessionId", U64),)
 
     session_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Collect(Request[SessionReply]):
     """What every form has: providers, and what they must not be."""
 
@@ -80,11 +76,9 @@ class _Collect(Request[SessionReply]):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing(_Collect):
+class CollectTracing(_Collect, command=Command.CollectTracing):
     """``0x0202``: rundown and stacks are implied. No current tool sends it."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing
     FIELDS: ClassVar[Fields] = (_BUFFER, _FORMAT, _PROVIDERS)
 
     buffer_mb: int = DEFAULT_BUFFER_MB
@@ -98,50 +92,40 @@ class CollectTracing(_Collect):
         return _Collect.refusal(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing2(CollectTracing):
+class CollectTracing2(CollectTracing, command=Command.CollectTracing2):
     """``0x0203``: a yes or no to rundown."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing2
     FIELDS: ClassVar[Fields] = (_BUFFER, _FORMAT, _RUNDOWN, _PROVIDERS)
 
     rundown: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing3(CollectTracing2):
+class CollectTracing3(CollectTracing2, command=Command.CollectTracing3):
     """``0x0204``: a yes or no to stacks."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing3
     FIELDS: ClassVar[Fields] = (_BUFFER, _FORMAT, _RUNDOWN, _STACKWALK, _PROVIDERS)
 
     stackwalk: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing4(CollectTracing):
+class CollectTracing4(CollectTracing, command=Command.CollectTracing4):
     """``0x0205``: the rundown keyword instead of a yes or no; 0 is no rundown."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing4
     FIELDS: ClassVar[Fields] = (_BUFFER, _FORMAT, _KEYWORD, _STACKWALK, _PROVIDERS)
 
     rundown_keyword: int = DEFAULT_RUNDOWN_KEYWORD
     stackwalk: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing5(CollectTracing4):
+class CollectTracing5(CollectTracing4, command=Command.CollectTracing5):
     """``0x0206``, session type 0: an event filter behind each provider."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing5
     FIELDS: ClassVar[Fields] = (_STREAMING, _BUFFER, _FORMAT, _KEYWORD, _STACKWALK, _FILTERED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing6(CollectTracing5):
+class CollectTracing6(CollectTracing5, command=Command.CollectTracing6):
     """``0x0207``, session type 0: the buffering mode behind the providers."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing6
     FIELDS: ClassVar[Fields] = (*CollectTracing5.FIELDS, _MODE)
 
     buffering_mode: int = BufferingMode.DROP
@@ -152,18 +136,14 @@ class CollectTracing6(CollectTracing5):
         return _Collect.invalid(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing5UserEvents(_Collect):
+class CollectTracing5UserEvents(_Collect, command=Command.CollectTracing5):
     """``0x0206``, session type 1: providers with tracepoints; a file descriptor follows the request (§15)."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing5
     FIELDS: ClassVar[Fields] = (_USER_EVENTS, _KEYWORD, _TRACEPOINTS)
 
     rundown_keyword: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectTracing6UserEvents(CollectTracing5UserEvents):
+class CollectTracing6UserEvents(CollectTracing5UserEvents, command=Command.CollectTracing6):
     """``0x0207``, session type 1: the same body; no buffering mode is read (§5.3)."""
 
-    COMMAND: ClassVar[Command] = Command.CollectTracing6

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList
+from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, Metadata, TraceInfo
 from dotnetdiag.trace.header import HeaderMeaning
+
+if TYPE_CHECKING:
+    from dotnetdiag.events import EventSchema
+    from dotnetdiag.trace.event_types import EventTypes
+    from dotnetdiag.trace.source import Source
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -27,3 +32,21 @@ class Context(Protocol):
     @property
     def overrides(self) -> Mapping[int, LabelList]: ...
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]: ...
+
+
+class Recording(Context, Protocol):
+    """What reads events out of a whole trace needs of it; ``Trace`` is one."""
+
+    source: Source
+
+    @property
+    def format(self) -> str: ...
+    @property
+    def info(self) -> TraceInfo | None: ...
+    @property
+    def metadata(self) -> Mapping[int, Metadata]: ...
+    @property
+    def types(self) -> EventTypes: ...
+    @property
+    def type_ids(self) -> tuple[int, ...]: ...
+    def schema(self, metadata_id: int) -> EventSchema: ...

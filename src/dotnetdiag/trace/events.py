@@ -21,7 +21,7 @@ from dotnetdiag.trace.table import PAYLOAD, EventTable, FieldSource, join_fields
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
-    from dotnetdiag.trace.trace import Trace
+    from dotnetdiag.trace.context import Recording
 
 
 class Events:
@@ -32,7 +32,7 @@ class Events:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: Recording,
         metadata_ids: Sequence[int],
         *,
         ticks: tuple[int, int] | None = None,

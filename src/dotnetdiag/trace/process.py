@@ -10,7 +10,7 @@ from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
-    from dotnetdiag.trace.trace import Trace
+    from dotnetdiag.trace.context import Recording
 
 RUNTIME_INFORMATION = 187
 RUNTIMES = ("Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-DotNETRuntimeRundown")
@@ -31,7 +31,7 @@ class ProcessDetails:
     processors: int | None = None
 
 
-def processes(trace: Trace) -> tuple[ProcessDetails, ...]:
+def processes(trace: Recording) -> tuple[ProcessDetails, ...]:
     """Every process that the trace tells of, the one of its header first."""
     found: dict[int | None, dict[str, str]] = {}
     for number, table in _tables(trace).items():
@@ -73,7 +73,7 @@ def processes(trace: Trace) -> tuple[ProcessDetails, ...]:
     )
 
 
-def process_events(trace: Trace) -> list[int]:
+def process_events(trace: Recording) -> list[int]:
     """The metadata ids of the events that tell of processes."""
     wanted = []
     for number in trace.metadata:
@@ -87,11 +87,11 @@ def process_events(trace: Trace) -> list[int]:
     return wanted
 
 
-def _tables(trace: Trace) -> dict[int, EventTable]:
+def _tables(trace: Recording) -> dict[int, EventTable]:
     wanted = process_events(trace)
     if not wanted:
         return {}
-    headers = trace._about_processes
+    headers = trace.source.about_processes
     if headers is None:
         headers = trace.source.collect(wanted_of(wanted))
     made = {}

@@ -58,6 +58,8 @@ class Source:
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
         self._tables: tuple[StackTable, GuidTable, Sequence[LabelList]] | None = None
         self._passed = False
+        self.about_processes: HeaderColumns | None = None
+        """The events that tell of processes, when somebody has met them."""
 
     @property
     def in_file_order(self) -> bool:

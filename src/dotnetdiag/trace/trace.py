@@ -87,7 +87,6 @@ class Trace:
         self.name = name
         self._tables: dict[str, EventTable] = {}
         self._totals: Totals | None = None
-        self._about_processes: HeaderColumns | None = None
         self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
         self.source = Source(buffer, executor=executor, release=release)
         scan = self.source.scan
@@ -420,7 +419,7 @@ class Trace:
         said, about = symbol_events(self.metadata), process_events(self)
         both = wanted_of({*said, *about})  # one pass over the file for both: who wants the one asks for the other
         headers = self.source.collect(both) if len(both) else HeaderColumns.allocate(0)
-        self._about_processes = headers[lookup(wanted_of(about), headers.metadata_id)]
+        self.source.about_processes = headers[lookup(wanted_of(about), headers.metadata_id)]
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
         return build_symbols(
             SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info), self.buffer

@@ -11,41 +11,25 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag._lazy import loader
 
-# name -> module of this room that defines it. The asyncio twins live in ``aio``, with the names of their sync models.
+# module of this room -> the names that it defines. The asyncio twins live in ``aio``, with the names of their sync models.
 _PUBLIC = {
-    "Address": "addresses",
-    "PipeAddress": "addresses",
-    "TcpAddress": "addresses",
-    "UnixAddress": "addresses",
-    "parse_address": "addresses",
-    "Deadline": "deadline",
-    "Finding": "diagnosis",
-    "diagnose": "diagnosis",
-    "Endpoint": "discovery",
-    "candidates": "discovery",
-    "endpoints": "discovery",
-    "connect_pid": "attempts",
-    "Listener": "streams",
-    "Stream": "streams",
-    "SocketListener": "sockets",
-    "SocketStream": "sockets",
-    "connect": "connecting",
-    "listen": "listening",
-    "is_suspended": "suspension",
-    "AsyncListener": "aio",
-    "AsyncStream": "aio",
+    "addresses": "Address PipeAddress TcpAddress UnixAddress parse_address",
+    "deadline": "Deadline",
+    "diagnosis": "Finding diagnose",
+    "discovery": "Endpoint candidates endpoints",
+    "streams": "Listener Stream",
+    "sockets": "SocketListener SocketStream",
+    "connecting": "connect",
+    "listening": "listen",
+    "suspension": "is_suspended",
+    "aio": "AsyncListener AsyncStream",
 }
-__getattr__ = loader(globals(), _PUBLIC)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+__getattr__ = loader(globals(), {name: module for module, names in _PUBLIC.items() for name in names.split()})
 
 
 if TYPE_CHECKING:
     from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress, parse_address
     from dotnetdiag.transport.aio import AsyncListener, AsyncStream
-    from dotnetdiag.transport.attempts import connect_pid
     from dotnetdiag.transport.connecting import connect
     from dotnetdiag.transport.deadline import Deadline
     from dotnetdiag.transport.diagnosis import Finding, diagnose
@@ -71,7 +55,6 @@ __all__ = [
     "UnixAddress",
     "candidates",
     "connect",
-    "connect_pid",
     "diagnose",
     "endpoints",
     "is_suspended",

@@ -1,4 +1,4 @@
-"""The asyncio twins of ``streams``, ``connecting``, ``listening`` and ``attempts``: the same names and steps, another driver.
+"""The asyncio twins of ``streams``, ``connecting`` and ``listening``: the same names and steps, another driver.
 
 Rule 1: a system call that takes bytes or makes a descriptor is the last thing before ``return``; nothing is awaited in
 between. So a cancelled or timed-out wait never loses data and never leaks a descriptor (``loop.sock_recv`` and
@@ -14,19 +14,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.transport import attempts, connecting, listening, processes
+from dotnetdiag.transport import connecting, listening
 from dotnetdiag.transport.addresses import Address
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.discovery import Endpoint
 from dotnetdiag.transport.streams import Listener, Stream, receive_buffer
-from dotnetdiag.transport.waiting import Blocking, Ready, Steps, T, wait_for
+from dotnetdiag.transport.waiting import Blocking, Change, Ready, Steps, T, wait_for
 
 Inner = TypeVar("Inner", bound=Stream | Listener)
 
@@ -123,21 +121,6 @@ async def listen(address: Address, *, allow_remote: bool = False, deadline: Dead
     return AsyncListener(await drive(steps, deadline or Deadline(None)))
 
 
-async def connect_pid(
-    pid: int,
-    deadline: Deadline,
-    *,
-    proc: Path = processes.PROC,
-    tmpdir: str | None = None,
-    known: Sequence[Endpoint] | None = None,
-    started_ticks: int | None = None,
-) -> tuple[AsyncStream, Endpoint]:
-    """A connection to the process ``pid``; as ``attempts.connect_pid``."""
-    steps = attempts.connecting_pid(pid, proc=proc, tmpdir=tmpdir, known=known, started_ticks=started_ticks)
-    stream, endpoint = await drive(steps, deadline)
-    return AsyncStream(stream), endpoint
-
-
 class Waits:
     """The waits for one descriptor on the running loop: at most one reader and one writer."""
 
@@ -191,9 +174,12 @@ async def drive(steps: Steps[T], deadline: Deadline, waits: Waits | None = None)
         await asyncio.sleep(0)
         step = next(steps)
         while True:
-            if isinstance(step, Blocking):
+            if isinstance(step, Blocking | Change):
                 try:
-                    answer = await in_thread(functools.partial(step.call, deadline))
+                    if isinstance(step, Blocking):
+                        answer = await in_thread(functools.partial(step.call, deadline))
+                    else:
+                        answer = await _wait_for_change(step, deadline)
                 except Exception as exc:
                     step = steps.throw(exc)
                 else:
@@ -211,6 +197,27 @@ async def drive(steps: Steps[T], deadline: Deadline, waits: Waits | None = None)
         return result
     finally:
         steps.close()
+
+
+async def _wait_for_change(step: Change, deadline: Deadline) -> Any:
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:
+        try:
+            loop.call_soon_threadsafe(changed.set)
+        except RuntimeError:
+            pass  # the loop was closed: nobody waits any more
+
+    with step.observed(tell):
+        while (found := step.look()) is None:
+            wait_s = deadline.wait_s(step.problem, address=step.address)  # raises when it is over
+            try:
+                async with asyncio.timeout(wait_s):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+            changed.clear()
+    return found
 
 
 def start_thread(call: Callable[[], T]) -> Future[T]:

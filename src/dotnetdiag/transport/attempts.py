@@ -17,35 +17,26 @@ from dotnetdiag.transport.discovery import Endpoint, candidates, verify_peer
 from dotnetdiag.transport.listening import AGAIN_S, YOUNG_S
 from dotnetdiag.transport.processes import PROC
 from dotnetdiag.transport.streams import Stream
-from dotnetdiag.transport.waiting import Blocking, Pause, Steps, call_within, run
+from dotnetdiag.transport.waiting import Blocking, Pause, Steps, call_within
 
 Failures = dict[Endpoint, ConnectFailed]
 
 
-def connect_pid(
+def connecting_pid(
     pid: int,
-    deadline: Deadline,
     *,
     proc: Path = PROC,
     tmpdir: str | None = None,
     known: Sequence[Endpoint] | None = None,
     started_ticks: int | None = None,
-) -> tuple[Stream, Endpoint]:
-    """A connection to the process, and the endpoint that it goes to.
+) -> Steps[tuple[Stream, Endpoint]]:
+    """Connect to the process: the connection, and the endpoint that it goes to.
 
     ``known``: endpoints of it that were found earlier; when none of them answers, the process is looked at again.
     ``started_ticks``: when the process started that is meant (``Endpoint.started_ticks``, by default that of ``known``).
     Raises ``ProcessNotFound`` (also when the pid has been given to another process), ``TargetStopped``, ``AmbiguousName``,
     ``TimedOut``, or ``NoDiagnostics`` with a line that says why and what to do.
     """
-    steps = connecting_pid(pid, proc=proc, tmpdir=tmpdir, known=known, started_ticks=started_ticks)
-    return run(steps, deadline)
-
-
-def connecting_pid(
-    pid: int, *, proc: Path, tmpdir: str | None, known: Sequence[Endpoint] | None, started_ticks: int | None
-) -> Steps[tuple[Stream, Endpoint]]:
-    """The steps of ``connect_pid``."""
     endpoints = list(known or ())
     if started_ticks is None and endpoints:
         started_ticks = endpoints[0].started_ticks

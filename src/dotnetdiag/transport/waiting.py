@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dotnetdiag.transport.deadline import Deadline
@@ -41,6 +42,17 @@ class Blocking(NamedTuple):
     call: Callable[[Deadline], Any]
 
 
+class Change(NamedTuple):
+    """Wait until ``look`` finds something, which is the result. Within ``observed(function)`` the function is called, from any thread,
+    whenever there may be something new.
+    """
+
+    look: Callable[[], Any]
+    observed: Callable[[Callable[[], None]], AbstractContextManager[None]]
+    problem: str
+    address: str = ""
+
+
 def call_within(call: Callable[[], T], deadline: Deadline, problem: str, address: str = "") -> T:
     """What a call gives that may block and cannot be ended (a name server, a folder on a dead file server). Raises ``TimedOut`` when it
     takes too long; the daemon thread that makes the call is left alone then.
@@ -64,7 +76,7 @@ def call_within(call: Callable[[], T], deadline: Deadline, problem: str, address
     return value  # type: ignore[return-value] # there was no error: it is a T
 
 
-Steps: TypeAlias = Generator[Ready | Pause | Blocking, Any, T]
+Steps: TypeAlias = Generator[Ready | Pause | Blocking | Change, Any, T]
 
 
 def run(steps: Steps[T], deadline: Deadline) -> T:
@@ -72,9 +84,9 @@ def run(steps: Steps[T], deadline: Deadline) -> T:
     try:
         step = next(steps)
         while True:
-            if isinstance(step, Blocking):
+            if isinstance(step, Blocking | Change):
                 try:
-                    answer = step.call(deadline)
+                    answer = step.call(deadline) if isinstance(step, Blocking) else _wait_for_change(step, deadline)
                 except Exception as exc:
                     step = steps.throw(exc)
                 else:
@@ -90,6 +102,15 @@ def run(steps: Steps[T], deadline: Deadline) -> T:
         return result
     finally:
         steps.close()
+
+
+def _wait_for_change(step: Change, deadline: Deadline) -> Any:
+    changed = threading.Event()
+    with step.observed(changed.set):
+        while (found := step.look()) is None:
+            changed.wait(deadline.wait_s(step.problem, address=step.address))
+            changed.clear()
+    return found
 
 
 def wait_for(step: Ready, deadline: Deadline) -> None:

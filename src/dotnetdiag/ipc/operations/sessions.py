@@ -8,7 +8,6 @@ from typing import Any
 
 from dotnetdiag.errors import RuntimeTooOld, ServerError, UnsupportedCommand
 from dotnetdiag.ipc import tracing
-from dotnetdiag.ipc.commands import SINCE
 from dotnetdiag.ipc.constants import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, TraceFormat
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.exchange import Operation, ask, exchange
@@ -124,4 +123,4 @@ def _too_old(request: Request[SessionReply], feature: str) -> Operation[RuntimeT
         version = (yield from process_info()).runtime_version or None
     except ServerError:
         version = None
-    return RuntimeTooOld(request.COMMAND.name, feature, needs=SINCE[request.COMMAND], has=version)
+    return RuntimeTooOld(request.COMMAND.name, feature, needs=request.COMMAND.since, has=version)

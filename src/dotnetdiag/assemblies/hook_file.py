@@ -14,8 +14,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dotnetdiag.assemblies import startup_hook
-from dotnetdiag.errors import DangerousRequest
-from dotnetdiag.ipc.process import ApplyStartupHook
 
 PROC = Path("/proc")
 # Real hooks have some KB; what is larger than this is not read.
@@ -25,39 +23,23 @@ MAX_LINKS = 40
 # Links can make more parts of a path than it had; each is an open file while we look.
 MAX_PARTS = 500
 
-_COMMAND = "ApplyStartupHook"
-_FATAL = "such a hook kills .NET 9 and 10"
 # e_machine of ELF files as PE files number it.
 _MACHINES = {3: startup_hook.X86, 40: startup_hook.ARM, 62: startup_hook.X64, 183: startup_hook.ARM64}
 
 
-def require_usable_hook(path: str, pid: int | None, *, runtime_version: str = "") -> None:
-    """Raise DangerousRequest unless the file is there, for the target, and is a startup hook that it can load.
+def hook_file_problem(path: str, pid: int, *, runtime_version: str = "") -> str:
+    """Why a file is no startup hook that the process can load, or ``""``. Raises OSError, or ValueError, where it cannot be read.
 
-    On Linux the path is followed inside of the target's own root (``/proc/PID/root``), links and ``..`` too, so that a path of a container
+    On Linux the path is followed inside of the process's own root (``/proc/PID/root``), links and ``..`` too, so that a path of a container
     is meant. Nothing but a regular file is opened. ``runtime_version`` (``9.0.22``), where it is known, is compared with what the hook
     was built for.
     """
-    ApplyStartupHook(path=path).check()
-    if pid is None:
-        raise DangerousRequest(
-            _COMMAND,
-            "the file cannot be checked on a target known only by its address, and one that is missing kills .NET 9 and 10",
-        )
     on_linux = sys.platform == "linux"
-    try:
-        data = _read_inside(PROC / str(pid) / "root", path) if on_linux else _read(path)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise DangerousRequest(_COMMAND, f"{path} cannot be read as the target sees it ({why}); {_FATAL}") from error
+    data = _read_inside(PROC / str(pid) / "root", path) if on_linux else _read(path)
+    if len(data) > MAX_SIZE_BYTES:
+        return "it is too large"
     machine = target_machine(pid) if on_linux else None
-    problem = (
-        "it is too large"
-        if len(data) > MAX_SIZE_BYTES
-        else startup_hook.startup_hook_problem(data, machine=machine, runtime_version=runtime_version)
-    )
-    if problem:
-        raise DangerousRequest(_COMMAND, f"{path} is no startup hook: {problem}; {_FATAL}")
+    return startup_hook.startup_hook_problem(data, machine=machine, runtime_version=runtime_version)
 
 
 def target_machine(pid: int) -> int | None:

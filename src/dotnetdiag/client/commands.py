@@ -1,0 +1,253 @@
+"""What a client can be asked: each command once, as an operation that ``Client`` performs at once and ``AsyncClient`` awaits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import wraps
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from uuid import UUID
+
+from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, SLOW_TIMEOUT_S, Limits
+from dotnetdiag.client.running import Look, TargetPid, run, run_async
+from dotnetdiag.ipc import operations
+from dotnetdiag.ipc.constants import (
+    DEFAULT_BUFFER_MB,
+    DEFAULT_RUNDOWN_KEYWORD,
+    BufferingMode,
+    DumpFlags,
+    DumpType,
+    PerfMapType,
+    TraceFormat,
+)
+from dotnetdiag.ipc.exchange import Operation, Run
+from dotnetdiag.transport import Deadline
+
+if TYPE_CHECKING:
+    from dotnetdiag.client.session import TraceSession
+    from dotnetdiag.client.session_aio import AsyncTraceSession, AsyncUserEventsSession
+    from dotnetdiag.client.user_events import UserEventsSession
+    from dotnetdiag.ipc.eventpipe import Provider
+    from dotnetdiag.ipc.operations.information import ProcessInformation
+    from dotnetdiag.ipc.operations.sessions import StartedSession
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Either(Generic[T, A]):
+    """In an annotation: ``T`` of ``Client``, ``A`` of ``AsyncClient``."""
+
+
+class Shell:
+    """What both clients are made of: a route to the runtime, and how long a call may take."""
+
+    _route: Any
+    timeout_s: float
+
+    def _open(self, kind: str, started: StartedSession, end_timeout_s: float | None, **options: Any) -> Any:
+        """The shell's own ``TraceSession`` or ``UserEventsSession``; its end may take so long."""
+        raise NotImplementedError
+
+
+class AtOnce(Shell):
+    """Performs commands before it returns."""
+
+
+class Awaited(Shell):
+    """Performs commands when they are awaited."""
+
+
+class Command(Generic[P, T, A]):
+    """A method of both clients, made of an operation. ``answer_timeout_s`` among its arguments bounds the slow answers."""
+
+    def __init__(self, body: Callable[Concatenate[Any, P], Operation[Any]]) -> None:
+        @wraps(body)
+        def at_once(client: Shell, *args: P.args, **kwargs: P.kwargs) -> Any:
+            limits = _limits(client, kwargs)
+            return run(Run(body(client, *args, **kwargs)), client._route, limits)
+
+        @wraps(body)
+        async def awaited(client: Shell, *args: P.args, **kwargs: P.kwargs) -> Any:
+            limits = _limits(client, kwargs)
+            return await run_async(Run(body(client, *args, **kwargs)), client._route, limits)
+
+        self._forms = at_once, awaited
+
+    @overload
+    def __get__(self, client: AtOnce, owner: type[AtOnce]) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: Awaited, owner: type[Awaited]) -> Callable[P, Coroutine[Any, Any, A]]: ...
+    @overload
+    def __get__(self, client: None, owner: type[Shell]) -> Callable[..., Any]: ...
+    def __get__(self, client: Shell | None, owner: type[Shell]) -> Any:
+        form = self._forms[issubclass(owner, Awaited)]
+        return form if client is None else MethodType(form, client)
+
+
+def _limits(client: Shell, arguments: Mapping[str, Any]) -> Limits:
+    return Limits(client.timeout_s, arguments.get("answer_timeout_s", SLOW_TIMEOUT_S))
+
+
+def command(body: Callable[Concatenate[Any, P], Operation[T]]) -> Command[P, T, T]:
+    """What gives the same to both."""
+    return Command(body)
+
+
+def session_command(body: Callable[Concatenate[Any, P], Operation[Either[T, A]]]) -> Command[P, T, A]:
+    """What gives each a session of its own kind."""
+    return Command(body)
+
+
+class Commands(Shell):
+    """The commands of ``Client`` and ``AsyncClient``."""
+
+    @command
+    def process_info(self) -> Operation[ProcessInformation]:
+        """Who the runtime is. Raises UnsupportedCommand on .NET Core 3.x."""
+        return operations.information.process_info()
+
+    @command
+    def environment(self) -> Operation[dict[str, str]]:
+        """The runtime's environment."""
+        return operations.environments.environment()
+
+    @command
+    def set_environment_variable(self, name: str, value: str | None) -> Operation[None]:
+        """Set a variable of the runtime's environment; ``None`` removes it."""
+        return operations.environments.set_environment_variable(name, value)
+
+    @command
+    def is_suspended(self) -> Operation[bool | None]:
+        """Whether the runtime waits at startup, from the names of its threads; None where that cannot be told (other machines,
+        other systems than Linux, .NET 5 and older). The runtime is asked nothing: finding out with a session can kill it.
+        """
+        return _is_suspended()
+
+    @command
+    def resume(self) -> Operation[None]:
+        """Let a runtime run that is suspended at startup; no effect on others."""
+        return operations.startup.resume()
+
+    @command
+    def write_dump(
+        self,
+        path: str,
+        dump_type: int = DumpType.FULL,
+        flags: int = DumpFlags.NONE,
+        *,
+        answer_timeout_s: float | None = SLOW_TIMEOUT_S,  # noqa: ARG002 - Command takes it
+    ) -> Operation[None]:
+        """A dump, written by the target into its own file system. A path that is absolute on any system goes as it is; another one
+        is made absolute from our working directory. The target stands still meanwhile.
+        """
+        from dotnetdiag.client.arguments import absolute_path
+
+        return operations.dumps.write_dump(absolute_path(path), dump_type, flags)
+
+    @command
+    def attach_profiler(
+        self,
+        clsid: UUID,
+        path: str,
+        client_data: bytes = b"",
+        *,
+        timeout_s: float = 10.0,
+        answer_timeout_s: float | None = SLOW_TIMEOUT_S,  # noqa: ARG002 - Command takes it
+    ) -> Operation[None]:
+        """Attach a profiler; the path is one of the target's file system. ``timeout_s`` is what the runtime gives the profiler."""
+        from dotnetdiag.client.arguments import milliseconds
+
+        return operations.profilers.attach_profiler(clsid, path, client_data, milliseconds(timeout_s))
+
+    @command
+    def startup_profiler(self, clsid: UUID, path: str) -> Operation[None]:
+        """Register a profiler with a runtime that is suspended at startup."""
+        return operations.profilers.startup_profiler(clsid, path)
+
+    @command
+    def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> Operation[None]:
+        """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``. Refused while a .NET 8 or 9 is, or may be, suspended."""
+        yield from operations.perf_map.enable_perf_map(perf_map_type, (yield from _is_suspended()))
+
+    @command
+    def disable_perf_map(self) -> Operation[None]:
+        """Stop writing the perf map."""
+        return operations.perf_map.disable_perf_map()
+
+    @command
+    def apply_startup_hook(
+        self,
+        path: str,
+        *,
+        answer_timeout_s: float | None = SLOW_TIMEOUT_S,  # noqa: ARG002 - Command takes it
+    ) -> Operation[None]:
+        """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
+        from dotnetdiag.client.arguments import require_usable_hook
+
+        pid = yield TargetPid()
+        yield Look(lambda _: require_usable_hook(path, pid))  # before anything is sent
+        version = yield from operations.information.runtime_version()
+        yield Look(lambda _: require_usable_hook(path, pid, runtime_version=version))  # it may be too new
+        yield from operations.startup.apply_startup_hook(path)
+
+    @session_command
+    def trace(
+        self,
+        providers: str | Iterable[Provider],
+        *,
+        buffer_mb: int = DEFAULT_BUFFER_MB,
+        rundown_keyword: int = DEFAULT_RUNDOWN_KEYWORD,
+        rundown_fallback: int | None = None,
+        stackwalk: bool = True,
+        format: int = TraceFormat.NETTRACE,
+        buffering_mode: int = BufferingMode.DROP,
+        duration: float | str | None = None,
+        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
+    ) -> Operation[Either[TraceSession, AsyncTraceSession]]:
+        """Start a session. ``providers`` is the text of ``--providers``, or values; ``duration`` (seconds, or ``"30s"``) is how long
+        ``save`` records; ``drain_timeout_s`` bounds all that comes after the stop. Raises RuntimeTooOld, GrammarError.
+
+        On a runtime that is suspended at startup nothing comes before :meth:`resume`.
+        """
+        from dotnetdiag.providers.durations import seconds_of
+        from dotnetdiag.providers.text import parse_providers
+
+        duration_s, drain_timeout_s = seconds_of(duration), Deadline(drain_timeout_s).timeout_s
+        wanted = operations.sessions.SessionConfiguration(
+            providers=parse_providers(providers) if isinstance(providers, str) else tuple(providers),
+            buffer_mb=buffer_mb,
+            format=format,
+            rundown_keyword=rundown_keyword,
+            stackwalk=stackwalk,
+            buffering_mode=buffering_mode,
+            rundown_fallback=rundown_fallback,
+        )
+        started = yield from operations.sessions.collect(wanted)
+        options = {"duration_s": duration_s, "drain_timeout_s": drain_timeout_s}
+        return self._open("TraceSession", started, drain_timeout_s, **options)  # type: ignore[no-any-return]
+
+    @session_command
+    def trace_user_events(
+        self, fd: int | None, providers: Iterable[Provider], *, rundown_keyword: int = 0
+    ) -> Operation[Either[UserEventsSession, AsyncUserEventsSession]]:
+        """Have a .NET 10 on Linux write events to the kernel's tracepoints instead of a stream; every provider names its own.
+
+        ``fd`` is ``/sys/kernel/tracing/user_events_data`` opened for reading and writing; None: opened here. The session lasts
+        until it is closed. Raises RequestRefused, and sends nothing, where the kernel has no user_events.
+        """
+        from dotnetdiag.client.user_events import user_events_descriptor
+
+        with user_events_descriptor(fd) as descriptor:
+            started = yield from operations.sessions.collect_user_events(tuple(providers), rundown_keyword, descriptor)
+        return self._open("UserEventsSession", started, CLOSE_TIMEOUT_S)  # type: ignore[no-any-return]
+
+
+def _is_suspended() -> Operation[bool | None]:
+    from dotnetdiag.transport.suspension import is_suspended
+
+    pid = yield TargetPid()
+    if pid is None:
+        return None
+    return (yield Look(lambda deadline: is_suspended(pid, timeout_s=deadline.wait_s())))  # type: ignore[no-any-return]
