@@ -108,7 +108,7 @@ def test_no_event_makes_no_table() -> None:
 
 def test_batches_of_a_stream_are_refused() -> None:
     reader, data = Reader(), recording(IDS["many"], tuple(range(1, 8)))
-    batches = [*reader.feed(data), *reader.close().batches]
+    batches = [*reader.feed(data), *reader.close()]
     assert len(batches) > 1
     with pytest.raises(UsageError, match=r"nettrace\.scan"):
         list(tables(batches))
