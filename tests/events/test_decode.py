@@ -298,6 +298,25 @@ def test_a_field_list_that_would_swell_the_output_is_refused_in_whole() -> None:
     assert table.undecodable_count == rows
 
 
+@pytest.mark.parametrize(("count", "fits"), [(0, True), (16, True), (17, False)])
+@pytest.mark.parametrize("text", ["x:{}*u16", "x:{e:{}*u16,s:z8}*u16"], ids=["flat", "in elements that vary"])
+def test_sixteen_elements_may_take_no_bytes(text: str, count: int, fits: bool) -> None:
+    payload = struct.pack("<H", count)
+    if "s:z8" in text:
+        payload = struct.pack("<H", 1) + payload + b"a\0"
+    table = decoded(schema_of(text), [payload])
+    assert table.undecodable_count == (0 if fits else 1)
+
+
+@pytest.mark.parametrize(("last", "fits"), [(1, True), (2, False), (0x7F, False)])
+@pytest.mark.parametrize("text", ["x:vu", "x:{a:vu,s:z8}*u16"], ids=["flat", "in elements that vary"])
+def test_a_varuint_has_64_bits_at_most(text: str, last: int, fits: bool) -> None:
+    payload = b"\xff" * 9 + bytes([last])
+    if "s:z8" in text:
+        payload = struct.pack("<H", 1) + payload + b"a\0"
+    assert decoded(schema_of(text), [payload]).undecodable_count == (0 if fits else 1)
+
+
 def test_a_lying_count_never_allocates() -> None:
     for text in ("bin*u32", "u8*u32", "z16*u32", "{a:u1,s:z16}*u32"):
         table = decoded(schema_of(f"x:{text}"), [b"\xff\xff\xff\xff" + z16("abc")])
@@ -472,6 +491,10 @@ def test_what_is_not_proved_stays_bytes(payloads: list[bytes]) -> None:
 )
 def test_payloads_of_one_length_prove_a_layout_when_they_are_many_and_long(size: int, rows: int, proved: bool) -> None:
     assert decoded(schema_of(""), [blob(number, size, 9) for number in range(rows)]).inferred is proved
+
+
+def test_bytes_that_are_all_zero_prove_a_layout_too() -> None:
+    assert decoded(schema_of(""), [blob(number, 8, 0) for number in range(16)]).inferred
 
 
 def test_a_layout_is_proved_by_all_payloads_and_not_by_the_first() -> None:

@@ -26,7 +26,7 @@ def infer(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array) ->
     bytes behind it in every payload, and the bytes are not always none. What stands in front is shown as numbers by
     their offset, ``u32@4``: their declared types are not to be had.
     """
-    if len(offsets) < 2:
+    if not len(offsets):
         return None
     shortest = int(lengths.min())
     if shortest < 4:
