@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.events.help import decoded, schema_of
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.events import Source, Table, concat_tables, decode, decoding, kernels, program, resolve
+from dotnetdiag.events import Scalar, Source, Table, concat_tables, decode, decoding, kernels, program, resolve
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 
@@ -170,6 +170,12 @@ def test_members_of_an_unnamed_structure_are_offered_both_ways() -> None:
         table["Nothing"]
 
 
+def test_pointers_of_32_bits_are_numbers_of_64_as_those_of_others() -> None:
+    column = decoded(schema_of("p:ptr,q:u1"), [b"\xff\xff\xff\xff\1"], pointer_size=4)["p"]
+    assert isinstance(column, Scalar)
+    assert (column.values.dtype, column.values.tolist()) == (np.uint64, [0xFFFFFFFF])
+
+
 def test_fields_of_one_name_are_told_apart() -> None:
     assert decoded(schema_of("a:u1,a:u1,a:u1"), [b"\1\2\3"]).row(0) == {"a": 1, "a#2": 2, "a#3": 3}
 
@@ -192,7 +198,7 @@ def test_tables_join() -> None:
 
 
 def test_rows_outside_of_the_buffer_are_refused() -> None:
-    for offsets, lengths in (([0], [5]), ([-1], [1]), ([5], [0])):
+    for offsets, lengths in (([0], [5]), ([-1], [1]), ([5], [0]), ([0], [-1]), ([0], [1 << 32])):
         with pytest.raises(FormatError):
             decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array(offsets), np.array(lengths, np.int64))
 
@@ -296,6 +302,9 @@ def test_a_field_list_that_would_swell_the_output_is_refused_in_whole() -> None:
     schema = resolve(metadata(*fields))
     table = decode(schema, np.zeros(8, np.uint8), np.zeros(rows, np.int64), np.full(rows, 1, np.uint32))
     assert table.undecodable_count == rows
+    assert not table.columns
+    assert table.rest is not None
+    assert table.rest.item(rows - 1) == b"\0"
 
 
 @pytest.mark.parametrize(("count", "fits"), [(0, True), (16, True), (17, False)])

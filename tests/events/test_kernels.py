@@ -132,7 +132,8 @@ LIST_OF_TEXTS = as_table([Operation(code=Op.LIST, size=1, behind=2), Operation(c
 
 def test_elements_that_change_between_two_looks_are_as_many_as_were_counted() -> None:
     data = np.frombuffer(b"a\0b\0cd", np.uint8)
-    for elements, scratch in ((KERNELS.elements, np.zeros(0, np.int64)), (fallback.elements, 0)):
+    forms: list[tuple[Any, Any]] = [(KERNELS.elements, np.zeros(0, np.int64)), (fallback.elements, 0)]
+    for elements, scratch in forms:
         found = np.zeros(5, np.int64)
         elements(data, ints(0), ints(5), ints(6), LIST_OF_TEXTS, 1, 2, scratch, found)
         assert found.tolist() == [0, 2, 4, 6, 6]

@@ -79,6 +79,7 @@ IDS = {
     "many": np.arange(ROWS) % 7 + 1,
     "one": np.full(ROWS, 3),
     "first one, then many": np.where(np.arange(ROWS) < 1700, 2, np.arange(ROWS) % 5 + 1),
+    "many, then one": np.where(np.arange(ROWS) < 300, np.arange(ROWS) % 5 + 1, 2),
     "large": np.where(np.arange(ROWS) % 3 == 0, 70_000, 4),
 }
 

@@ -311,6 +311,10 @@ def test_what_a_version_cannot_say_is_refused_and_nothing_is_written() -> None:
         ({"pointer_size": 2}, "4 or 8 bytes"),
         ({"frequency": 0}, "ticks per second"),
         ({"sync_ticks": 1 << 64}, "does not fit"),
+        ({"process_id": 1 << 32}, "does not fit"),
+        ({"process_id": -1}, "does not fit"),
+        ({"block_bytes": 0}, "blocks of 0 bytes"),
+        ({"block_bytes": -5}, "blocks of -5 bytes"),
     ],
 )
 def test_writer_refuses_nonsense(options: dict[str, int], problem: str) -> None:
@@ -462,6 +466,7 @@ REFERENCES: dict[str, Callable[[Writer], object]] = {
     "add_dropped": lambda writer: writer.add_dropped(-1, 1),
     "add_dropped, negative": lambda writer: writer.add_dropped(1, -1),
     "write_sequence_point": lambda writer: writer.write_sequence_point(threads={-1: 1}),
+    "write_sequence_point, number": lambda writer: writer.write_sequence_point(threads={1: 1 << 32}),
     "write_sequence_point, time": lambda writer: writer.write_sequence_point(1 << 63),
     "remove_thread": lambda writer: writer.remove_thread(-1),
     "remove_thread, number": lambda writer: writer.remove_thread(1, 1 << 32),
@@ -560,6 +565,27 @@ def test_blocks_of_the_greatest_size_can_be_written(version: int) -> None:
         contents = read(out.getvalue())
         assert len(contents) == 41
         assert max(block.size for block in contents.blocks) <= V6_BLOCK_LIMIT
+
+
+def test_a_sequence_point_that_does_not_fit_a_block_is_refused() -> None:
+    out, writer = with_good_events(6)
+    writer._room = 1000
+    writer.write_sequence_point(threads=dict.fromkeys(range(200, 300), 5))
+    size = len(out.getvalue())
+    with pytest.raises(UsageError, match="a sequence point of"):
+        writer.write_sequence_point(threads=dict.fromkeys(range(200, 600), 5))
+    assert len(out.getvalue()) == size
+
+
+def test_the_long_form_has_a_bit_less_for_metadata_ids() -> None:
+    large = replace(PLAIN, metadata_id=1 << 31)
+    out = io.BytesIO()
+    with Writer(out, version=6) as writer:
+        writer.add_metadata(large)
+        writer.write_event(1 << 31, 1, thread=1)
+    assert read(out.getvalue()).metadata[1 << 31] == large
+    with pytest.raises(UsageError, match="cannot be a metadata id"):
+        Writer(io.BytesIO(), version=6, compressed=False).add_metadata(large)
 
 
 def test_a_block_has_room_for_its_header_too() -> None:

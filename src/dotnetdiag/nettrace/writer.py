@@ -550,7 +550,7 @@ class Writer:
         ``forget_threads`` (version 6): numbering begins anew; thread rows are written again before the next events.
         """
         self._check_open()
-        rows = {thread: number & 0xFFFFFFFF for thread, number in (self._last if threads is None else threads).items()}
+        rows = dict(self._last if threads is None else threads)
         table = b"".join(self._pack_thread_number(thread, number) for thread, number in rows.items())
         head = struct.pack("<I", len(rows))
         if self.version == 6:
