@@ -1,13 +1,13 @@
 """Compile the kernels where a C compiler is at hand.
 
-The kernels are ordinary Python files; an install without a compiler uses them as they are, slower.
+An install without one uses the fall-backs in numpy, slower. Rooms whose kernels are Python files run those as they are.
 """
 
 from pathlib import Path
 
 from setuptools import Extension, setup
 
-KERNELS = sorted(str(path) for path in Path("src").glob("dotnetdiag/*/_kernels.py"))
+KERNELS = sorted(str(path) for path in Path("src").glob("dotnetdiag/*/_kernels.py*") if path.suffix in (".py", ".pyx"))
 
 
 def extensions() -> list[Extension]:

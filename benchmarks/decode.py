@@ -64,12 +64,12 @@ def oracle_seconds(path: Path, *arguments: str) -> float:
 
 def headers(data: bytes, pool: ThreadPoolExecutor) -> int:
     """Events, over all header columns in batches."""
-    return sum(len(batch) for batch in scan(data).iter_batches(threads=THREADS, map=pool.map))
+    return sum(len(batch) for batch in scan(data).iter_batches(executor=pool))
 
 
 def whole(data: bytes, pool: ThreadPoolExecutor) -> int:
     """Events, over one set of columns."""
-    return len(read(data, threads=THREADS, map=pool.map))
+    return len(read(data, executor=pool))
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Payloads:
 
     def run(self, data: bytes) -> Payloads:
         """Read it all."""
-        for _, table in events.tables(scan(data).iter_batches(), threads=THREADS, map=self.pool.map):
+        for _, table in events.tables(scan(data).iter_batches(), executor=self.pool):
             self.values += len(table.columns) * len(table)
             self.broken += table.undecodable_count
         return self

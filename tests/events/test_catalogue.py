@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
+import re
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from uuid import UUID
 
 import pytest
 from tests.events.help import decoded
+from tests.nettrace.recordings import data_of, recordings
 from tests.shared import CHECKOUT, shared_part, skip_without
 
-from dotnetdiag.events import catalogue, known
-from dotnetdiag.events.layout import Kind, fixed_size, parse_fields
+from dotnetdiag.events import EventSchema, Source, catalogue, resolve, titles, well_known
+from dotnetdiag.events.layout import Kind, SchemaField, fixed_size, from_metadata, parse_fields
+from dotnetdiag.nettrace import Metadata, read
 
 RUNTIME = "Microsoft-Windows-DotNETRuntime"
+
+
+def schema_of(provider: str, event_id: int, version: int) -> EventSchema:
+    """As of a file that describes the event by its id alone."""
+    return resolve(Metadata(metadata_id=1, provider=provider, event_id=event_id, version=version))
 
 
 def tool() -> ModuleType:
@@ -46,19 +58,56 @@ def test_every_event_of_the_description_is_found_with_its_fields_in_order() -> N
     source = description()
     for provider in json.loads(source.read_text(encoding="utf-8")):
         for event in provider["events"]:
-            schema = catalogue.lookup(provider["name"], event["id"], event["version"])
-            assert schema is not None
+            schema = schema_of(provider["name"], event["id"], event["version"])
+            assert schema.source == Source.CATALOGUE
             assert schema.layout_version == event["version"]
             assert [field.name for field in schema.fields] == [field["name"] for field in event["fields"]]
             assert (schema.level, schema.keywords) == (event["level"], int(event["keywords"], 16))
             assert [field.map for field in schema.fields] == [field.get("map", "") for field in event["fields"]]
 
 
+# what the description calls a type, in the grammar of layouts
+TYPES = {
+    "UInt8": "u1", "UInt16": "u2", "UInt32": "u4", "UInt64": "u8", "Int32": "i4", "Int64": "i8", "Double": "f8",
+    "Boolean": "bool", "Pointer": "ptr", "GUID": "guid", "UnicodeString": "z16", "AnsiString": "z8",
+}  # fmt: skip
+
+
+def written(field: dict[str, Any]) -> str:
+    """A field of the description in the grammar of layouts."""
+    if field["type"] == "Struct":
+        type_ = "{" + ",".join(map(written, field["fields"])) + "}"
+    else:
+        type_ = "bin" if field["type"] == "Binary" else TYPES[field["type"]]
+    count = field.get("count_field") or field.get("length_field") or field.get("count")
+    return f"{field['name']}:{type_}" + (f"*{count}" if count else "")
+
+
+def shape(fields: tuple[SchemaField, ...]) -> list[Any]:
+    """Names, types and counts, without how people read the numbers."""
+    return [
+        (field.name, shape(field.layout.fields), replace(field.layout, fields=(), element=None))
+        + ((shape((SchemaField(name="", layout=field.layout.element),)),) if field.layout.element else ())
+        for field in fields
+    ]
+
+
+def test_every_field_of_the_description_has_its_type_and_its_place() -> None:
+    differ = []
+    for provider in json.loads(description().read_text(encoding="utf-8")):
+        for event in provider["events"]:
+            fields = schema_of(provider["name"], event["id"], event["version"]).fields
+            if shape(fields) != shape(parse_fields(",".join(map(written, event["fields"])))):
+                differ.append((provider["name"], event["id"], event["version"]))
+    assert differ == [(RUNTIME, 209, 0)], "and of FitBucket the test below"
+
+
 def test_the_highest_version_not_above_the_one_asked_for_is_given() -> None:
-    assert [catalogue.lookup(RUNTIME, 10, version).layout_version for version in (0, 2, 4, 9)] == [0, 2, 4, 4]  # type: ignore[union-attr]
-    assert catalogue.lookup(RUNTIME, 203, 1) is None, "GCJoin is known in version 2 only"
-    assert catalogue.lookup(RUNTIME, 9999, 0) is None
-    assert catalogue.lookup("No-Such-Provider", 1, 0) is None
+    assert [schema_of(RUNTIME, 10, version).layout_version for version in (0, 2, 4, 9)] == [0, 2, 4, 4]
+    for nothing in ((RUNTIME, 203, 1), (RUNTIME, 9999, 0), ("No-Such-Provider", 1, 0)):
+        assert catalogue.describe(*nothing) is None
+    assert schema_of(RUNTIME, 203, 1).source == Source.NONE
+    assert schema_of(RUNTIME, 203, 1).name == "GC/Join", "known in version 2 only, which gives it its name"
 
 
 @pytest.mark.parametrize(
@@ -77,8 +126,7 @@ def test_the_highest_version_not_above_the_one_asked_for_is_given() -> None:
     ],
 )
 def test_events_have_both_names(event_id: int, version: int, name: str, manifest_name: str) -> None:
-    schema = catalogue.lookup(RUNTIME, event_id, version)
-    assert schema is not None
+    schema = schema_of(RUNTIME, event_id, version)
     assert (schema.name, schema.manifest_name) == (name, manifest_name)
     assert schema.matches(name.lower())
     assert schema.matches(manifest_name)
@@ -86,8 +134,7 @@ def test_events_have_both_names(event_id: int, version: int, name: str, manifest
 
 
 def test_fit_bucket_elements_take_sixteen_bytes_as_the_runtime_writes_them() -> None:
-    schema = catalogue.lookup(RUNTIME, 209, 0)
-    assert schema is not None
+    schema = schema_of(RUNTIME, 209, 0)
     element = schema.fields[-1].layout.element
     assert element is not None
     assert fixed_size(element, 8) == 16
@@ -97,8 +144,7 @@ def test_fit_bucket_elements_take_sixteen_bytes_as_the_runtime_writes_them() -> 
 
 
 def test_pointers_follow_the_traced_machine() -> None:
-    schema = catalogue.lookup(RUNTIME, 22, 0)
-    assert schema is not None
+    schema = schema_of(RUNTIME, 22, 0)
     payload = bytes.fromhex("00000000 01000000 0000 01000000 02000000 0300000000000000")
     table = decoded(schema, [payload], pointer_size=4)
     assert table.row(0)["Values"] == [{"OldRangeBase": 1, "NewRangeBase": 2, "RangeLength": 3}]
@@ -115,21 +161,119 @@ def test_providers_have_keywords_maps_and_ids() -> None:
     assert provider.maps["GCReasonMap"].text(77) == "77"
     assert 303 in provider.event_ids
     assert catalogue.provider("No-Such-Provider") is None
-    assert len(catalogue.events(RUNTIME)) == len(provider.event_ids)
 
 
 def test_a_provider_that_a_file_names_by_id_only_is_found() -> None:
-    assert catalogue.provider_name("", UUID("e13c0d23-ccbc-4e12-931b-d9cc2eee27e4")) == RUNTIME
-    assert catalogue.provider_name("{e13c0d23-ccbc-4e12-931b-d9cc2eee27e4}", None) == RUNTIME
-    assert catalogue.provider_name("3c530d44-97ae-513a-1e6d-783e8f8e03a9", None) == known.SAMPLE_PROFILER
-    assert catalogue.provider_name("Some-Provider", None) == "Some-Provider"
-    assert catalogue.provider_name("x" * 36, None) == "x" * 36
-    assert catalogue.provider_name("", None) == ""
+    assert titles.provider_name("", UUID("e13c0d23-ccbc-4e12-931b-d9cc2eee27e4")) == RUNTIME
+    assert titles.provider_name("{e13c0d23-ccbc-4e12-931b-d9cc2eee27e4}", None) == RUNTIME
+    assert titles.provider_name("3c530d44-97ae-513a-1e6d-783e8f8e03a9", None) == well_known.SAMPLE_PROFILER
+    assert titles.provider_name("Some-Provider", None) == "Some-Provider"
+    assert titles.provider_name("x" * 36, None) == "x" * 36
+    assert titles.provider_name("", None) == ""
 
 
 def test_every_known_layout_parses() -> None:
-    for names in known._FIELDS.values():
+    for names in well_known._FIELDS.values():
         for text in names.values():
             assert parse_fields(text)
-    for text in known._OVERRIDES.values():
+    for text in well_known._OVERRIDES.values():
         assert all(field.layout.kind in (Kind.VARUINT, Kind.TEXT8) for field in parse_fields(text))
+
+
+# what EventSources of .NET write, as their methods are declared (dotnet/runtime: TplEventSource.cs, Telemetry.cs)
+DECLARED = {
+    "System.Threading.Tasks.TplEventSource": """
+        TaskScheduled(int OriginatingTaskSchedulerID, int OriginatingTaskID, int TaskID, int CreatingTaskID,
+            int TaskCreationOptions, int appDomain)
+        TaskStarted(int OriginatingTaskSchedulerID, int OriginatingTaskID, int TaskID)
+        TaskCompleted(int OriginatingTaskSchedulerID, int OriginatingTaskID, int TaskID, bool IsExceptional)
+        TaskWaitBegin(int OriginatingTaskSchedulerID, int OriginatingTaskID, int TaskID, TaskWaitBehavior Behavior,
+            int ContinueWithTaskID)
+        TaskWaitEnd(int OriginatingTaskSchedulerID, int OriginatingTaskID, int TaskID)
+        TaskWaitContinuationComplete(int TaskID)
+        TaskWaitContinuationStarted(int TaskID)
+        AwaitTaskContinuationScheduled(int OriginatingTaskSchedulerID, int OriginatingTaskID, int ContinuwWithTaskId)
+        TraceOperationBegin(int TaskID, string OperationName, long RelatedContext)
+        TraceOperationRelation(int TaskID, CausalityRelation Relation)
+        TraceOperationEnd(int TaskID, AsyncCausalityStatus Status)
+        TraceSynchronousWorkBegin(int TaskID, CausalitySynchronousWork Work)
+        TraceSynchronousWorkEnd(CausalitySynchronousWork Work)
+        RunningContinuation(int TaskID, long Object)
+        RunningContinuationList(int TaskID, int Index, long Object)
+        SetActivityId(Guid NewId)
+        NewID(int TaskID)
+        IncompleteAsyncMethod(string stateMachineDescription)
+    """,
+    "System.Net.Http": """
+        RequestStart(string scheme, string host, int port, string pathAndQuery, byte versionMajor, byte versionMinor,
+            HttpVersionPolicy versionPolicy)
+        RequestStop(int statusCode)
+        RequestFailed(string exceptionMessage)
+        ConnectionEstablished(byte versionMajor, byte versionMinor, long connectionId, string scheme, string host,
+            int port, string remoteAddress)
+        ConnectionClosed(byte versionMajor, byte versionMinor, long connectionId)
+        RequestLeftQueue(double timeOnQueueMilliseconds, byte versionMajor, byte versionMinor)
+        RequestHeadersStart(long connectionId)
+        ResponseHeadersStop(int statusCode)
+        RequestContentStop(long contentLength)
+        RequestFailedDetailed(string exception)
+        Redirect(string redirectUri)
+    """,
+    "System.Net.NameResolution": "ResolutionStart(string hostNameOrAddress)",
+    "System.Net.Sockets": """
+        ConnectStart(string address)
+        ConnectFailed(SocketError error, string exceptionMessage)
+        AcceptStart(string address)
+        AcceptFailed(SocketError error, string exceptionMessage)
+    """,
+    "System.Net.Security": """
+        HandshakeStart(bool isServer, string targetHost)
+        HandshakeStop(SslProtocols protocol)
+        HandshakeFailed(bool isServer, double elapsedMilliseconds, string exceptionMessage)
+    """,
+    "Microsoft-Diagnostics-DiagnosticSource": "Message(string Message) NewDiagnosticListener(string SourceName) "
+    "Version(int Major, int Minor, int Patch)",
+}
+C_SHARP = {"bool": "bool", "byte": "u1", "int": "i4", "long": "i8", "double": "f8", "string": "z16", "Guid": "guid"}
+
+
+@pytest.mark.parametrize("provider", DECLARED)
+def test_well_known_layouts_are_those_that_the_sources_declare(provider: str) -> None:
+    declared = {}
+    for name, parameters in re.findall(r"(\w+)\(([^)]*)\)", DECLARED[provider]):
+        pairs = [parameter.split() for parameter in parameters.split(",")]
+        declared[name] = ",".join(f"{field}:{C_SHARP.get(type_, 'i4')}" for type_, field in pairs)  # or an enum
+    written = {name: text for name, text in well_known._FIELDS[provider].items() if text != well_known._BRIDGED}
+    assert written == declared
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_well_known_layouts_are_those_that_recordings_declare(name: str) -> None:
+    for metadata in read(data_of(name)).metadata.values():
+        text = well_known._FIELDS.get(metadata.provider, {}).get(metadata.name)
+        if text is not None and metadata.fields:
+            assert from_metadata(metadata.fields, self_describing=metadata.self_describing) == parse_fields(text)
+
+
+def test_names_that_files_have_are_not_kept() -> None:
+    def use(front: str) -> None:
+        for number in range(3000):
+            name = f"{front}{number}"
+            for provider, event in ((name, "E"), (well_known.TPL, name), (well_known.UNIVERSAL_EVENTS, name)):
+                metadata = Metadata(metadata_id=1, provider=provider, event_id=1, name=event, version=number)
+                resolve(metadata).matches("x")
+            resolve(Metadata(metadata_id=1, provider=well_known.TPL, event_id=1, name="NewID", version=number))
+            resolve(Metadata(metadata_id=1, provider=well_known.EVENT_PIPE, event_id=number, version=number))
+            resolve(Metadata(metadata_id=1, provider=RUNTIME, event_id=1, version=number))
+            catalogue.provider(name)
+            titles.provider_name(name, UUID(int=number))
+
+    use("first")
+    tracemalloc.start()
+    try:
+        use("second")
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tests.events.help import decoded, schema_of
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.events import Source, Table, concat_tables, decode, kernels, resolve
+from dotnetdiag.events import Source, Table, concat_tables, decode, decoding, kernels, program, resolve
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 
@@ -299,6 +300,69 @@ def test_a_lying_count_never_allocates() -> None:
         assert table.row(0) == {"x": None}
 
 
+WIDE = "{a:u1," + ",".join(f"n{number}:bin*0" for number in range(50)) + "}"
+"""Elements of one byte that take more than a kilobyte."""
+
+
+def many(count: int) -> bytes:
+    return struct.pack("<H", count) + bytes(count)
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "NESTED_LIMIT", 1 << 20)
+
+
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize("text", [f"x:{WIDE}*u16", "y:u1,x:{i:" + WIDE + "*u16}*1"], ids=["flat", "nested"])
+def test_a_payload_whose_lists_would_take_memory_out_of_proportion_stays_bytes_and_is_counted(text: str) -> None:
+    front = b"\7" if text.startswith("y") else b""
+    payloads = [front + many(count) for count in (1, 0, 60_000, 2, 50_000, 3)]
+    tracemalloc.start()
+    table = decoded(schema_of(text), payloads)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 << 20
+    assert table.undecodable is not None
+    assert table.undecodable.tolist() == [False, False, True, False, True, False]
+    assert table.rest is not None
+    assert [table.rest.item(row) for row in (2, 4)] == [payloads[2], payloads[4]]
+    alone = decoded(schema_of(text), [payloads[row] for row in (0, 1, 3, 5)])
+    assert [table.row(row) for row in (0, 1, 3, 5)] == alone.to_pylist()
+
+
+@pytest.mark.usefixtures("little_room")
+def test_lists_that_share_the_room_do_not_take_more_than_it_together() -> None:
+    text = ",".join(f"x{number}:{WIDE}*u16" for number in range(20))
+    table = decoded(schema_of(text), [many(600) * 20, many(1) * 20])
+    assert table.undecodable is not None
+    assert table.undecodable.tolist()[0]
+    everything = decoded(schema_of(text), [many(600) * 20 for _ in range(30)])
+    assert everything.undecodable_count == 30
+
+
+@pytest.mark.usefixtures("little_room")
+def test_lists_of_what_is_really_written_need_no_room_beyond_their_bytes() -> None:
+    pairs = b"".join(z16(text) for text in ("k", "", "", "v") * 5000)
+    table = decoded(schema_of("x:{Key:z16,Value:z16}*u16,n:z16*u16"), [struct.pack("<H", 10_000) + pairs + b"\0\0"] * 9)
+    assert table.undecodable is None
+
+
+def test_thousands_of_fields_of_one_name_are_named_in_steps_of_their_number() -> None:
+    class Counting(dict[str, int]):
+        steps = 0
+
+        def __contains__(self, name: object) -> bool:
+            Counting.steps += 1
+            return super().__contains__(name)
+
+    taken = Counting()
+    names = [program._unique("a", taken) for _ in range(3000)]
+    assert len(set(names)) == 3000
+    assert names[:3] == ["a", "a#2", "a#3"]
+    assert Counting.steps <= 3 * 3000
+
+
 def test_events_of_the_runtime_get_the_catalogue_s_fields() -> None:
     native = Metadata(
         metadata_id=1, provider="Microsoft-Windows-DotNETRuntime", event_id=10, version=9, level=5, keywords=1
@@ -397,6 +461,32 @@ def test_what_is_not_proved_stays_bytes(payloads: list[bytes]) -> None:
     assert kept == payloads
 
 
+@pytest.mark.parametrize(
+    ("size", "rows", "proved"),
+    [(8, 16, True), (8, 15, False), (7, 16, False), (7, 400, False), (300, 15, False), (300, 16, True)],
+)
+def test_payloads_of_one_length_prove_a_layout_when_they_are_many_and_long(size: int, rows: int, proved: bool) -> None:
+    assert decoded(schema_of(""), [blob(number, size, 9) for number in range(rows)]).inferred is proved
+
+
+def test_a_layout_is_proved_by_all_payloads_and_not_by_the_first() -> None:
+    payloads = [blob(number, number % 17, 9) for number in range(200)]
+    assert decoded(schema_of(""), payloads).inferred
+    assert not decoded(schema_of(""), [*payloads, blob(1, 4) + b"x"]).inferred
+
+
+def test_a_layout_that_two_offsets_would_prove_is_not_inferred() -> None:
+    def both(size: int) -> bytes:
+        return struct.pack("<II", size + 4, size) + bytes(size)
+
+    assert not decoded(schema_of(""), [both(size) for size in range(1, 40)]).inferred
+
+
+def test_two_payloads_of_different_lengths_prove_a_layout_and_one_does_not() -> None:
+    assert decoded(schema_of(""), [blob(1, 4), blob(1, 5)]).inferred
+    assert not decoded(schema_of(""), [blob(1, 5)]).inferred
+
+
 # Any layout ----------------------------------------------------------------------------------------------------------
 
 LEAVES: dict[Kind, tuple[st.SearchStrategy[Any], Any]] = {
@@ -491,14 +581,9 @@ def test_any_values_of_any_layout_come_back_and_any_bytes_do_no_harm(
 
 
 def other_way(table: Table, schema: Any, payloads: list[bytes]) -> tuple[str, Any]:
-    """The same with plain kernels, whichever ran before."""
-    from tests.events.conftest import plain_kernels
-
-    patch = pytest.MonkeyPatch()
-    with patch.context() as context:
-        context.setattr(kernels, "_kernels", plain_kernels())
-        context.setattr(kernels, "COMPILED", False)
-        context.setattr(kernels, "NUMPY", not kernels.NUMPY)
+    """The same with the other loops."""
+    with pytest.MonkeyPatch().context() as context:
+        context.setattr(kernels, "KERNELS", None if kernels.KERNELS is not None else kernels._compiled())
         again = decoded(schema, payloads, infer_layout=False)
     assert (table.undecodable_count, len(table)) == (again.undecodable_count, len(again))
     return str(again.to_pylist()), None if again.rest is None else again.rest.to_pylist()

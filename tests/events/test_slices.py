@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.shared import CHECKOUT
 
-from dotnetdiag.errors import UsageError
-from dotnetdiag.events import decode, resolve, slices, tables
+from dotnetdiag.events import Decoder, decode, resolve, slices, tables
 from dotnetdiag.nettrace import EventBatch, Field, FieldType, HeaderColumns, Metadata, Reader, TypeCode, Writer, scan
 
 pytestmark = pytest.mark.usefixtures("kernels_both_ways")
@@ -80,15 +84,15 @@ IDS = {
 
 
 @pytest.mark.parametrize("what", IDS)
-@pytest.mark.parametrize("threads", [1, 2])
-def test_tables_hold_every_event_of_a_type_in_order(what: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_tables_hold_every_event_of_a_type_in_order(what: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_ROWS", 1100)
     monkeypatch.setattr(slices, "CALL_ROWS", 300)
     ids = IDS[what]
     data = recording(ids, tuple(np.unique(ids).tolist()))
     with ThreadPoolExecutor(2) as pool:
         found: dict[int, list[dict[str, Any]]] = {}
-        for number, table in tables(scan(data).iter_batches(), threads=threads, map=pool.map):
+        for number, table in tables(scan(data).iter_batches(), executor=pool if shared else None):
             found.setdefault(number, []).extend(table.to_pylist())
     assert found == event_by_event(scan(data).iter_batches())
     assert sum(map(len, found.values())) == ROWS
@@ -106,9 +110,75 @@ def test_no_event_makes_no_table() -> None:
     assert list(tables(scan(recording(np.zeros(0, np.int64), (1,))).iter_batches())) == []
 
 
-def test_batches_of_a_stream_are_refused() -> None:
-    reader, data = Reader(), recording(IDS["many"], tuple(range(1, 8)))
-    batches = [*reader.feed(data), *reader.close().batches]
-    assert len(batches) > 1
-    with pytest.raises(UsageError, match=r"nettrace\.scan"):
-        list(tables(batches))
+def stream(data: bytes, size: int = 1 << 20) -> Iterator[EventBatch]:
+    reader = Reader()
+    for start in range(0, len(data), size):
+        yield from reader.feed(data[start : start + size])
+    yield from reader.close().batches
+
+
+@pytest.mark.parametrize("size", [200, 1 << 20])
+def test_batches_of_a_stream_give_the_same_tables(size: int) -> None:
+    data = recording(IDS["many"], tuple(range(1, 8)))
+    found: dict[int, list[dict[str, Any]]] = {}
+    for number, table in tables(stream(data, size)):
+        found.setdefault(number, []).extend(table.to_pylist())
+    assert found == event_by_event(scan(data).iter_batches())
+
+
+@pytest.mark.parametrize("read", [stream, lambda data: scan(data).iter_batches()], ids=["stream", "file"])
+def test_a_decoder_says_which_event_of_the_batch_and_of_the_file_each_row_is(
+    read: Callable[[bytes], Iterator[EventBatch]],
+) -> None:
+    data = recording(IDS["large"], (4, 70_000))
+    decoder, seen = Decoder(), 0
+    for batch in read(data):
+        for part in decoder.tables(batch):
+            assert part.schema.name == f"E{part.metadata_id}"
+            assert (batch.headers.metadata_id[part.rows] == part.metadata_id).all()
+            numbers = part.table["number"].to_pylist()
+            assert batch.headers.time[part.rows].tolist() == numbers
+            assert [int.from_bytes(data[at : at + 4], "little") for at in part.file_offsets.tolist()] == numbers
+            seen += len(numbers)
+    assert seen == ROWS
+
+
+def test_a_decoder_leaves_out_events_without_metadata() -> None:
+    (batch,) = scan(recording(np.array([1, 9, 1]), (1, 9))).iter_batches()
+    parts = list(Decoder().tables(replace(batch, metadata={1: batch.metadata[1]})))
+    assert [(part.metadata_id, part.rows.tolist()) for part in parts] == [(1, [0, 2])]
+
+
+def test_pointers_are_those_of_the_trace() -> None:
+    file = io.BytesIO()
+    with Writer(file, pointer_size=4) as writer:
+        writer.add_metadata(
+            Metadata(metadata_id=1, provider="Microsoft-Windows-DotNETRuntime", event_id=33, declared=False)
+        )
+        writer.write_event(1, 1, struct.pack("<IIQ2sH", 1, 2, 3, b"\0\0", 9), thread=1)
+    data = file.getvalue()
+    rows = [table.row(0) for batches in (stream(data), scan(data).iter_batches()) for _, table in tables(batches)]
+    rows += [part.table.row(0) for batch in stream(data) for part in Decoder().tables(batch)]
+    assert rows == [{"HandleID": 1, "ObjectID": 2, "ObjectSize": 3, "TypeName": "", "ClrInstanceID": 9}] * 3
+
+
+def test_metadata_that_a_stream_forgets_is_forgotten() -> None:
+    batches = [
+        replace(batch, metadata={1: replace(batch.metadata[1], name=name)})
+        for name in ("Old", "New")
+        for batch in stream(recording(np.full(10, 1), (1,)))
+    ]
+    decoder = Decoder()
+    assert [part.schema.name for batch in batches for part in decoder.tables(batch)] == ["Old", "New"]
+    assert [table.schema.name for _, table in tables(batches)] == ["Old", "New"]
+    shared = [replace(batch, buffer=batches[0].buffer) for batch in batches]
+    assert [table.schema.name for _, table in tables(shared)] == ["Old", "New"]
+
+
+def test_the_example_decodes_a_recording(tmp_path: Path) -> None:
+    path = tmp_path / "some.nettrace"
+    path.write_bytes(recording(IDS["many"], tuple(range(1, 8))))
+    example = CHECKOUT / "examples" / "offline" / "decode_payloads.py"
+    done = subprocess.run([sys.executable, str(example), str(path)], capture_output=True, text=True, check=True)
+    assert "P/E7, from tick" in done.stdout
+    assert "'number': " in done.stdout

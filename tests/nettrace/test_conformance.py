@@ -153,9 +153,9 @@ def test_recording_cut_anywhere_gives_all_blocks_before_the_cut(name: str) -> No
 def test_threads_change_nothing(name: str, pool: ThreadPoolExecutor) -> None:
     data = data_of(name)
     one = read(data)
-    shared = read(data, threads=3, map=pool.map)
+    shared = read(data, executor=pool)
     assert shared.headers.equals(one.headers)
     assert shared.warnings == one.warnings
-    assert scan(data).counts(threads=3, map=pool.map) == scan(data).counts()
-    batches = list(scan(data).iter_batches(threads=3, map=pool.map))
+    assert scan(data).counts(executor=pool) == scan(data).counts()
+    batches = list(scan(data).iter_batches(executor=pool))
     assert HeaderColumns.concatenate([batch.headers for batch in batches]).equals(one.headers)

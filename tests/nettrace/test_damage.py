@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import tracemalloc
 from collections.abc import Iterator
@@ -10,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
-from tests.nettrace.traces import NATIVE, PLAIN, SMALL, flood, small_trace
+from tests.nettrace.traces import SMALL, large_trace, small_trace
 
-from dotnetdiag.nettrace import COMPILED, HeaderColumns, Reader, Writer, group, read, scan
+from dotnetdiag.nettrace import COMPILED, HeaderColumns, Reader, group, read, scan
 from dotnetdiag.nettrace.decode import Arena
 
 LIES = (0x7FFFFFF0, 0xFFFFFFFF, 0x00FFFFFF)
@@ -88,21 +87,10 @@ def test_events_before_any_metadata_are_counted_too() -> None:
 # memory that is used again --------------------------------------------------------------------------------------------
 
 
-def trace_of(events: int) -> bytes:
-    """About ``events`` random events in many blocks."""
-    out = io.BytesIO()
-    headers, payload = flood(events)
-    with Writer(out, process_id=1) as writer:
-        writer.add_metadata(PLAIN)
-        writer.add_metadata(NATIVE)
-        writer.write_events(headers, payload)
-    return out.getvalue()
-
-
 def test_batches_that_are_kept_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "GROUP_BYTES", 1 << 16)
     monkeypatch.setattr(group, "FIRST_GROUP_BYTES", 1 << 16)
-    data = trace_of(60_000)
+    data = large_trace(60_000)
     whole = read(data).headers
     kept, row = [], 0
     for number, batch in enumerate(scan(data).iter_batches()):
@@ -119,7 +107,7 @@ def test_batches_that_are_kept_stay_as_they_were(monkeypatch: pytest.MonkeyPatch
 def test_one_column_that_is_kept_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "GROUP_BYTES", 1 << 16)
     monkeypatch.setattr(group, "FIRST_GROUP_BYTES", 1 << 16)
-    data = trace_of(60_000)
+    data = large_trace(60_000)
     times = [batch.headers.time[5:] for batch in scan(data).iter_batches()]
     assert len(times) > 10
     again = [batch.headers.time[5:].copy() for batch in scan(data).iter_batches()]
@@ -138,7 +126,7 @@ def test_memory_of_batches_that_nobody_holds_is_used_again(monkeypatch: pytest.M
             made.append(rows)
 
     monkeypatch.setattr(group, "Arena", Counted)
-    batches = sum(1 for _ in scan(trace_of(60_000)).iter_batches())
+    batches = sum(1 for _ in scan(large_trace(60_000)).iter_batches())
     assert batches > 20
     assert len(made) < 8
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -318,8 +319,8 @@ def test_scan_gives_counts_and_blocks_without_columns(name: str, data: bytes) ->
 
 
 def test_shares_of_the_work_give_the_same_columns() -> None:
-    data = SMALL["nettrace 5"] + b""
-    one, three = scan(data).decode(), scan(data).decode_parallel(threads=3)
+    with ThreadPoolExecutor(3) as pool:
+        one, three = scan(SMALL["nettrace 5"]).decode(), scan(SMALL["nettrace 5"]).decode(executor=pool)
     assert one.headers.equals(three.headers)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.nettrace.kernel_forms import FORMS
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import ARRAY, FIRST, NATIVE, PLAIN, SECOND, SMALL, SYNC, V6_ONLY, flood, opening, small_trace
 
@@ -26,8 +30,10 @@ from dotnetdiag.nettrace import (
     read,
     rewrite,
 )
-from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
+from dotnetdiag.nettrace.constants import V6_BLOCK_LIMIT
 from dotnetdiag.nettrace.threads import pack_thread
+from dotnetdiag.nettrace.writer import _ROW_BYTES, _kernel_columns
 
 # What versions cannot say, with the word of the refusal. Everything else is said by every version.
 CANNOT = {
@@ -343,3 +349,288 @@ def test_columns_can_be_cut_and_joined() -> None:
     headers, _ = flood(10)
     assert HeaderColumns.concatenate([headers[:4], headers[4:]]).equals(headers)
     assert len(headers[headers.time > 0]) == 10
+
+
+GOOD = 100
+
+
+def with_good_events(version: int = 5, **options: object) -> tuple[io.BytesIO, Writer]:
+    out = io.BytesIO()
+    writer = Writer(out, version=version, **options)  # type: ignore[arg-type]
+    writer.add_metadata(PLAIN)
+    if version == 6:
+        writer.add_thread(ThreadInfo(index=1))
+    for time in range(GOOD):
+        writer.write_event(1, time, b"good", thread=1)
+    return out, writer
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"thread": -1},
+        {"thread": 1 << 64},
+        {"thread": 1.5},
+        {"capture_thread": -1},
+        {"time": 1 << 63},
+        {"time": -(1 << 63) - 1},
+        {"time": None},
+        {"sequence": 1 << 32},
+        {"sequence": -1},
+        {"processor": 1 << 32},
+        {"stack": -1},
+        {"stack": 1},
+        {"labels": 1},
+        {"labels": 1 << 32},
+        {"metadata_id": 0},
+        {"metadata_id": 1 << 32},
+        {"payload": "text"},
+        {"payload": 5},
+        {"payload": bytes(V6_BLOCK_LIMIT)},
+    ],
+    ids=lambda event: "-".join(f"{name}-{str(value)[:24]}" for name, value in event.items()),
+)
+@pytest.mark.parametrize("compressed", [True, False])
+def test_event_that_does_not_fit_is_refused_at_the_call_and_the_others_are_written(
+    event: dict[str, object], compressed: bool
+) -> None:
+    out, writer = with_good_events(6, compressed=compressed)
+    with pytest.raises((UsageError, TypeError)):
+        writer.write_event(**{"metadata_id": 1, "time": 0, "payload": b"", "thread": 1, **event})  # type: ignore[arg-type]
+    writer.write_event(1, GOOD, thread=1)
+    writer.close()
+    contents = read(out.getvalue())
+    assert contents.complete
+    assert len(contents) == GOOD + 1
+    assert contents.lost.total == 0
+
+
+def good_columns(rows: int = 3) -> HeaderColumns:
+    headers = HeaderColumns.allocate(rows)
+    for name in COLUMN_TYPES:
+        getattr(headers, name)[:] = 0
+    headers.metadata_id[:] = 1
+    headers.capture_thread[:] = headers.thread[:] = 1
+    headers.sequence[:] = np.arange(GOOD + 1, GOOD + 1 + rows)
+    return headers
+
+
+BAD_COLUMNS: dict[str, tuple[Callable[[HeaderColumns], HeaderColumns], str]] = {
+    "an offset that wraps": (
+        lambda one: replace(
+            one, payload_offset=one.payload_offset + (2**63 - 9), payload_length=one.payload_length + np.uint32(100)
+        ),
+        "beyond the buffer",
+    ),
+    "a negative offset": (lambda one: replace(one, payload_offset=one.payload_offset - 1), "beyond the buffer"),
+    "a byte too many": (lambda one: replace(one, payload_length=one.payload_length + np.uint32(11)), "beyond the buf"),
+    "an unknown stack": (lambda one: replace(one, stack=one.stack + np.uint32(1)), "stack 1"),
+    "unknown labels": (lambda one: replace(one, label_list=one.label_list + np.uint32(1)), "labels 1"),
+    "an unknown activity": (lambda one: replace(one, activity=one.activity + np.uint32(1)), "activity"),
+    "a short column": (lambda one: replace(one, sequence=one.sequence[:2]), "column sequence"),
+    "a column of another type": (lambda one: replace(one, stack=one.stack.astype(np.uint16)), "column stack"),
+    "a column of rows": (lambda one: replace(one, thread=one.thread.reshape(-1, 1)), "column thread"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_COLUMNS)
+def test_bad_columns_are_refused_and_the_other_events_are_written(name: str) -> None:
+    change, problem = BAD_COLUMNS[name]
+    out, writer = with_good_events()
+    with pytest.raises(UsageError, match=problem):
+        writer.write_events(change(good_columns()), b"ten bytes.")
+    writer.write_events(good_columns(), b"ten bytes.")
+    writer.close()
+    contents = read(out.getvalue())
+    assert len(contents) == GOOD + 3
+    assert contents.lost.total == 0
+
+
+REFERENCES: dict[str, Callable[[Writer], object]] = {
+    "add_metadata": lambda writer: writer.add_metadata(replace(PLAIN, metadata_id=2, keywords=1 << 64)),
+    "add_metadata of 16 MB": lambda writer: writer.add_metadata(replace(PLAIN, metadata_id=2, name="x" * (1 << 24))),
+    "add_thread": lambda writer: writer.add_thread(ThreadInfo(index=1 << 64)),
+    "add_thread, negative": lambda writer: writer.add_thread(ThreadInfo(index=-1)),
+    "add_thread, too long": lambda writer: writer.add_thread(ThreadInfo(index=2, name="x" * 70_000)),
+    "add_stack": lambda writer: writer.add_stack([-1]),
+    "add_stack, array": lambda writer: writer.add_stack(np.array([-1])),
+    "add_stack, float": lambda writer: writer.add_stack([1.5]),  # type: ignore[list-item]
+    "add_stack of 16 MB": lambda writer: writer.add_stack(bytes(1 << 24)),
+    "add_labels": lambda writer: writer.add_labels(LabelList(level=256)),
+    "add_labels, short": lambda writer: writer.add_labels(LabelList(trace_id=b"123")),
+    "add_labels, number": lambda writer: writer.add_labels(LabelList(values=(("n", 1 << 63),))),
+    "add_dropped": lambda writer: writer.add_dropped(-1, 1),
+    "add_dropped, negative": lambda writer: writer.add_dropped(1, -1),
+    "write_sequence_point": lambda writer: writer.write_sequence_point(threads={-1: 1}),
+    "write_sequence_point, time": lambda writer: writer.write_sequence_point(1 << 63),
+    "remove_thread": lambda writer: writer.remove_thread(-1),
+    "remove_thread, number": lambda writer: writer.remove_thread(1, 1 << 32),
+    "write_block": lambda writer: writer.write_block(2, bytes(1 << 24)),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_what_does_not_fit_is_refused_at_the_call_and_the_events_are_written(name: str) -> None:
+    out, writer = with_good_events(6)
+    size = len(out.getvalue())
+    with pytest.raises(UsageError):
+        REFERENCES[name](writer)
+    assert len(out.getvalue()) == size
+    writer.close()
+    contents = read(out.getvalue())
+    assert contents.complete
+    assert contents.warnings == []
+    assert len(contents) == GOOD
+    assert contents.lost.total == 0
+
+
+def test_stacks_and_labels_are_unknown_behind_a_sequence_point() -> None:
+    _, writer = with_good_events(6)
+    ids = {"stack": writer.add_stack([1]), "labels": writer.add_labels(LabelList(level=1))}
+    writer.write_event(1, GOOD, thread=1, stack=ids["stack"], labels=ids["labels"])
+    writer.write_sequence_point()
+    for name, number in ids.items():
+        with pytest.raises(UsageError, match="since the last sequence point"):
+            writer.write_event(1, GOOD, thread=1, **{name: number})  # type: ignore[arg-type]
+
+
+AFTER_CLOSE: dict[str, Callable[[Writer], object]] = {
+    "write_event": lambda writer: writer.write_event(1, 0, thread=1),
+    "write_events": lambda writer: writer.write_events(good_columns(), b""),
+    "write_events of none": lambda writer: writer.write_events(good_columns(0), b""),
+    "write_sequence_point": lambda writer: writer.write_sequence_point(),
+    "add_metadata": lambda writer: writer.add_metadata(PLAIN),
+    "add_stack": lambda writer: writer.add_stack([]),
+    "add_dropped": lambda writer: writer.add_dropped(1, 1),
+    "write_object": lambda writer: writer.write_object("Future", b""),
+    "write_block": lambda writer: writer.write_block(77, b""),
+    "add_thread": lambda writer: writer.add_thread(ThreadInfo(index=1)),
+    "add_labels": lambda writer: writer.add_labels(LabelList()),
+    "remove_thread": lambda writer: writer.remove_thread(1),
+    "flush": lambda writer: writer.flush(),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_CLOSE)
+@pytest.mark.parametrize("version", [5, 6])
+def test_closed_writer_takes_nothing(name: str, version: int) -> None:
+    out, writer = with_good_events(version)
+    writer.close()
+    size = len(out.getvalue())
+    with pytest.raises(UsageError, match="closed"):
+        AFTER_CLOSE[name](writer)
+    writer.close()
+    assert len(out.getvalue()) == size
+
+
+def test_nothing_is_written_after_the_file_refused() -> None:
+    class Full(io.BytesIO):
+        full = False
+
+        def write(self, data: object, /) -> int:
+            if self.full:
+                super().write(bytes(data)[:5])  # type: ignore[call-overload]
+                raise OSError(28, "No space left on device")
+            return super().write(data)  # type: ignore[arg-type]
+
+    out = Full()
+    writer = Writer(out)
+    writer.add_metadata(PLAIN)
+    writer.write_event(1, 0, thread=1)
+    out.full = True
+    with pytest.raises(OSError, match="No space"):
+        writer.flush()
+    out.full = False
+    size = len(out.getvalue())
+    for late in (writer.close, writer.flush, lambda: writer.write_event(1, 0, thread=1)):
+        with pytest.raises(UsageError, match="writing to the file failed"):
+            late()
+    assert len(out.getvalue()) == size
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_blocks_of_the_greatest_size_can_be_written(version: int) -> None:
+    for compressed in (True, False):
+        out = io.BytesIO()
+        with Writer(out, version=version, block_bytes=1 << 30, compressed=compressed) as writer:
+            writer.add_metadata(PLAIN)
+            for time in range(40):
+                writer.write_event(1, time, bytes(1 << 20), thread=time)
+            writer.write_event(1, 50, bytes(V6_BLOCK_LIMIT - 20 - _ROW_BYTES), thread=1)
+        contents = read(out.getvalue())
+        assert len(contents) == 41
+        assert max(block.size for block in contents.blocks) <= V6_BLOCK_LIMIT
+
+
+def extreme_columns() -> HeaderColumns:
+    """Rows that state every field, each in as many bytes as it can take."""
+    headers = HeaderColumns.allocate(4)
+    odd = np.arange(4) % 2 == 1
+    for name, kind in COLUMN_TYPES.items():
+        largest = np.iinfo(kind).max if kind is not np.bool_ else True
+        getattr(headers, name)[:] = np.where(odd, largest, np.array(largest, kind) - 1) if name != "is_sorted" else True
+    headers.time[:] = [-1, 0, -1, 0]
+    headers.sequence[:] = [0, 0, 0, 0]
+    headers.activity[:] = headers.related[:] = [1, 2, 1, 2]
+    headers.payload_offset[:] = 0
+    headers.payload_length[:] = 200 + odd
+    return headers
+
+
+def given(kernels: ModuleType, arrays: list[Any]) -> list[Any]:
+    """As the kernels want them."""
+    return arrays if kernels.compiled else [memoryview(array) for array in arrays]
+
+
+@pytest.mark.parametrize("v6", [False, True])
+@pytest.mark.parametrize("kernels", FORMS, ids=lambda module: module.__name__)
+def test_encoding_writes_nothing_beyond_its_buffer(kernels: ModuleType, v6: bool) -> None:
+    headers = extreme_columns()
+    columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
+    guids, payload = np.full(48, 7, np.uint8), np.full(201, 8, np.uint8)
+    counts = []
+    for room in range(4 * (201 + _ROW_BYTES) + 1):
+        memory = np.full(room + 400, 0xAA, np.uint8)
+        result = np.zeros(2, np.int64)
+        kernels.encode(0, 4, v6, *given(kernels, [*columns, guids, payload, memory[:room], result]))
+        assert (memory[room:] == 0xAA).all()
+        assert result[1] <= room
+        counts.append(int(result[0]))
+    assert counts == sorted(counts)
+    assert counts[200 + _ROW_BYTES] == 1, "the writer counts on it"
+    assert counts[-1] == 4
+
+
+@pytest.mark.parametrize("kernels", FORMS, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("change", [{"payload_offset": -1}, {"payload_offset": 2}, {"activity": 3}, {"related": 3}])
+def test_encoding_ends_before_a_row_that_refers_to_what_is_not_there(
+    kernels: ModuleType, change: dict[str, int]
+) -> None:
+    headers = extreme_columns()
+    for name, value in change.items():
+        getattr(headers, name)[2] = value
+    columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
+    result = np.zeros(2, np.int64)
+    arrays = [*columns, np.full(48, 7, np.uint8), np.full(201, 8, np.uint8), np.zeros(4000, np.uint8), result]
+    kernels.encode(0, 4, False, *given(kernels, arrays))
+    assert result[0] == 2
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("version", [5, 6])
+def test_times_before_the_zero_of_the_clock_are_negative(version: int, compressed: bool) -> None:
+    times = [-(1 << 63), -7, -1, 0, 5]
+    out = io.BytesIO()
+    with Writer(out, version=version, compressed=compressed, sync_ticks=-10) as writer:
+        writer.add_metadata(PLAIN)
+        for time in times:
+            writer.write_event(1, time, thread=1)
+        writer.write_sequence_point(-3)
+    data = out.getvalue()
+    contents = read(data)
+    assert contents.headers.time.tolist() == times
+    assert contents.info is not None
+    assert contents.info.sync_ticks == -10
+    assert contents.sequence_points[0][0] == -3
+    (block,) = [block for block in contents.blocks if block.kind is BlockKind.EVENT]
+    assert struct.unpack_from("<qq", data, block.start + 4) == (times[0], times[-1])

@@ -148,6 +148,17 @@ def flood(events: int, *, version: int = 5, seed: int = 1) -> tuple[HeaderColumn
     return headers, rng.bytes(int(headers.payload_length.sum()))
 
 
+def large_trace(events: int = 100_000) -> bytes:
+    """Random events in many blocks, 60 bytes for each."""
+    out = io.BytesIO()
+    headers, payload = flood(events)
+    with Writer(out, process_id=1) as writer:
+        writer.add_metadata(PLAIN)
+        writer.add_metadata(NATIVE)
+        writer.write_events(headers, payload)
+    return out.getvalue()
+
+
 # NetPerf --------------------------------------------------------------------------------------------------------------
 
 SYSTEM_TIME = struct.pack("<8h", 2018, 2, 5, 9, 23, 53, 0, 806)

@@ -1,8 +1,9 @@
 """What the blobs of a trace mean: schemas from metadata, the catalogue of known events, payloads → typed columns.
 
 Pure: may import ``errors``, ``wire``, ``nettrace`` and numpy; never opens files by name (the catalogue is package
-data), sockets or clocks. Threads are the caller's: he may decode several event types, or slices of one, in several, or
-hand in the ``map`` of a pool.
+data), sockets or clocks. Threads are the caller's: several may decode at once, and :func:`tables` takes an executor.
+
+The way from bytes to columns: batches of events (``nettrace.Reader`` or ``nettrace.scan``) → :class:`Decoder` → tables.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ _PUBLIC = {
     "Kind": "layout",
     "Layout": "layout",
     "SchemaField": "layout",
+    "resolve": "resolving",
     "EventSchema": "schema",
     "Source": "schema",
-    "resolve": "schema",
+    "BatchTable": "slices",
+    "Decoder": "slices",
     "tables": "slices",
 }
 __getattr__ = loader(globals(), _PUBLIC)
@@ -38,12 +41,15 @@ if TYPE_CHECKING:
     from dotnetdiag.events.columns import Bytes, Column, ListOf, Scalar, Struct, Text
     from dotnetdiag.events.decoding import Table, concat_tables, decode, infer
     from dotnetdiag.events.layout import Kind, Layout, SchemaField
-    from dotnetdiag.events.schema import EventSchema, Source, resolve
-    from dotnetdiag.events.slices import tables
+    from dotnetdiag.events.resolving import resolve
+    from dotnetdiag.events.schema import EventSchema, Source
+    from dotnetdiag.events.slices import BatchTable, Decoder, tables
 
 __all__ = [
+    "BatchTable",
     "Bytes",
     "Column",
+    "Decoder",
     "EventSchema",
     "Kind",
     "Layout",

@@ -1,6 +1,7 @@
 """The events of the runtime itself, which its traces do not describe.
 
-Package data, made by ``tools/build_catalogue.py``; read when first asked, and an event's fields when it is looked up.
+Package data, made by ``tools/build_catalogue.py``; read when first asked. What is kept is bounded by it, whatever names
+files have. ``resolving.py`` makes schemas of it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
-from dotnetdiag.events.names import provider_guid
-
-if TYPE_CHECKING:
-    from dotnetdiag.events.schema import EventSchema
+from dotnetdiag.events.names import Description
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +58,19 @@ def _raw() -> dict[str, Any]:
     return loaded
 
 
-@cache
-def _guids() -> dict[UUID, str]:
-    from dotnetdiag.events import known
-
-    made = {UUID(entry["guid"]): name for name, entry in _raw().items()}
-    made.update((provider_guid(name), name) for name in known.PROVIDERS)
-    return made
-
-
 def providers() -> tuple[str, ...]:
     """Names of the providers in the catalogue."""
     return tuple(_raw())
 
 
-@cache
 def provider(name: str) -> Provider | None:
     """A provider by name (as written), or None."""
-    entry = _raw().get(name)
-    if entry is None:
-        return None
+    return _provider(name) if name in _raw() else None
+
+
+@cache
+def _provider(name: str) -> Provider:
+    entry = _raw()[name]
     maps = {
         key: ValueMap(
             name=key,
@@ -99,15 +90,9 @@ def provider(name: str) -> Provider | None:
     )
 
 
-def provider_name(name: str, guid: UUID | None) -> str:
-    """The name of a provider of which a file may give only the id (NetPerf 1): as stated, or by id."""
-    if name:
-        try:
-            stated = UUID(name) if len(name) in (36, 38) else None
-        except ValueError:
-            return name
-        return name if stated is None else _guids().get(stated, name)
-    return _guids().get(guid, str(guid)) if guid is not None else ""
+def guids() -> dict[UUID, str]:
+    """Names of the providers by their ids."""
+    return {UUID(entry["guid"]): name for name, entry in _raw().items()}
 
 
 def versions(provider: str, event_id: int) -> tuple[int, ...]:
@@ -122,42 +107,20 @@ def title(provider: str, event_id: int) -> tuple[str, int] | None:
     return (entry[0], entry[2]) if entry else None
 
 
-@cache
-def _schema(provider: str, event_id: int, version: int) -> EventSchema:
-    from dotnetdiag.events.layout import parse_fields
-    from dotnetdiag.events.schema import EventSchema, Source
+def describe(provider: str, event_id: int, version: int) -> Description | None:
+    """The event in the highest known version that is not above ``version``, or None."""
+    fitting = [number for number in versions(provider, event_id) if number <= version]
+    return _description(provider, event_id, fitting[-1]) if fitting else None
 
+
+def describe_any(provider: str, event_id: int) -> Description | None:
+    """The event in its lowest known version, for its name only."""
+    numbers = versions(provider, event_id)
+    return _description(provider, event_id, numbers[0]) if numbers else None
+
+
+def _description(provider: str, event_id: int, version: int) -> Description:
     name, symbol, opcode, by_version = _raw()[provider]["events"][str(event_id)]
     level, keywords, fields = by_version[str(version)]
-    return EventSchema(
-        provider=provider,
-        event_id=event_id,
-        version=version,
-        name=name,
-        manifest_name=f"{symbol}_V{version}" if version else symbol,
-        level=level,
-        keywords=keywords,
-        opcode=opcode,
-        fields=parse_fields(fields),
-        source=Source.CATALOGUE,
-        layout_version=version,
-        provider_guid=UUID(_raw()[provider]["guid"]),
-    )
-
-
-def lookup(provider: str, event_id: int, version: int) -> EventSchema | None:
-    """The event in the highest known version that is not above ``version``, or None."""
-    fitting = [known for known in versions(provider, event_id) if known <= version]
-    return _schema(provider, event_id, fitting[-1]) if fitting else None
-
-
-def any_version(provider: str, event_id: int) -> EventSchema | None:
-    """The event in its lowest known version, for its name only."""
-    known = versions(provider, event_id)
-    return _schema(provider, event_id, known[0]) if known else None
-
-
-def events(provider: str) -> tuple[EventSchema, ...]:
-    """Every event of a provider in its newest version, by id."""
-    found = _raw().get(provider, {}).get("events", {})
-    return tuple(_schema(provider, number, versions(provider, number)[-1]) for number in sorted(map(int, found)))
+    manifest_name = f"{symbol}_V{version}" if version else symbol
+    return Description(name, manifest_name, opcode, level, keywords, version, fields)

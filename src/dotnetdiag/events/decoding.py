@@ -1,6 +1,7 @@
 """Payloads of one event type → a table of typed columns.
 
 A bad payload marks its row and nothing else: its values from the first bad one on are None, its bytes are in ``rest``.
+So does one whose lists would take memory out of all proportion to its bytes.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.events import kernels, program
 from dotnetdiag.events.columns import Bytes, Column, Mask, Struct, concat
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
+from dotnetdiag.events.operations import State
 from dotnetdiag.events.schema import EventSchema, Source
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_OUTPUT_LIMIT = 256 << 20
-"""Bytes of output that need no reason; more must stand in proportion to the payloads."""
-_OUTPUT_RATIO = 64
+OUTPUT_LIMIT = 256 << 20
+"""Bytes of output of one call that need no reason; more must stand in proportion to the payloads."""
+NESTED_LIMIT = 64 << 20
+"""The same, of the elements of lists."""
+OUTPUT_RATIO = 64
+"""A byte of payload may become so many. What runtimes and EventSources write becomes 10 at most."""
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,7 @@ def concat_tables(tables: Sequence[Table]) -> Table:
     )
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)  # of ``layout.MAX_FIELDS`` fields each in the worst case, which take about 1 MB
 def _program(fields: tuple[SchemaField, ...], pointer_size: int, selection: tuple[str, ...] | None) -> program.Program:
     return program.build(fields, pointer_size, selection)
 
@@ -164,12 +170,14 @@ def decode(
         schema = infer(schema, buffer, starts, ends - starts) or schema
     selection = None if fields is None else tuple(fields)
     made = _program(schema.fields, pointer_size or schema.pointer_size, selection)
-    if made.row_bytes * rows > _OUTPUT_LIMIT + _OUTPUT_RATIO * payload_bytes:  # a hostile field list (nettrace.md §13)
+    if made.row_bytes * rows > OUTPUT_LIMIT + OUTPUT_RATIO * payload_bytes:  # a hostile field list (nettrace.md §13)
         rest = Bytes(*kernels.gather(buffer, starts, ends - starts))
         return Table(schema=schema, columns={}, rows=rows, undecodable=np.ones(rows, np.bool_), rest=rest)
-    done = program.run(made, buffer, starts, ends, lazy_text=lazy_text)
+    done, refused = _run(made, buffer, starts, ends, NESTED_LIMIT + OUTPUT_RATIO * payload_bytes, lazy_text)
     walked = done.walked
-    broken: Mask | None = walked.state == 2 if walked.broken else None
+    broken: Mask | None = walked.state == State.BROKEN if walked.broken else None
+    if refused is not None:
+        broken = refused if broken is None else broken | refused
     rest_column: Bytes | None = None
     if made.complete and (broken is not None or (walked.left and not made.locations)):
         rest_from = ends if made.locations else walked.positions
@@ -185,6 +193,23 @@ def decode(
         rest=rest_column,
         inferred=schema.source == Source.INFERRED,
     )
+
+
+def _run(
+    made: program.Program, buffer: Array, starts: Array, ends: Array, room: int, lazy_text: bool
+) -> tuple[program.Decoded, Mask | None]:
+    """The columns, and which rows are left empty because their lists would take more than their share of ``room``."""
+    stops, refused = ends, np.zeros(len(starts), np.bool_)
+    for attempt in range(_ATTEMPTS):
+        try:
+            done = program.run(made, buffer, starts, stops, room=program.Room(room), lazy_text=lazy_text)
+            return done, refused if attempt else None
+        except program.NoRoom as full:
+            weights = (ends - starts + 1).astype(np.float64)  # half of the room by bytes, half by heads
+            refused |= full.costs > full.left / 2 * (weights / weights.sum() + 1 / len(starts))
+            stops = np.where(refused, starts, ends)
+    refused[:] = True
+    return program.run(made, buffer, starts, starts, room=program.Room(room), lazy_text=lazy_text), refused
 
 
 def _unsigned(lengths: Array, name: str) -> Array:

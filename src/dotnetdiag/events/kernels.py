@@ -1,4 +1,4 @@
-"""The kernels with arrays in and arrays out: allocates, calls :mod:`._kernels`, compiled or not.
+"""The loops over payloads, compiled or by numpy, with arrays in and arrays out.
 
 Everything takes ``buffer`` as a contiguous u8 array; starts and lengths as i64.
 """
@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import _kernels, plain
-from dotnetdiag.events.memory import empty
+from dotnetdiag.events import fallback
+from dotnetdiag.events.operations import State
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-COMPILED: bool = _kernels.compiled and sys.byteorder == "little"
-"""Whether the loops are machine code."""
 
-NUMPY: bool = not COMPILED
-"""Whether numpy does what it can; else the loops run as they stand (tests run them uncompiled too)."""
+def _compiled() -> ModuleType | None:
+    try:
+        from dotnetdiag.events import _kernels
+    except ImportError:
+        return None
+    return _kernels if sys.byteorder == "little" else None
+
+
+KERNELS: ModuleType | None = _compiled()
+"""The compiled loops; None where there are none, and numpy does all."""
 
 _BATCH = 1024
 _IDS = 4096
@@ -33,31 +40,26 @@ class Walked:
 
     slots: list[Array]
     ascii: list[bool]
+    """False also where it is not known."""
     positions: Array
     present: Array
     state: Array
     least: int
     """The least of ``present``. When it is all there may be, nothing is missing, and the two above hold anything."""
     broken: bool
-    """Whether any ``state`` is 2."""
+    """Whether any row broke in a value."""
     left: bool
     """Whether any row stopped before its end."""
 
 
-def _view(array: Array) -> Any:
-    """A view whose items are plain ints when the kernels are not compiled."""
-    return array if COMPILED else memoryview(array)  # type: ignore[arg-type]
-
-
 def bound(buffer: Array, starts: Array, lengths: Array) -> tuple[Array, int] | None:
     """(ends of rows, their bytes together); None when a row is not inside of ``buffer``. ``lengths`` are u32."""
-    ends, found = empty(len(starts), np.int64), np.zeros(2, np.int64)
-    if NUMPY:
+    ends = np.empty(len(starts), np.int64)
+    if KERNELS is None:
         inside = (starts >= 0) & (starts <= len(buffer)) & (lengths <= len(buffer) - np.maximum(starts, 0))
         np.add(starts, lengths, out=ends)
         return (ends, int(lengths.sum(dtype=np.int64))) if inside.all() else None
-    _kernels.bound(_view(starts), _view(lengths), len(buffer), _view(ends), _view(found))
-    bad, total = found.tolist()
+    bad, total = KERNELS.bound(starts, lengths, len(buffer), ends)
     return None if bad else (ends, total)
 
 
@@ -72,20 +74,22 @@ def walk(
     registers: int,
     values: int,
 ) -> Walked:
-    """Run the program ``ops`` over rows. ``widths`` are the bytes per row and slot. See ``_kernels.walk``."""
+    """Run the program ``ops`` (of type ``operations.OPERATION``) over rows ``starts[r]`` to ``ends[r]`` of ``buffer``.
+
+    ``origins`` are where their payloads start, ``widths`` the bytes per row and slot, ``values`` how many values a row has.
+    """
     rows = len(starts)
     at, total = [], 0
     for width in widths:
         at.append(total)
         total += (width * rows + 15) // 16 * 16
-    arena = empty(total // 8 + 2, np.uint64)
-    positions, present, state = empty(rows, np.int64), empty(rows, np.int64), empty(rows, np.uint8)
-    wide, totals = np.zeros(len(widths) + 1, np.uint8), np.zeros(3, np.int64)
+    arena = np.empty(total // 8 + 2, np.uint64)
+    positions, present, state = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.uint8)
     raw = arena.view(np.uint8)
     slots = [raw[first : first + width * rows] for first, width in zip(at, widths, strict=True)]
-    if NUMPY:
+    if KERNELS is None:
         positions[:] = starts
-        plain.walk(buffer, origins, positions, ends, ops, slots, registers, present, state, values, _kernels._skip)
+        fallback.walk(buffer, origins, positions, ends, ops, slots, registers, present, state, values)
         return Walked(
             slots=slots,
             ascii=[False] * len(widths),
@@ -93,34 +97,29 @@ def walk(
             present=present,
             state=state,
             least=int(present.min()) if rows else values,
-            broken=bool((state == 2).any()),
+            broken=bool((state == State.BROKEN).any()),
             left=not np.array_equal(positions, ends),
         )
-    batch = min(_BATCH, max(rows, 1))
-    _kernels.walk(
-        _view(buffer),
-        _view(origins),
-        _view(starts),
-        _view(positions),
-        _view(ends),
-        _view(ops),
-        _view(np.array([*at, 0], np.int64)),
-        _view(raw),
-        _view(arena.view(np.uint16)),
-        _view(arena.view(np.uint32)),
-        _view(arena),
-        _view(np.zeros((registers + 1, batch), np.int64)),
-        _view(np.zeros(registers + 1, np.int64)),
-        _view(wide),
-        _view(present),
-        _view(state),
+    wide = np.zeros(len(widths), np.uint8)
+    least, broken, left = KERNELS.walk(
+        buffer,
+        origins,
+        starts,
+        positions,
+        ends,
+        ops,
+        np.array(at, np.int64),
+        arena,
+        np.zeros((registers, min(_BATCH, max(rows, 1))), np.int64),
+        np.zeros(registers, np.int64),
+        wide,
+        present,
+        state,
         values,
-        _view(totals),
     )
-    least, broken, left = totals.tolist()
     return Walked(
         slots=slots,
-        ascii=[not flag for flag in wide[:-1].tolist()],
+        ascii=[not flag for flag in wide.tolist()],
         positions=positions,
         present=present,
         state=state,
@@ -135,18 +134,10 @@ def elements(
 ) -> Array:
     """Where each element of some lists begins; the lists have been passed by :func:`walk`."""
     out = np.empty(int(numbers.sum()), np.int64)
-    scratch = np.zeros(registers + 1, np.int64)
-    _kernels.elements(
-        _view(buffer),
-        _view(firsts),
-        _view(numbers),
-        _view(ends),
-        _view(ops),
-        first,
-        last,
-        _view(scratch),
-        _view(out),
-    )
+    if KERNELS is None:
+        fallback.elements(buffer, firsts, numbers, ends, ops, first, last, registers, out)
+    else:
+        KERNELS.elements(buffer, firsts, numbers, ends, ops, first, last, np.zeros(registers, np.int64), out)
     return out
 
 
@@ -154,17 +145,16 @@ def only(ids: Array) -> int | None:
     """The one id of all rows; None when there are several, or no row."""
     if not len(ids):
         return None
-    same = bool((ids == ids[0]).all()) if NUMPY else _kernels.same(_view(ids))
+    same = bool((ids == ids[0]).all()) if KERNELS is None else KERNELS.same(ids)
     return int(ids[0]) if same else None
 
 
 def bucket(ids: Array, offsets: Array, lengths: Array) -> tuple[list[tuple[int, int]], Array, Array]:
     """([(id, where its rows end)], ascending; offsets and lengths of rows sorted by id, otherwise in their order)."""
-    if not NUMPY:
+    if KERNELS is not None:
         counts = np.zeros(_IDS, np.int64)
-        sorted_offsets, sorted_lengths = empty(len(ids), np.int64), empty(len(ids), np.uint32)
-        given = (ids, offsets, lengths, counts, sorted_offsets, sorted_lengths)
-        if _kernels.bucket(*map(_view, given)):
+        sorted_offsets, sorted_lengths = np.empty(len(ids), np.int64), np.empty(len(ids), np.uint32)
+        if KERNELS.bucket(ids, offsets, lengths, counts, sorted_offsets, sorted_lengths):
             found = np.flatnonzero(np.diff(counts, prepend=0))
             return list(zip(found.tolist(), counts[found].tolist(), strict=True)), sorted_offsets, sorted_lengths
     order = np.argsort(ids, kind="stable")
@@ -172,24 +162,24 @@ def bucket(ids: Array, offsets: Array, lengths: Array) -> tuple[list[tuple[int, 
     return list(zip(values.tolist(), np.cumsum(numbers).tolist(), strict=True)), offsets[order], lengths[order]
 
 
-def _offsets(lengths: Array, divisor: int = 1) -> Array:
-    offsets = empty(len(lengths) + 1, np.int64)
-    if NUMPY:
+def _offsets(lengths: Array, *, shift: int = 0) -> Array:
+    offsets = np.empty(len(lengths) + 1, np.int64)
+    if KERNELS is None:
         offsets[0] = 0
-        np.cumsum(lengths // divisor, out=offsets[1:])
+        np.cumsum(lengths >> shift, out=offsets[1:])
     else:
-        _kernels.add_up(_view(np.ascontiguousarray(lengths, np.int64)), divisor, _view(offsets))
+        KERNELS.add_up(np.ascontiguousarray(lengths, np.int64), shift, offsets)
     return offsets
 
 
 def gather(buffer: Array, starts: Array, lengths: Array) -> tuple[Array, Array]:
     """Offsets and bytes of spans, copied one behind another."""
     offsets = _offsets(lengths)
-    out = empty(int(offsets[-1]), np.uint8)
+    out = np.empty(int(offsets[-1]), np.uint8)
     if len(out):
         starts = np.ascontiguousarray(starts, np.int64)
-        if not NUMPY:
-            _kernels.copy(_view(buffer), _view(starts), _view(offsets), _view(out))
+        if KERNELS is not None:
+            KERNELS.copy(buffer, starts, offsets, out)
         else:
             index = np.arange(len(out), dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths)
             np.take(buffer, index, out=out)
@@ -200,16 +190,16 @@ def transcode(buffer: Array, starts: Array, lengths: Array, ascii_only: bool) ->
     """Offsets and UTF-8 of UTF-16 spans (``lengths`` in bytes). Lone surrogates stay, as three bytes each."""
     starts = np.ascontiguousarray(starts, np.int64)
     lengths = np.ascontiguousarray(lengths, np.int64)
-    if NUMPY:
-        return plain.transcode(*gather(buffer, starts, lengths // 2 * 2))
+    if KERNELS is None:
+        return fallback.transcode(*gather(buffer, starts, lengths // 2 * 2))
     if ascii_only:
-        offsets = _offsets(lengths, 2)
-        out = empty(int(offsets[-1]), np.uint8)
-        _kernels.narrow(_view(buffer), _view(starts), _view(offsets), _view(out))
+        offsets = _offsets(lengths, shift=1)
+        out = np.empty(int(offsets[-1]), np.uint8)
+        KERNELS.narrow(buffer, starts, offsets, out)
         return offsets, out
-    sizes = empty(len(starts), np.int64)
-    _kernels.utf8_sizes(_view(buffer), _view(starts), _view(lengths), _view(sizes))
+    sizes = np.empty(len(starts), np.int64)
+    KERNELS.utf8_sizes(buffer, starts, lengths, sizes)
     offsets = _offsets(sizes)
-    out = empty(int(offsets[-1]), np.uint8)
-    _kernels.utf8_write(_view(buffer), _view(starts), _view(lengths), _view(offsets), _view(out))
+    out = np.empty(int(offsets[-1]), np.uint8)
+    KERNELS.utf8_write(buffer, starts, lengths, offsets, out)
     return offsets, out

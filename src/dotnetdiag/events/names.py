@@ -7,11 +7,8 @@ TraceEvent prints ``GC/Start`` where the runtime's manifest says ``GCStart_V2``,
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 from uuid import UUID
-
-if TYPE_CHECKING:
-    from dotnetdiag.nettrace import Metadata
 
 START, STOP = 1, 2
 OPCODES: dict[int, str] = {
@@ -27,6 +24,21 @@ OPCODES: dict[int, str] = {
     9: "Transfer",
 }
 """What TraceEvent calls opcodes; every other one is printed as a number."""
+
+
+class Description(NamedTuple):
+    """What is known of an event that its file does not describe. ``fields`` is a text for ``layout.parse_fields``."""
+
+    name: str
+    """TraceEvent's."""
+    manifest_name: str
+    opcode: int
+    level: int
+    keywords: int
+    version: int
+    """Of the fields."""
+    fields: str
+
 
 _NAMESPACE = bytes.fromhex("482c2db2c39047c887f81a15bfc130fb")
 _FIXED = {
@@ -69,20 +81,6 @@ def event_name(name: str, opcode: int | None, event_id: int) -> str:
     if number in (START, STOP) and name.lower().endswith(word.lower()):
         name = name[: -len(word)]
     return f"{name}/{word}"
-
-
-def title(metadata: Metadata) -> tuple[str, str, int]:
-    """(provider, the name of TraceEvent, opcode) of a metadata record, by what is known of it; the fields stay unread."""
-    from dotnetdiag.events import catalogue, known  # data, and what makes schemas of it
-
-    provider = catalogue.provider_name(metadata.provider, metadata.provider_guid)
-    titled = known.title(provider, metadata.name, metadata.event_id)
-    if titled is None and not metadata.name:
-        titled = catalogue.title(provider, metadata.event_id)
-    if titled is not None:
-        return provider, *titled
-    opcode = metadata.opcode or implied_opcode(metadata.name)
-    return provider, event_name(metadata.name, opcode, metadata.event_id), opcode
 
 
 _VERSION = re.compile(r"_V\d+$", re.IGNORECASE)

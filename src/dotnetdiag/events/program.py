@@ -1,6 +1,6 @@
 """Layouts → a program for the kernel, and its output → columns.
 
-The operations and their columns are drawn in ``_kernels.py``. One program decodes the values of one level: the top
+One program decodes the values of one level: the top
 level of a payload, or the elements of a list; elements that vary in size are found by the kernel first, then decoded
 as rows of their own.
 """
@@ -8,8 +8,8 @@ as rows of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,23 +18,10 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.events import kernels
 from dotnetdiag.events.columns import Bytes, Column, ListOf, Mask, Scalar, Spans, Struct, Text
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField, fixed_size, least_size, unit_size
+from dotnetdiag.events.operations import Op, Operation, as_table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Selection: TypeAlias = Sequence[str] | None
-
-
-class Op(IntEnum):
-    """Operations of ``_kernels.walk``."""
-
-    SCALAR = 1
-    VARUINT = 2
-    VARINT = 3
-    Z16 = 4
-    Z8 = 5
-    SPAN = 6
-    LIST = 7
-    BLOCK = 8
-    REST = 9
 
 
 _DTYPES: dict[Kind, str] = {
@@ -57,7 +44,6 @@ _DTYPES: dict[Kind, str] = {
     Kind.VARUINT: "<u8",
 }
 _ENCODINGS = {Kind.Z16: "utf16", Kind.TEXT16: "utf16", Kind.Z8: "utf8", Kind.TEXT8: "utf8"}
-_MODES = {Count.FIXED: 0, Count.U16: 1, Count.U32: 2, Count.FIELD: 3, Count.REL: 4, Count.DATA: 5}
 
 
 def _scalar(raw: Array, kind: Kind, valid: Mask | None) -> Scalar:
@@ -102,6 +88,26 @@ class Program:
         """Bytes of output per row, without what varies."""
         return sum(self.widths)
 
+    @property
+    def element_bytes(self) -> int:
+        """Bytes that an element of a list takes while it is decoded: output, its offsets, and the rows of the walk."""
+        return self.row_bytes + 8 * len(self.widths) + 48
+
+
+@dataclass(slots=True)
+class Room:
+    """Bytes that the elements of lists may still take in one call."""
+
+    left: int
+
+
+class NoRoom(Exception):
+    """The elements of a list would take more than is left: ``costs`` are their bytes for each row of the call."""
+
+    def __init__(self, costs: Array, left: int) -> None:
+        super().__init__(f"{int(costs.sum())} bytes of elements, {left} are left")
+        self.costs, self.left = costs, left
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
@@ -123,10 +129,20 @@ def _select(selection: Selection, name: str) -> tuple[bool, Selection]:
     return bool(inner), inner
 
 
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """``name``, or the first of ``name#2``, ``name#3``, … that is free; ``taken`` has the number last tried."""
+    made = name
+    while made in taken:
+        taken[name] += 1
+        made = f"{name}#{taken[name]}"
+    taken[made] = 1
+    return made
+
+
 class _Builder:
     def __init__(self, pointer_size: int) -> None:
         self.pointer_size = pointer_size
-        self.ops: list[list[int]] = []
+        self.ops: list[Operation] = []
         self.widths: list[int] = []
         self.registers = 0
         self.ordinal = 0
@@ -139,13 +155,15 @@ class _Builder:
         self.widths.append(width)
         return len(self.widths) - 1
 
-    def op(self, code: Op, *, slot: int = -1, size: int = 0, keep: int = -1, mode: int = 0, param: int = 0) -> int:
-        self.ops.append([code, slot, size, keep, mode, param, 0, self.ordinal])
-        return len(self.ops) - 1
+    def op(self, code: Op, **values: int) -> Operation:
+        made = Operation(code=code, ordinal=self.ordinal, **values)
+        self.ops.append(made)
+        return made
 
     def fields(self, fields: Sequence[SchemaField], selection: Selection) -> tuple[_Node, ...]:
         counted = {field.layout.count_field for field in fields if field.layout.count_at == Count.FIELD}
         keeps: dict[str, int] = {}
+        taken: dict[str, int] = {}
         nodes = []
         for field in fields:
             keep = -1
@@ -155,7 +173,7 @@ class _Builder:
             wanted, inner = _select(selection, field.name)
             node = self.value(field.name, field.layout, wanted, inner, keep, keeps)
             if node is not None and wanted:
-                nodes.append(node)
+                nodes.append(replace(node, name=_unique(node.name, taken)))
         return tuple(nodes)
 
     def value(
@@ -195,7 +213,7 @@ class _Builder:
         return self.counted(name, layout, slot, selection, keeps)
 
     def counted(self, name: str, layout: Layout, slot: int, selection: Selection, keeps: dict[str, int]) -> _Node:
-        ordinal, mode, param = self.ordinal, _MODES[layout.count_at], layout.count
+        ordinal, param = self.ordinal, layout.count
         self.locations = self.locations or layout.count_at in (Count.REL, Count.DATA)
         if layout.count_at == Count.FIELD:
             if layout.count_field not in keeps:
@@ -209,49 +227,40 @@ class _Builder:
             assert layout.element is not None
             program = build((SchemaField(name="", layout=layout.element),), self.pointer_size, selection)
         if unit is not None:
-            self.op(Op.SPAN, slot=slot, size=unit, mode=mode, param=param)
+            self.op(Op.SPAN, slot=slot, size=unit, count_at=layout.count_at, param=param)
             self.ordinal += 1
             return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=unit, program=program)
         assert layout.element is not None
-        at = self.op(
-            Op.LIST, slot=slot, size=max(least_size(layout.element, self.pointer_size), 1), mode=mode, param=param
-        )
+        least = max(least_size(layout.element, self.pointer_size), 1)
+        made = self.op(Op.LIST, slot=slot, size=least, count_at=layout.count_at, param=param)
+        first = len(self.ops)
         self.depth += 1
         self.fields((SchemaField(name="", layout=layout.element),), None)
         self.depth -= 1
-        self.ops[at][6] = len(self.ops)
+        made.behind = len(self.ops)
         self.ordinal = ordinal + 1
-        return _Node(
-            name=name, layout=layout, ordinal=ordinal, slot=slot, program=program, body=(at + 1, len(self.ops))
-        )
+        return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, program=program, body=(first, made.behind))
 
 
-def _blocks(ops: list[list[int]]) -> tuple[list[list[int]], dict[int, int]]:
-    """Runs of scalars at top level get a block operation in front. Also gives old → new positions."""
-    made: list[list[int]] = []
-    moved: dict[int, int] = {}
-    position, inside_until = 0, 0
-    while position < len(ops):
-        if position >= inside_until and ops[position][0] == Op.SCALAR:
-            end = position
-            while end < len(ops) and ops[end][0] == Op.SCALAR:
-                end += 1
-            run = ops[position:end]
-            made.append([Op.BLOCK, -1, sum(op[2] for op in run), -1, 0, 0, len(made) + 1 + len(run), run[0][7]])
-            for op in run:
-                moved[position] = len(made)
-                made.append(op)
-                position += 1
-            continue
-        if position >= inside_until and ops[position][0] == Op.LIST:
-            inside_until = ops[position][6]
-        moved[position] = len(made)
-        made.append(ops[position])
-        position += 1
-    moved[len(ops)] = len(made)
+def _with_blocks(ops: list[Operation]) -> tuple[list[Operation], list[int]]:
+    """Runs of scalars at top level get a block operation in front. Also gives where each one, and the end, is now."""
+    made: list[Operation] = []
+    moved: list[int] = []
+    inside_until = 0
+    for position, op in enumerate(ops):
+        if position >= inside_until and op.code == Op.SCALAR:
+            run = list(takewhile(lambda one: one.code == Op.SCALAR, ops[position:]))
+            size = sum(one.size for one in run)
+            made.append(Operation(code=Op.BLOCK, size=size, behind=len(made) + 1 + len(run), ordinal=op.ordinal))
+            inside_until = position + len(run)
+        elif position >= inside_until and op.code == Op.LIST:
+            inside_until = op.behind
+        moved.append(len(made))
+        made.append(op)
+    moved.append(len(made))
     for op in made:
-        if op[0] == Op.LIST:
-            op[6] = moved[op[6]]
+        if op.code == Op.LIST:
+            op.behind = moved[op.behind]
     return made, moved
 
 
@@ -262,15 +271,14 @@ def build(fields: Sequence[SchemaField], pointer_size: int, selection: Selection
     ops = builder.ops
     complete = True
     if selection is not None:
-        end = max((index + 1 for index, op in enumerate(ops) if op[1] >= 0), default=0)
-        if end and ops[end - 1][0] == Op.LIST:
-            end = ops[end - 1][6]
+        end = max((index + 1 for index, op in enumerate(ops) if op.slot >= 0), default=0)
+        if end and ops[end - 1].code == Op.LIST:
+            end = ops[end - 1].behind
         complete = end == len(ops)
         ops = ops[:end]
-    ops, moved = _blocks(ops)
-    table = np.array(ops, np.int64).reshape(len(ops), 8)
+    ops, moved = _with_blocks(ops)
     return Program(
-        ops=table,
+        ops=as_table(ops),
         widths=tuple(builder.widths),
         registers=builder.registers,
         values=builder.ordinal,
@@ -280,18 +288,10 @@ def build(fields: Sequence[SchemaField], pointer_size: int, selection: Selection
     )
 
 
-def _moved(node: _Node, moved: dict[int, int]) -> _Node:
+def _moved(node: _Node, moved: list[int]) -> _Node:
     first, last = node.body
-    return _Node(
-        name=node.name,
-        layout=node.layout,
-        ordinal=node.ordinal,
-        slot=node.slot,
-        size=node.size,
-        children=tuple(_moved(child, moved) for child in node.children),
-        program=node.program,
-        body=(moved[first], moved[last]) if last else (0, 0),
-    )
+    children = tuple(_moved(child, moved) for child in node.children)
+    return replace(node, children=children, body=(moved[first], moved[last]) if last else (0, 0))
 
 
 def _is_empty(layout: Layout) -> bool:
@@ -303,10 +303,19 @@ class _Run:
     """One run of a program over rows of a buffer, and the columns of its output."""
 
     def __init__(
-        self, program: Program, buffer: Array, origins: Array, positions: Array, ends: Array, lazy_text: bool
+        self,
+        program: Program,
+        buffer: Array,
+        origins: Array,
+        positions: Array,
+        ends: Array,
+        lazy_text: bool,
+        room: Room,
+        outer: tuple[_Run, Array] | None = None,
     ) -> None:
+        """``outer``: the run of which this one decodes the elements of a list, and the offsets of that list."""
         self.program, self.buffer, self.origins, self.ends, self.lazy_text = program, buffer, origins, ends, lazy_text
-        self.rows = len(positions)
+        self.rows, self.room, self.outer = len(positions), room, outer
         self.walked = kernels.walk(
             buffer,
             origins,
@@ -326,13 +335,7 @@ class _Run:
         return None if valid.all() else valid
 
     def columns(self, nodes: Sequence[_Node]) -> dict[str, Column]:
-        made: dict[str, Column] = {}
-        for node in nodes:
-            name, number = node.name, 2
-            while name in made:
-                name, number = f"{node.name}#{number}", number + 1
-            made[name] = self.column(node)
-        return made
+        return {node.name: self.column(node) for node in nodes}
 
     def column(self, node: _Node) -> Column:
         kind = node.layout.kind
@@ -357,6 +360,14 @@ class _Run:
             return text
         return self.list(node, starts, lengths, valid)
 
+    def costs_of_payloads(self, costs: Array) -> Array:
+        """What is known for each row of this run, added up for each payload."""
+        if self.outer is None:
+            return costs
+        run, offsets = self.outer
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(costs)])
+        return run.costs_of_payloads(sums[offsets[1:]] - sums[offsets[:-1]])
+
     def list(self, node: _Node, starts: Array, lengths: Array, valid: Mask | None) -> Column:
         element = node.layout.element
         assert element is not None
@@ -368,6 +379,10 @@ class _Run:
         total = int(offsets[-1])
         if node.program is None:  # elements of no bytes
             return ListOf(offsets, Struct({}, total), valid)
+        cost = node.program.element_bytes
+        if total * cost > self.room.left:
+            raise NoRoom(self.costs_of_payloads(numbers * cost), self.room.left)
+        self.room.left -= total * cost
         if not last and element.kind in _DTYPES | {Kind.BOOL: "", Kind.BOOL32: ""}:
             return ListOf(offsets, _scalar(kernels.gather(self.buffer, starts, lengths)[1], element.kind, None), valid)
         if last:
@@ -378,12 +393,12 @@ class _Run:
             firsts = np.repeat(starts - offsets[:-1] * unit, numbers) + np.arange(total, dtype=np.int64) * unit
             ends = firsts + unit
         origins = np.repeat(self.origins, numbers)
-        inner = _Run(node.program, self.buffer, origins, firsts, ends, self.lazy_text)
+        inner = _Run(node.program, self.buffer, origins, firsts, ends, self.lazy_text, self.room, (self, offsets))
         (child,) = inner.columns(node.program.nodes).values() or (Struct({}, total),)
         return ListOf(offsets, child, valid)
 
 
-def run(program: Program, buffer: Array, starts: Array, ends: Array, *, lazy_text: bool = False) -> Decoded:
-    """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``."""
-    made = _Run(program, buffer, starts, starts, ends, lazy_text)
+def run(program: Program, buffer: Array, starts: Array, ends: Array, *, room: Room, lazy_text: bool = False) -> Decoded:
+    """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``. :class:`NoRoom` when lists would take too much."""
+    made = _Run(program, buffer, starts, starts, ends, lazy_text, room)
     return Decoded(columns=made.columns(program.nodes), walked=made.walked)

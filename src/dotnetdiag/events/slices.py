@@ -1,31 +1,129 @@
-"""All payloads of a stream of events as tables: what stands together in the file, by event type."""
+"""All payloads of a trace as tables, by event type: batch by batch (:class:`Decoder`), or what stands together in a file
+(:func:`tables`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import UsageError
 from dotnetdiag.events import kernels
 from dotnetdiag.events.decoding import Table, decode, infer
-from dotnetdiag.events.memory import empty
-from dotnetdiag.events.schema import EventSchema, Source, resolve
-from dotnetdiag.nettrace import EventBatch
-from dotnetdiag.nettrace.crew import Map, in_order
+from dotnetdiag.events.resolving import resolve
+from dotnetdiag.events.schema import EventSchema, Source
+from dotnetdiag.nettrace import EventBatch, Metadata
+from dotnetdiag.nettrace.parallel import Executor, in_order
 
 SLICE_ROWS = 300_000
 """Events that are sorted by their types together, unless all are of one: a call for each type has to pay."""
 CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
 AHEAD_ROWS = 3 << 14
-"""Of the size of pieces taken ahead: less lets a helper wait while the next slice is read, more leaves the cache."""
+"""Of the size of pieces taken ahead: less lets threads wait while the next slice is read, more leaves the cache."""
+KEPT_BYTES = 16 << 20
+"""Allocated and freed once. The C library of Linux gives freed memory back to the system and asks for it again page by
+page, unless it has seen a larger block freed (mallopt(3), M_TRIM_THRESHOLD): a tenth of the time of :func:`tables`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTable:
+    """The events of one type in a batch.
+
+    ``rows`` are their places in ``batch.headers``, ascending: ``batch.headers.time[rows]`` are the times of the table's
+    rows.
+    """
+
+    batch: EventBatch
+    metadata_id: int
+    rows: npt.NDArray[np.int64]
+    table: Table
+
+    @property
+    def schema(self) -> EventSchema:
+        """What the event is called, and its fields."""
+        return self.table.schema
+
+    @property
+    def file_offsets(self) -> npt.NDArray[np.int64]:
+        """Where in the file, or the stream, each payload begins."""
+        return self.batch.offset + self.batch.headers.payload_offset[self.rows]
+
+
+class Decoder:
+    """Makes tables of batches, as :class:`~dotnetdiag.nettrace.Reader` and ``Scan.iter_batches`` give them, of one trace.
+
+    All that decoding needs comes with a batch: metadata, the size of pointers, where its buffer stands in the file. The
+    decoder only remembers what it made of it: the schemas of the metadata that the reader has.
+    """
+
+    def __init__(self) -> None:
+        self._schemas = _Schemas()
+
+    def tables(self, batch: EventBatch) -> Iterator[BatchTable]:
+        """The payloads of a batch, one table for each event type, in ascending order of metadata ids.
+
+        Events of which the trace has no metadata are left out.
+        """
+        headers = batch.headers
+        order = np.argsort(headers.metadata_id, kind="stable")
+        ids, firsts = np.unique(headers.metadata_id[order], return_index=True)
+        lasts = [*firsts[1:].tolist(), len(order)]
+        for number, first, last in zip(ids.tolist(), firsts.tolist(), lasts, strict=True):
+            rows = order[first:last]
+            offsets, lengths = headers.payload_offset[rows], headers.payload_length[rows]
+            schema = self._schemas.of(batch, number, offsets, lengths)
+            if schema is not None:
+                table = decode(schema, batch.buffer, offsets, lengths, infer_layout=False)
+                yield BatchTable(batch=batch, metadata_id=number, rows=rows, table=table)
+
+
+def tables(
+    batches: Iterable[EventBatch], *, executor: Executor | None = None, pointer_size: int | None = None
+) -> Iterator[tuple[int, Table]]:
+    """(metadata id, all its columns) for every event type of every slice of the batches of one trace, in file order.
+
+    The fast way to all values, where it does not matter which event of the file a row is: batches that share a buffer
+    (those of ``Scan.iter_batches``) are decoded together. They are read by the caller's thread; with an executor its
+    threads make the tables. ``pointer_size`` is the trace's unless another is given. Events of which the trace has no
+    metadata are left out.
+    """
+    np.empty(KEPT_BYTES, np.uint8)
+    pieces = _Slices(pointer_size).pieces(batches)
+    for piece, table in in_order(pieces, _Piece.table, executor, size=len, usual=AHEAD_ROWS):
+        yield piece.metadata_id, table
+
+
+class _Schemas:
+    """The schemas of a trace's event types, made when the first event of a type is met."""
+
+    def __init__(self, pointer_size: int | None = None) -> None:
+        self._pointer_size = pointer_size
+        self._metadata: Mapping[int, Metadata] | None = None
+        self._made: dict[int, EventSchema] = {}
+
+    def of(
+        self, batch: EventBatch, number: int, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32]
+    ) -> EventSchema | None:
+        """The schema of some events; None when the trace has no metadata of them."""
+        if batch.metadata is not self._metadata:  # a stream has forgotten all of it
+            self._metadata, self._made = batch.metadata, {}
+        made = self._made.get(number)
+        if made is None:
+            metadata = batch.metadata.get(number)
+            if metadata is None:
+                return None
+            made = resolve(metadata, self._pointer_size or batch.stacks.pointer_size)
+        if made.source == Source.NONE:
+            made = infer(made, batch.buffer, offsets, lengths.astype(np.int64)) or made
+        self._made[number] = made
+        return made
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class _Piece:
     """Events of one type: where their payloads stand in ``buffer``."""
 
     metadata_id: int
@@ -38,51 +136,37 @@ class Piece:
         return len(self.offsets)
 
     def table(self) -> Table:
-        """All columns."""
         return decode(self.schema, self.buffer, self.offsets, self.lengths, infer_layout=False)
 
 
-def tables(
-    batches: Iterable[EventBatch], *, threads: int = 1, map: Map = map, pointer_size: int = 8
-) -> Iterator[tuple[int, Table]]:
-    """(metadata id, all its columns) for every event type of every slice of the batches of one buffer, in file order.
-
-    The batches are read by the caller's thread; with ``threads`` > 1 the tables are made in others too, which ``map``
-    (that of a thread pool) runs. Memory is used again: hold a table only as long as it is wanted. Events of which the
-    trace has no metadata are left out.
-    """
-    pieces = _Slices(pointer_size).pieces(batches)
-    for piece, table in in_order(pieces, Piece.table, threads, map, size=len, usual=AHEAD_ROWS):
-        yield piece.metadata_id, table
-
-
 class _Slices:
-    def __init__(self, pointer_size: int) -> None:
-        self._pointer_size = pointer_size
-        self._schemas: dict[int, EventSchema] = {}
+    def __init__(self, pointer_size: int | None) -> None:
+        self._schemas = _Schemas(pointer_size)
         self._rows = 0
         self._only: int | None = None
         self._columns: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.uint32]] | None = None
 
-    def pieces(self, batches: Iterable[EventBatch]) -> Iterator[Piece]:
-        batch, buffer = None, None
+    def pieces(self, batches: Iterable[EventBatch]) -> Iterator[_Piece]:
+        last: EventBatch | None = None
         for batch in batches:
-            if buffer is not None and batch.buffer is not buffer:
-                raise UsageError("batches of several buffers: read the file by nettrace.scan")
-            buffer = batch.buffer
-            if self._rows + len(batch) > SLICE_ROWS and self._rows:
-                yield from self._sorted(batch)
+            if last is not None and (
+                self._rows + len(batch) > SLICE_ROWS
+                or batch.buffer is not last.buffer
+                or batch.metadata is not last.metadata
+            ):
+                yield from self._sorted(last)
             self._take(batch)
             if self._rows >= CALL_ROWS and self._only is not None:
                 yield from self._sorted(batch)
-        if batch is not None:
-            yield from self._sorted(batch)
+            last = batch
+        if last is not None:
+            yield from self._sorted(last)
 
     def _take(self, batch: EventBatch) -> None:
         """Copied: a batch that is held keeps the memory of all its columns."""
         if self._columns is None:
             room = max(SLICE_ROWS, len(batch))
-            self._columns = (empty(room, np.uint32), empty(room, np.int64), empty(room, np.uint32))
+            self._columns = (np.empty(room, np.uint32), np.empty(room, np.int64), np.empty(room, np.uint32))
         headers, rows = batch.headers, slice(self._rows, self._rows + len(batch))
         only = kernels.only(headers.metadata_id)
         self._only = only if not self._rows or only == self._only else None
@@ -90,7 +174,7 @@ class _Slices:
         ids[rows], offsets[rows], lengths[rows] = headers.metadata_id, headers.payload_offset, headers.payload_length
         self._rows = rows.stop
 
-    def _sorted(self, batch: EventBatch) -> Iterator[Piece]:
+    def _sorted(self, batch: EventBatch) -> Iterator[_Piece]:
         if self._columns is None:
             return
         ids, offsets, lengths = self._columns
@@ -107,16 +191,10 @@ class _Slices:
 
     def _cut(
         self, batch: EventBatch, number: int, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32]
-    ) -> Iterator[Piece]:
-        schema = self._schemas.get(number)
+    ) -> Iterator[_Piece]:
+        schema = self._schemas.of(batch, number, offsets, lengths)
         if schema is None:
-            known = batch.metadata.get(number)
-            if known is None:
-                return
-            schema = resolve(known, self._pointer_size)
-            if schema.source == Source.NONE:
-                schema = infer(schema, batch.buffer, offsets, lengths.astype(np.int64)) or schema
-            self._schemas[number] = schema
+            return
         for start in range(0, len(offsets), CALL_ROWS):
             rows = slice(start, start + CALL_ROWS)
-            yield Piece(number, schema, batch.buffer, offsets[rows], lengths[rows])
+            yield _Piece(number, schema, batch.buffer, offsets[rows], lengths[rows])

@@ -1113,8 +1113,9 @@ def encode(
 ) -> None:
     """Compressed blobs of one block: as many of rows ``first`` to ``last`` as fit ``out``, from zero state.
 
-    A row needs at most 96 bytes beside its payload. ``guids`` holds 16 bytes per index of ``activity``/``related``.
-    ``result`` becomes (rows written, bytes written).
+    A row needs at most 88 bytes beside its payload (96 are asked for): flags 1, five varuints of 32 bits 25, three of
+    64 bits 30, two GUIDs 32. ``guids`` holds 16 bytes per index of ``activity``/``related``. A row whose payload or
+    GUID is not there ends the block. ``result`` becomes (rows written, bytes written).
     """
     row: cython.longlong = first
     at: cython.longlong = 0
@@ -1127,20 +1128,31 @@ def encode(
     cpu: cython.uint = 0
     frames: cython.uint = 0
     now: cython.ulonglong = 0
-    act: cython.uint = 0
-    rel: cython.uint = 0
-    size: cython.uint = 0
+    act: cython.longlong = 0
+    rel: cython.longlong = 0
+    own: cython.longlong = 0
+    other: cython.longlong = 0
+    size: cython.longlong = 0
     label: cython.uint = 0
     flags: cython.int = 0
     begin: cython.longlong = 0
     source: cython.longlong = 0
+    length: cython.longlong = 0
+    known: cython.longlong = guids.shape[0] // 16
     i: cython.longlong = 0
     word: cython.ulonglong = 0x7FFFFFFF + cython.cast(cython.ulonglong, 0x7FFFFFFF) + 1
     half: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
     mask: cython.ulonglong = half + half + 1
     with cython.nogil:
         while row < last:
-            if room - at < 96 + payload_length[row]:
+            # once, and used below: the caller may change the column meanwhile
+            length = payload_length[row]
+            source = payload_offset[row]
+            if room - at < 96 + length or source < 0 or source > payload.shape[0] - length:
+                break
+            own = activity[row]
+            other = related[row]
+            if not v6 and (own >= known or other >= known):
                 break
             begin = at
             at += 1
@@ -1176,30 +1188,27 @@ def encode(
                     label = label_list[row]
                     at = _put(out, at, label)
             else:
-                if activity[row] != act:
+                if own != act:
                     flags |= 16
-                    act = activity[row]
-                    source = 16 * cython.cast(cython.longlong, act)
+                    act = own
                     for i in range(16):
-                        out[at + i] = guids[source + i]
+                        out[at + i] = guids[16 * own + i]
                     at += 16
-                if related[row] != rel:
+                if other != rel:
                     flags |= 32
-                    rel = related[row]
-                    source = 16 * cython.cast(cython.longlong, rel)
+                    rel = other
                     for i in range(16):
-                        out[at + i] = guids[source + i]
+                        out[at + i] = guids[16 * other + i]
                     at += 16
             if is_sorted[row]:
                 flags |= 64
-            if payload_length[row] != size:
+            if length != size:
                 flags |= 128
-                size = payload_length[row]
-                at = _put(out, at, size)
-            source = payload_offset[row]
-            for i in range(size):
+                size = length
+                at = _put(out, at, cython.cast(cython.ulonglong, length))
+            for i in range(length):
                 out[at + i] = payload[source + i]
-            at += size
+            at += length
             out[begin] = cython.cast(cython.uchar, flags)
             row += 1
         result[0] = row - first

@@ -8,17 +8,15 @@ The memory of a group's columns is used again (:class:`Arenas`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace.blocks import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
-from dotnetdiag.nettrace.crew import Map
 from dotnetdiag.nettrace.decode import (
     COMPRESSED_FORMS,
     LEAST_EVENT,
@@ -36,20 +34,17 @@ from dotnetdiag.nettrace.decode import (
     translate,
 )
 from dotnetdiag.nettrace.kernels import DETAIL, GUIDS, KERNELS, PROBLEM, ROWS, RUNS, STOP, STRAYS, TABLE_WIDTH, WIDE
+from dotnetdiag.nettrace.parallel import Executor, in_order
 from dotnetdiag.nettrace.state import TraceState, move_threads
 
-SMALLEST_SHARE = 1 << 18
-"""Bytes of blocks below which a second thread does not pay."""
+SHARE_BYTES = 8 << 20
+"""Bytes of blocks that one call of an executor takes on."""
 GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 16
 """Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""
 SPARE = 0.8
 """Events are expected to be smaller by this than any group had them: too little room costs a second pass."""
-
-
-_Share = TypeVar("_Share")
-_Made = TypeVar("_Made")
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
@@ -196,7 +191,7 @@ def _bounds(runs: Sequence[EventRun], base: int) -> tuple[npt.NDArray[np.int64],
 
 
 def check(
-    view: memoryview, base: int, runs: Sequence[EventRun], form: Form, threads: int, map: Map, ids: int
+    view: memoryview, base: int, runs: Sequence[EventRun], form: Form, executor: Executor | None, ids: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
     """(row per block, see ``_kernels.py``; events and bytes by metadata id, None when ids are too large) of compressed
     blocks.
@@ -214,21 +209,15 @@ def check(
         kernels.count(view, starts, ends, bounds[0], bounds[1], v6, table, tally)
         return tally
 
-    tallies = _each(share, _shares(ends - starts, threads), map)
+    tallies = [tally for _, tally in in_order(_shares(ends - starts), share, executor)]
     tally: npt.NDArray[np.int64] | None = sum(tallies[1:], tallies[0]) if tallies else NO_TALLY
     if ids and table[:, WIDE].any():
         tally = None
     return table, tally
 
 
-def _each(act: Callable[[_Share], _Made], shares: list[_Share], map: Map) -> list[_Made]:
-    return [act(shares[0])] if len(shares) == 1 else list(map(act, shares))
-
-
-def _shares(sizes: npt.NDArray[np.int64], threads: int) -> list[tuple[int, int]]:
-    if threads <= 1:
-        return [(0, len(sizes))] if len(sizes) else []
-    return split(sizes + 1, max(1, min(threads, int(sizes.sum()) // SMALLEST_SHARE + 1)))
+def _shares(sizes: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    return split(sizes + 1, int(sizes.sum()) // SHARE_BYTES + 1)
 
 
 def decode_group(runs: Sequence[EventRun], view: memoryview, base: int, arenas: Arenas | None = None) -> Group:
@@ -244,7 +233,7 @@ def decode_group(runs: Sequence[EventRun], view: memoryview, base: int, arenas: 
     translated = lender.translated(runs)
     size_bytes = int((ends - starts).sum())
     if lender.is_new:
-        lender.expect(int(check(view, base, runs, form, 1, map, 0)[0][:, ROWS].sum()), size_bytes)
+        lender.expect(int(check(view, base, runs, form, None, 0)[0][:, ROWS].sum()), size_bytes)
     while True:
         arena = lender.take(size_bytes)
         found = fill(KERNELS, view, starts, ends, form is Form.COMPRESSED_V6, translated, arena)
@@ -252,17 +241,17 @@ def decode_group(runs: Sequence[EventRun], view: memoryview, base: int, arenas: 
             lender.give(arena)
             lender.expect(len(found.headers), size_bytes)
             break
-        lender.expect(int(check(view, base, runs, form, 1, map, 0)[0][:, ROWS].sum()), size_bytes)
+        lender.expect(int(check(view, base, runs, form, None, 0)[0][:, ROWS].sum()), size_bytes)
     return Group(found.headers, found.runs, found.guids, found.table, found.odd)
 
 
-def decode_whole(runs: Sequence[EventRun], view: memoryview, base: int, *, threads: int = 1, map: Map = map) -> Group:
+def decode_whole(runs: Sequence[EventRun], view: memoryview, base: int, executor: Executor | None = None) -> Group:
     """First phase of a whole file: counted first, so that the columns are as long as they must be."""
     form = one_form(runs)
     if KERNELS is None or form is None:
         return _decode_slowly(runs, view, base)
     v6 = form is Form.COMPRESSED_V6
-    table, _ = check(view, base, runs, form, threads, map, 0)
+    table, _ = check(view, base, runs, form, executor, 0)
     starts, stops = _bounds(runs, base)[0], np.ascontiguousarray(table[:, STOP])
     translated = translate([(len(run), run.translation) for run in runs])
     rows, runs_count, guids_count = (int(table[:, column].sum()) for column in (ROWS, RUNS, GUIDS))
@@ -274,7 +263,7 @@ def decode_whole(runs: Sequence[EventRun], view: memoryview, base: int, *, threa
         before = (one, two, three)
         return fill_part(KERNELS, view, starts, stops, bounds, v6, again, translated, arena, before)[2]
 
-    odd = sum(_each(share, _shares(stops - starts, threads), map))
+    odd = sum(odd for _, odd in in_order(_shares(stops - starts), share, executor))
     table[:, STRAYS:] = again[:, STRAYS:]
     odd += int(np.count_nonzero(table[:, PROBLEM]))
     return Group(*arena.views(rows, runs_count, guids_count), table, odd)

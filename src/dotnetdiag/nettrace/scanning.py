@@ -1,4 +1,4 @@
-"""A trace read from a buffer that holds the whole file: indexed first, then decoded in steps, by several threads."""
+"""A trace read from a buffer that holds the whole file: indexed first, then decoded in steps, by the threads of an executor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy.typing as npt
 from dotnetdiag.nettrace.blocks import Block, BlockRun, Blocks, Framer
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
-from dotnetdiag.nettrace.crew import Map, in_order
 from dotnetdiag.nettrace.decode import Form, decode
 from dotnetdiag.nettrace.findings import Findings
 from dotnetdiag.nettrace.group import (
@@ -34,6 +33,7 @@ from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.order import sort_order
+from dotnetdiag.nettrace.parallel import Executor, in_order
 from dotnetdiag.nettrace.stacks import StackTable
 from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.threads import ThreadInfo
@@ -148,7 +148,7 @@ class Scan(Findings):
         """As :attr:`Contents.complete`, once a pass over the events has come to its end."""
         return self._framer.done and self._found().broke is None
 
-    def counts(self, *, threads: int = 1, map: Map = map) -> dict[int, tuple[int, int]]:
+    def counts(self, *, executor: Executor | None = None) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns."""
         self._found()  # there is an index now, and nothing of it will change
         form = one_form(self._runs)
@@ -158,7 +158,7 @@ class Scan(Findings):
         totals: dict[int, tuple[int, int]] = {}
         for part in _epochs(self._runs):
             table, base, length = part[-1].translation.metadata
-            tallies = check(self._view, 0, part, form, threads, map, max(base + length, 1))[1]
+            tallies = check(self._view, 0, part, form, executor, max(base + length, 1))[1]
             if tallies is None:
                 return self._count_slowly()
             for number in np.flatnonzero(tallies[0]).tolist():
@@ -183,14 +183,13 @@ class Scan(Findings):
                 totals[stays] = (events + number, total + int(size))
         return totals
 
-    def iter_batches(self, *, threads: int = 1, map: Map = map) -> Iterator[EventBatch]:
+    def iter_batches(self, *, executor: Executor | None = None) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
-        Losses are counted on the way. With ``threads`` > 1 so many work, this one and helpers that ``map`` runs, a few
-        pieces ahead (see ``crew``). Columns that nobody holds any more become those of a later piece: keep a
+        Losses are counted on the way. An ``executor`` decodes a few pieces ahead; an iteration that is left cancels
+        what it has not begun. Columns that nobody holds any more become those of a later piece: keep a
         batch (or any of its columns) and they stay, at the price of new memory for the next.
         """
-        threads = max(1, threads)
         state = self._index(stacks=True)
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         acts, state.postponed = state.postponed or [], None
@@ -200,7 +199,7 @@ class Scan(Findings):
         def act_on(step: _Step) -> Group:
             return decode_group(step.runs, view, 0, arenas)
 
-        for step, group in in_order(steps, act_on, threads, map):
+        for step, group in in_order(steps, act_on, executor):
             whole, jumps, firsts = settle_group(state, step.runs, group, view, 0)
             del group
             for runs, after in step.stretches():
@@ -224,18 +223,11 @@ class Scan(Findings):
                     del batch
             del whole, jumps
 
-    def decode(self) -> Contents:
-        """All header columns."""
-        return self.decode_parallel(threads=1)
-
-    def decode_parallel(self, *, threads: int = 2, map: Map = map) -> Contents:
-        """All header columns, with the work cut into ``threads`` shares that go through ``map``.
-
-        Give the ``map`` of a thread pool to use several cores; the result is the same.
-        """
+    def decode(self, *, executor: Executor | None = None) -> Contents:
+        """All header columns; with an executor by its threads, with the same result."""
         state = self._index(stacks=True)
         runs, view = self._runs, self._view
-        group = decode_whole(runs, view, 0, threads=threads, map=map)
+        group = decode_whole(runs, view, 0, executor)
         headers, jumps, firsts = settle_group(state, runs, group, view, 0)
         self._replay(headers, jumps, firsts)
         segments = np.array([run.segment for run in runs], np.int64)
@@ -378,6 +370,6 @@ def scan(buffer: Buffer) -> Scan:
     return Scan(buffer)
 
 
-def read(buffer: Buffer, *, threads: int = 1, map: Map = map) -> Contents:
+def read(buffer: Buffer, *, executor: Executor | None = None) -> Contents:
     """Read a whole file into columns. Never raises for what is in it: see ``broke`` and ``warnings``."""
-    return scan(buffer).decode_parallel(threads=threads, map=map)
+    return scan(buffer).decode(executor=executor)

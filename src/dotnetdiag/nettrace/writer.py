@@ -1,15 +1,16 @@
 """nettrace 4, 5 and 6 written: blocks in the order in which runtimes flush them, events from columns or one by one.
 
 Rule 1: what events refer to is written before them (Metadata, Thread, LabelList, Stack, then Event; nettrace.md §5.9).
-Rule 2: nothing is written that the version cannot say: UsageError, and the file is as it was before the call.
-Rule 3: bytes go to ``file.write`` in order; nothing is sought or read back.
+Rule 2: nothing is written that the version cannot say: UsageError from the call that asks for it, and the writer is as
+it was before. What was accepted can be written.
+Rule 3: bytes go to ``file.write`` in order; nothing is sought or read back. After an error of ``file.write`` nothing
+more is written: where the file ends is not known.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
 from uuid import UUID
@@ -17,7 +18,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.constants import (
     MAGIC,
@@ -30,17 +31,25 @@ from dotnetdiag.nettrace.constants import (
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import PROCESSORS_UNKNOWN, TraceInfo, system_time
 from dotnetdiag.nettrace.kernels import KERNELS
-from dotnetdiag.nettrace.labels import LabelList, pack_label_list
+from dotnetdiag.nettrace.labels import LabelList, pack_label_list, parse_label_list
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.records import pack_record, pack_row, pack_string8
-from dotnetdiag.nettrace.threads import ThreadInfo, pack_thread
-from dotnetdiag.wire import Packer
+from dotnetdiag.nettrace.threads import ThreadInfo, pack_thread, parse_thread
+from dotnetdiag.wire import Cursor, Packer
 
 _EVENT_HEADER = struct.Struct("<hhqq")
 _EVENT_HEADER_SIZE = 20
 _COMPRESSED = 1
 _ROW_BYTES = 96
-"""At most so many bytes stand before a payload."""
+"""A row needs at most 88 bytes beside its payload: flags 1, five varuints of 32 bits 25, three of 64 bits 30, two GUIDs
+32; the long form 80. The kernels know this number too."""
+_ROW_TYPE = np.dtype([(name, np.dtype(kind).newbyteorder("<")) for name, kind in COLUMN_TYPES.items()])
+_ROW = struct.Struct("<IIQQIIqIIqI?I")
+"""The same, to pack one row: what does not fit its column is refused here."""
+_THREAD = struct.Struct("<QI")
+_OBJECT_LIMIT = 0x7FFFFFFF
+_REFUSED = (struct.error, OverflowError, TypeError, ValueError, FormatError)
+"""What packing raises for values that a field cannot hold."""
 PAYLOAD_LIMIT = 0xFFFF
 """A runtime's largest payload; larger ones are written, but readers need not take them."""
 BLOCK_BYTES = {4: 100_000, 5: 100_000, 6: 1 << 20}
@@ -86,19 +95,23 @@ class Writer:
             raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
         if frequency <= 0:
             raise UsageError(f"{frequency} ticks per second")
+        if block_bytes is not None and block_bytes <= 0:
+            raise UsageError(f"blocks of {block_bytes} bytes")
         self.version = version
         self.pointer_size = pointer_size
         self.position = 0
         """Bytes written."""
         self._file = file
         self._compressed = compressed
-        self._block_bytes = min(block_bytes or BLOCK_BYTES[version], V6_BLOCK_LIMIT)
+        self._room = (V6_BLOCK_LIMIT if version == 6 else _OBJECT_LIMIT) - _EVENT_HEADER_SIZE
+        self._block_bytes = min(block_bytes or BLOCK_BYTES[version], self._room, V6_BLOCK_LIMIT)
         self._sync_ticks = sync_ticks
         self._closed = False
+        self._broken = False
         self._metadata: dict[int, Metadata] = {}
         self._records: list[bytes] = []
         self._threads: dict[int, ThreadInfo] = {}
-        self._new_threads: list[ThreadInfo] = []
+        self._new_threads: list[bytes] = []
         self._removed: set[int] = set()
         self._stacks: dict[bytes, int] = {}
         self._new_stacks: list[bytes] = []
@@ -106,10 +119,9 @@ class Writer:
         self._new_labels: list[bytes] = []
         self._last: dict[int, int] = {}
         self._latest = sync_ticks
-        self._rows: list[tuple[int, ...]] = []
-        self._row_payloads: list[bytes] = []
+        self._rows = bytearray()
+        self._row_payloads = bytearray()
         self._row_guids = GuidTable()
-        self._held = 0
         self._open(start_ns, frequency, process_id, processors, sampling_ns, tuple(key_values))
 
     @classmethod
@@ -140,8 +152,20 @@ class Writer:
 
     # the container ------------------------------------------------------------------------------------------------
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the writer is closed")
+        if self._broken:
+            raise UsageError("writing to the file failed; where it ends is not known")
+
+    def _check_size(self, what: str, size: int) -> None:
+        if size > self._room - _ROW_BYTES:
+            raise UsageError(f"{what} of {size} bytes does not fit a block of nettrace {self.version}")
+
     def _write(self, data: bytes | bytearray) -> None:
+        self._broken = True
         self._file.write(bytes(data))
+        self._broken = False
         self.position += len(data)
 
     def _open(
@@ -160,8 +184,8 @@ class Writer:
             clock.i64(self._sync_ticks).i64(frequency).i32(self.pointer_size)
             if self.version < 6:
                 unknown = PROCESSORS_UNKNOWN if processors is None else processors
-                clock.i32(_signed(process_id or 0)).i32(unknown).i32(sampling_ns or 0)
-        except (struct.error, OverflowError) as error:
+                clock.u32(process_id or 0).i32(unknown).i32(sampling_ns or 0)
+        except _REFUSED as error:
             raise UsageError(f"the trace's clock or process does not fit the format: {error}") from error
         if self.version < 6:
             body = bytes(clock)
@@ -190,16 +214,19 @@ class Writer:
 
     def write_object(self, name: str, content: bytes | bytearray, *, version: int = 2, min_reader: int = 2) -> None:
         """An object of versions 4 and 5 with any name: how a rewrite keeps blocks that this version does not know."""
+        self._check_open()
         if self.version == 6:
             raise UsageError("nettrace 6 has numbered blocks, not named objects")
-        if len(content) > 0x7FFFFFFF:
-            raise UsageError(f"{name} of {len(content)} bytes does not fit the format")
-        head = _opening(name, version, min_reader) + struct.pack("<i", len(content))
+        try:
+            head = _opening(name, version, min_reader) + struct.pack("<i", len(content))
+        except _REFUSED as error:
+            raise UsageError(f"{name} of {len(content)} bytes does not fit the format: {error}") from error
         padding = -(self.position + len(head)) % 4
         self._write(head + bytes(padding) + bytes(content) + b"\x06")
 
     def write_block(self, number: int, content: bytes | bytearray) -> None:
         """A block of version 6 with any kind number."""
+        self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has named objects, not numbered blocks")
         if len(content) > V6_BLOCK_LIMIT or not 0 < number <= 0xFF:
@@ -210,24 +237,28 @@ class Writer:
 
     def add_metadata(self, metadata: Metadata) -> None:
         """Define an event type before its first event. The same record twice is written once."""
+        self._check_open()
         there = self._metadata.get(metadata.metadata_id)
         if there is not None:
             if there != metadata:
                 raise UsageError(f"metadata id {metadata.metadata_id} stands for another event type")
             return
-        if not 0 < metadata.metadata_id < 1 << (32 if self.version == 6 else 31):
+        # the long form keeps a bit for is_sorted
+        if not 0 < metadata.metadata_id < 1 << (32 if self.version == 6 and self._compressed else 31):
             raise UsageError(f"{metadata.metadata_id} cannot be a metadata id")
         try:
             record = pack_row(metadata) if self.version == 6 else pack_record(metadata, version=self.version)
-        except (struct.error, ValueError) as error:
-            if isinstance(error, UsageError):
-                raise
+        except UsageError:
+            raise
+        except _REFUSED as error:
             raise UsageError(f"metadata {metadata.metadata_id} does not fit the format: {error}") from error
+        self._check_size("metadata", len(record))
         self._metadata[metadata.metadata_id] = metadata
         self._records.append(record)
 
     def add_thread(self, thread: ThreadInfo) -> None:
         """A thread row (version 6). Events of versions 4 and 5 name OS threads themselves."""
+        self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no thread rows")
         if thread.index in self._removed:
@@ -237,21 +268,29 @@ class Writer:
             if there != thread:
                 raise UsageError(f"thread index {thread.index} stands for another thread")
             return
+        try:
+            row = pack_thread(thread)
+            same = parse_thread(Cursor(row[2:])) == thread
+        except _REFUSED as error:
+            raise UsageError(f"{thread} does not fit the format: {error}") from error
+        if not same:
+            raise UsageError(f"{thread} would be read as something else")
         self._threads[thread.index] = thread
-        self._new_threads.append(thread)
+        self._new_threads.append(row)
 
     def add_stack(self, frames: bytes | Sequence[int] | npt.NDArray[np.uint64]) -> int:
         """The id of a stack (leaf first) until the next sequence point; bytes are taken as whole pointers."""
+        self._check_open()
         if isinstance(frames, bytes):
             raw = frames
             if len(raw) % self.pointer_size:
                 raise UsageError(f"a stack of {len(raw)} bytes is not made of pointers of {self.pointer_size}")
         else:
-            kind = "<u8" if self.pointer_size == 8 else "<u4"
             try:
-                raw = np.array(frames, dtype=kind).tobytes()
-            except OverflowError as error:
-                raise UsageError(f"an address does not fit {self.pointer_size} bytes") from error
+                raw = struct.pack(f"<{len(frames)}{'Q' if self.pointer_size == 8 else 'I'}", *frames)
+            except _REFUSED as error:
+                raise UsageError(f"an address does not fit {self.pointer_size} bytes: {error}") from error
+        self._check_size("a stack", len(raw))
         found = self._stacks.get(raw)
         if found is None:
             found = self._stacks[raw] = len(self._stacks) + 1
@@ -260,13 +299,21 @@ class Writer:
 
     def add_labels(self, labels: LabelList) -> int:
         """The index of a label list (version 6) until the next sequence point; 0 for one that says nothing."""
+        self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no label lists")
         if labels == LabelList():
             return 0
         found = self._labels.get(labels)
         if found is None:
-            packed = pack_label_list(labels)
+            try:
+                packed = pack_label_list(labels)
+                same = parse_label_list(Cursor(packed)) == labels
+            except _REFUSED as error:
+                raise UsageError(f"{labels} does not fit the format: {error}") from error
+            if not same:
+                raise UsageError(f"{labels} would be read as something else")
+            self._check_size("a label list", len(packed))
             found = self._labels[labels] = len(self._labels) + 1
             self._new_labels.append(packed)
         return found
@@ -290,33 +337,39 @@ class Writer:
         labels: int = 0,
     ) -> None:
         """One event. Without ``sequence`` it gets the capture thread's next number. Held back until a block is full."""
-        if metadata_id not in self._metadata:
-            raise UsageError(f"event of metadata id {metadata_id}, which was not defined")
+        self._check_open()
         capture = thread if capture_thread is None else capture_thread
         if sequence is None:
             sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF
-        self._last[capture] = sequence
         indices = [self._row_guids.intern(guid.bytes_le) if guid is not None else 0 for guid in (activity, related)]
-        where = (self._held, len(payload), is_sorted, labels)
-        self._rows.append((metadata_id, sequence, capture, thread, processor, stack, time, *indices, *where))
-        self._row_payloads.append(payload)
-        self._held += len(payload)
-        if len(self._rows) >= SINGLE_EVENTS_HELD or self._held >= self._block_bytes:
+        where = (len(self._row_payloads), len(memoryview(payload).cast("B")), is_sorted, labels)
+        try:
+            row = _ROW.pack(metadata_id, sequence, capture, thread, processor, stack, time, *indices, *where)
+        except _REFUSED as error:
+            raise UsageError(f"a value of an event does not fit its field: {error}") from error
+        if metadata_id not in self._metadata:
+            raise UsageError(f"event of metadata id {metadata_id}, which was not defined")
+        self._check_references(stack, labels)
+        self._check_size("a payload", len(payload))
+        self._last[capture] = sequence
+        self._rows += row
+        self._row_payloads += payload
+        if len(self._rows) >= SINGLE_EVENTS_HELD * _ROW.size or len(self._row_payloads) >= self._block_bytes:
             self._flush_rows()
+
+    def _check_references(self, stack: int, labels: int) -> None:
+        if stack > len(self._stacks):
+            raise UsageError(f"event with stack {stack}, which was not added since the last sequence point")
+        if labels > len(self._labels):
+            raise UsageError(f"event with labels {labels}, which were not added since the last sequence point")
 
     def _flush_rows(self) -> None:
         if not self._rows:
             return
-        rows, payloads, guids = self._rows, self._row_payloads, self._row_guids
-        self._rows, self._row_payloads, self._row_guids, self._held = [], [], GuidTable(), 0
-        columns = zip(*rows, strict=True)
-        try:
-            headers = HeaderColumns(
-                *(np.array(column, kind) for column, kind in zip(columns, COLUMN_TYPES.values(), strict=True))
-            )
-        except OverflowError as error:
-            raise UsageError(f"a value of an event does not fit its field: {error}") from error
-        self._events(headers, np.frombuffer(b"".join(payloads), np.uint8), guids)
+        rows, payloads, guids = np.frombuffer(self._rows, _ROW_TYPE), self._row_payloads, self._row_guids
+        self._rows, self._row_payloads, self._row_guids = bytearray(), bytearray(), GuidTable()
+        headers = HeaderColumns(*(np.array(rows[name], kind) for name, kind in COLUMN_TYPES.items()))
+        self._events(headers, np.frombuffer(payloads, np.uint8), guids)
 
     def write_events(
         self,
@@ -330,18 +383,25 @@ class Writer:
         Stack and label ids are those that :meth:`add_stack` and :meth:`add_labels` gave; ``activity`` and ``related``
         index ``guids`` (versions 4 and 5; in version 6 activities are labels and the columns are not looked at).
         """
+        self._check_open()
         data = np.frombuffer(payload, np.uint8) if not isinstance(payload, np.ndarray) else payload
+        if data.dtype != np.uint8 or data.ndim != 1:
+            raise UsageError(f"payloads in an array of {data.dtype} with {data.ndim} dimensions, not of bytes")
+        _check_columns(headers)
         if not len(headers):
             return
-        offsets, lengths = headers.payload_offset, headers.payload_length
-        if int(offsets.min()) < 0 or int((offsets + lengths.astype(np.int64)).max()) > len(data):
+        offsets = headers.payload_offset
+        # a sum of offset and length could wrap
+        if int(offsets.min()) < 0 or (offsets > len(data) - headers.payload_length.astype(np.int64)).any():
             raise UsageError("payloads reach beyond the buffer given")
+        self._check_size("a payload", int(headers.payload_length.max()))
         unknown = [number for number in np.unique(headers.metadata_id).tolist() if number not in self._metadata]
         if unknown:
             raise UsageError(f"events of metadata ids that were not defined: {unknown[:5]}")
         guids = guids or GuidTable()
         if self.version < 6 and int(max(headers.activity.max(), headers.related.max())) >= len(guids):
             raise UsageError("activity indices beyond the table of GUIDs given")
+        self._check_references(int(headers.stack.max()), int(headers.label_list.max()))
         self._flush_rows()
         # the last number of each capture thread: what sequence points say by themselves
         threads, last = np.unique(headers.capture_thread[::-1], return_index=True)
@@ -378,6 +438,8 @@ class Writer:
                 from dotnetdiag.nettrace import plain
 
                 count, blobs = plain.encode(headers, first, raw.tobytes(), payload, room, v6=v6)
+            if not count:
+                raise UsageError("the columns changed while they were written")
             times = headers.time[first : first + count]
             head = _EVENT_HEADER.pack(_EVENT_HEADER_SIZE, _COMPRESSED, int(times.min()), int(times.max()))
             self._block(kind, head + blobs)
@@ -397,11 +459,13 @@ class Writer:
                 self._block(kind, _EVENT_HEADER.pack(_EVENT_HEADER_SIZE, 0, low, high) + bytes(out))
             out = Packer()
 
-        for values in zip(*(column.tolist() for column in _kernel_columns(replace(headers))), strict=True):
+        for values in zip(*(column.tolist() for column in _kernel_columns(headers)), strict=True):
             meta, seq, capture, thread, cpu, stack, time, act, rel, start, size, is_sorted, label = values
             signed = time - (1 << 64) if time >> 63 else time
-            low, high = (min(low, signed), max(high, signed)) if len(out) else (signed, signed)
             fixed = 52 if self.version == 6 else 80
+            if len(out) + fixed + size > self._block_bytes:
+                flush()
+            low, high = (min(low, signed), max(high, signed)) if len(out) else (signed, signed)
             out.u32(fixed - 4 + size).u32(meta | (0 if is_sorted else 0x80000000)).u32(seq).u64(thread)
             out.u64(capture).u32(cpu).u32(stack).u64(time)
             if self.version == 6:
@@ -409,8 +473,6 @@ class Writer:
             else:
                 out.raw(raw[16 * act : 16 * act + 16]).raw(raw[16 * rel : 16 * rel + 16])
             out.u32(size).raw(payload[start : start + size].tobytes())
-            if len(out) >= self._block_bytes:
-                flush()
         flush()
 
     def _flush_references(self) -> None:
@@ -423,7 +485,7 @@ class Writer:
                 self._metadata_block(records)
         if self._new_threads:
             threads, self._new_threads = self._new_threads, []
-            self._rows_of(BlockKind.THREAD, [pack_thread(thread) for thread in threads], b"")
+            self._rows_of(BlockKind.THREAD, threads, b"")
         if self._new_labels:
             labels, self._new_labels = self._new_labels, []
             self._numbered(BlockKind.LABEL_LIST, labels, len(self._labels) - len(labels) + 1)
@@ -458,10 +520,24 @@ class Writer:
 
     def add_dropped(self, capture_thread: int, count: int) -> None:
         """Say that the thread attempted ``count`` more events, which are not in the file: they take numbers."""
-        self._last[capture_thread] = self._last.get(capture_thread, 0) + count & 0xFFFFFFFF
+        self._check_open()
+        number = self._last.get(capture_thread, 0) + count
+        if count < 0:
+            raise UsageError(f"{count} events cannot be dropped")
+        self._pack_thread_number(capture_thread, number & 0xFFFFFFFF)
+        self._last[capture_thread] = number & 0xFFFFFFFF
+
+    def _pack_thread_number(self, thread: int, number: int) -> bytes:
+        """A thread and its last number, as sequence points and removals hold them."""
+        try:
+            row = _THREAD.pack(thread, number)
+        except _REFUSED as error:
+            raise UsageError(f"number {number} of thread {thread} does not fit the format: {error}") from error
+        return row if self.version < 6 else bytes(Packer().varuint(thread).varuint(number))
 
     def flush(self) -> None:
         """Write everything held back as blocks. The file is readable up to here, though without an end."""
+        self._check_open()
         self._flush_rows()
         self._flush_references()
 
@@ -473,51 +549,61 @@ class Writer:
         ``threads``: last attempted number by capture thread (default: what was written, and :meth:`add_dropped`).
         ``forget_threads`` (version 6): numbering begins anew; thread rows are written again before the next events.
         """
-        self.flush()
-        rows = dict(self._last if threads is None else threads)
-        out = Packer().i64(self._latest if time is None else time)
+        self._check_open()
+        rows = {thread: number & 0xFFFFFFFF for thread, number in (self._last if threads is None else threads).items()}
+        table = b"".join(self._pack_thread_number(thread, number) for thread, number in rows.items())
+        head = struct.pack("<I", len(rows))
         if self.version == 6:
-            out.u32(1 if forget_threads else 0).u32(len(rows))
-            for thread, number in rows.items():
-                out.varuint(thread).varuint(number & 0xFFFFFFFF)
-        else:
-            out.u32(len(rows))
-            for thread, number in rows.items():
-                out.u64(thread).u32(number & 0xFFFFFFFF)
-        self._block(BlockKind.SEQUENCE_POINT, bytes(out))
+            head = struct.pack("<I", forget_threads) + head
+        self._check_size("a sequence point", len(table))
+        try:
+            stamp = None if time is None else struct.pack("<q", time)
+        except struct.error as error:
+            raise UsageError(f"{time} cannot be the time of a sequence point: {error}") from error
+        self.flush()
+        self._block(BlockKind.SEQUENCE_POINT, (stamp or struct.pack("<q", self._latest)) + head + table)
         self._stacks, self._labels = {}, {}
         self._last.update(rows)
         if forget_threads:
             self._last = {}
             self._removed = set()
-            self._new_threads = list(self._threads.values()) if self.version == 6 else []
+            self._new_threads = [pack_thread(thread) for thread in self._threads.values()]
 
     def remove_thread(self, index: int, sequence: int | None = None) -> None:
         """Say that a thread ended after its event ``sequence`` (version 6).
 
         Its index is not free before a sequence point that forgets threads: TraceEvent calls it a duplicate.
         """
+        self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} cannot remove threads")
+        row = self._pack_thread_number(index, self._last.get(index, 0) if sequence is None else sequence)
         self.flush()
-        number = self._last.pop(index, 0) if sequence is None else sequence
+        self._block(BlockKind.REMOVE_THREAD, row)
         self._last.pop(index, None)
         self._threads.pop(index, None)
         self._removed.add(index)
-        self._block(BlockKind.REMOVE_THREAD, bytes(Packer().varuint(index).varuint(number)))
 
     def close(self, *, sequence_point: bool = True) -> None:
         """Write what is held back, a last sequence point (unless told not to) and the end marker.
 
-        The file stays open.
+        The file stays open. A closed writer takes nothing more: UsageError; to close it again does nothing.
         """
         if self._closed:
             return
         self.flush()
         if sequence_point:
             self.write_sequence_point()
-        self._closed = True
         self._write(b"\x01" if self.version < 6 else bytes(4))
+        self._closed = True
+
+
+def _check_columns(headers: HeaderColumns) -> None:
+    """The kernels take types and lengths for granted."""
+    for name, kind in COLUMN_TYPES.items():
+        column = getattr(headers, name)
+        if column.dtype != kind or column.shape != headers.time.shape or column.ndim != 1:
+            raise UsageError(f"column {name}: {column.dtype} of shape {column.shape}, not {len(headers)} of {kind}")
 
 
 def _kernel_columns(headers: HeaderColumns) -> tuple[npt.NDArray[np.generic], ...]:
@@ -545,7 +631,3 @@ def _parts(rows: list[bytes], limit: int) -> Iterable[list[bytes]]:
 def _opening(name: str, version: int, min_reader: int) -> bytes:
     raw = name.encode()
     return struct.pack("<3Biii", 5, 5, 1, version, min_reader, len(raw)) + raw + b"\x06"
-
-
-def _signed(value: int) -> int:
-    return (value & 0xFFFFFFFF) - (1 << 32 if value & 0x80000000 else 0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from dotnetdiag.errors import DiagnosticsError, InputError, OutputError
 from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
     from pathlib import Path  # 6 ms to import: a tenth of what it takes to open a file and ask for its counts
 
 UNPACKED_LIMIT = 2 << 30
@@ -33,24 +35,32 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
         raise InputError(path, getattr(error, "strerror", None) or str(error)) from error
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
-        pool = _Pool(count) if count > 1 else map
-        return Trace(buffer, name=os.path.basename(path), threads=count, map=pool, release=_releaser(buffer))
+        pool = _Pool(count) if count > 1 else None
+        trace = Trace(buffer, name=os.path.basename(path), executor=pool, release=_releaser(buffer))
+        if pool is not None:
+            weakref.finalize(trace, pool.shutdown)
+        return trace
     return Trace(buffer, name=os.path.basename(path))
 
 
 class _Pool:
-    """``map`` over a pool of threads that is made when it is first used."""
+    """Threads that are made when something is first submitted to them, and end with the trace that uses them."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._map: Callable[..., Iterable[Any]] | None = None
+        self._executor: ThreadPoolExecutor | None = None
 
-    def __call__(self, act: Callable[[Any], Any], things: Iterable[Any]) -> Iterable[Any]:
-        if self._map is None:
+    def submit(self, fn: Callable[[Any], Any], argument: Any, /) -> Future[Any]:
+        if self._executor is None:
             from concurrent.futures import ThreadPoolExecutor  # brings logging with it
 
-            self._map = ThreadPoolExecutor(self._threads).map
-        return self._map(act, things)
+            self._executor = ThreadPoolExecutor(self._threads)
+        return self._executor.submit(fn, argument)
+
+    def shutdown(self) -> None:
+        """Their threads end when they have nothing more to do; nobody waits for that."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _mapped(path: str) -> memoryview:

@@ -13,7 +13,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:  # neither compiled nor anything to compile with
-    from dotnetdiag.events import shadow as cython
+    from dotnetdiag.trace import cython_stub as cython
 
 compiled: bool = cython.compiled
 

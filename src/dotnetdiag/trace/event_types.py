@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import UnknownName
-from dotnetdiag.events import names
+from dotnetdiag.events import names, titles
 from dotnetdiag.nettrace import Metadata
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class EventTypes:
 
     def title_of(self, metadata_id: int) -> tuple[str, str]:
         """(provider, name) of a type."""
-        return names.title(self._record(metadata_id))[:2]
+        return titles.title(self._record(metadata_id))[:2]
 
     def _record(self, metadata_id: int) -> Metadata:
         known = self._metadata.get(metadata_id)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events.kernels import gather
-from dotnetdiag.events.known import UNIVERSAL_SYSTEM
+from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, LabelList, Metadata, ThreadInfo, TraceInfo, Writer
 from dotnetdiag.nettrace.writer import Sink
 

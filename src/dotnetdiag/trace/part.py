@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.events.known import EVENT_PIPE, UNIVERSAL_SYSTEM
+from dotnetdiag.events.well_known import EVENT_PIPE, UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.trace import Trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dotnetdiag.events.known import EVENT_PIPE, UNIVERSAL_SYSTEM
+from dotnetdiag.events.well_known import EVENT_PIPE, UNIVERSAL_SYSTEM
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.table import EventTable
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, LabelList, Scan, StackTable, scan
-from dotnetdiag.nettrace.crew import Map
+from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace.distinct import distinct
 
@@ -37,17 +37,21 @@ KEEP_BYTES = 32 << 20
 
 
 class Source:
-    """One file in memory or mapped. ``threads`` and ``map`` share the work of a pass (see ``nettrace.read``).
+    """One file in memory or mapped. An ``executor`` shares the work of a pass (see ``nettrace.read``).
 
     ``release`` is told (start, end) of bytes that a pass has left behind: a mapped file need not stay in memory.
     """
 
     def __init__(
-        self, buffer: Buffer, *, threads: int = 1, map: Map = map, release: Callable[[int, int], None] | None = None
+        self,
+        buffer: Buffer,
+        *,
+        executor: Executor | None = None,
+        release: Callable[[int, int], None] | None = None,
     ) -> None:
         self.scan: Scan = scan(buffer)
         self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
-        self._threads, self._map, self._release = threads, map, release
+        self._executor, self._release = executor, release
         self._counts: dict[int, tuple[int, int]] | None = None
         self._contents: Contents | None = None
         self._kept: HeaderColumns | None = None
@@ -65,8 +69,8 @@ class Source:
     def counts(self) -> Mapping[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id; quick, for no column is made."""
         if self._counts is None:
-            threads = self._threads if len(self.buffer) >= SHARED_COUNT_BYTES else 1
-            self._counts = self.scan.counts(threads=threads, map=self._map)
+            executor = self._executor if len(self.buffer) >= SHARED_COUNT_BYTES else None
+            self._counts = self.scan.counts(executor=executor)
             if len(self.buffer) >= SHARED_COUNT_BYTES:
                 self._let_go(0, len(self.buffer))
             self._passed = False  # counting begins the index anew
@@ -75,7 +79,7 @@ class Source:
     def batches(self) -> Iterator[EventBatch]:
         """All events in file order."""
         left = 0
-        for batch in self.scan.iter_batches(threads=self._threads, map=self._map):
+        for batch in self.scan.iter_batches(executor=self._executor):
             yield batch
             here = int(batch.headers.payload_offset[0])
             if here - left >= RELEASE_BYTES:
@@ -109,7 +113,7 @@ class Source:
     def contents(self) -> Contents:
         """All header columns in file order, kept: for what writes the trace again or reads all of it."""
         if self._contents is None:
-            self._contents = self.scan.decode_parallel(threads=self._threads, map=self._map)
+            self._contents = self.scan.decode(executor=self._executor)
             self._passed = True
         return self._contents
 
@@ -175,7 +179,7 @@ class Source:
             return HeaderColumns.concatenate(list(self.windows(wanted, limit=limit)))
         parts: list[HeaderColumns] = []
         passed, tables = self._passed, self._tables
-        for batch in self.scan.iter_batches(threads=1):
+        for batch in self.scan.iter_batches():
             rows = lookup(wanted, batch.headers.metadata_id)
             if rows.any():
                 parts.append(batch.headers[rows])

@@ -24,7 +24,7 @@ from dotnetdiag.nettrace import (
     ThreadInfo,
     TraceInfo,
 )
-from dotnetdiag.nettrace.crew import Map
+from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event_types import EventTypes
@@ -77,11 +77,10 @@ class Trace:
         buffer: Buffer,
         *,
         name: str = "",
-        threads: int = 1,
-        map: Map = map,
+        executor: Executor | None = None,
         release: Callable[[int, int], None] | None = None,
     ) -> None:
-        """``name`` is for messages; ``threads`` and the ``map`` of a pool share work (see ``nettrace.read``).
+        """``name`` is for messages; the threads of an ``executor`` share work (see ``nettrace.read``).
 
         ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind.
         """
@@ -89,7 +88,7 @@ class Trace:
         self._tables: dict[str, EventTable] = {}
         self._totals: Totals | None = None
         self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
-        self.source = Source(buffer, threads=threads, map=map, release=release)
+        self.source = Source(buffer, executor=executor, release=release)
         scan = self.source.scan
         if not scan.format:
             raise FormatError(scan.broke or "not a trace: no format is recognised", where=name)

@@ -1,18 +1,11 @@
 """Layouts that neither the files nor the runtime's manifest give: managed providers, and the universal ones of V6.
 
-Written in the grammar of ``layout.parse_fields``.
+Written in the grammar of ``layout.parse_fields``. Nothing is kept that a file names.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
-
-from dotnetdiag.events.names import provider_guid
-
-if TYPE_CHECKING:
-    from dotnetdiag.events.layout import SchemaField
-    from dotnetdiag.events.schema import EventSchema
+from dotnetdiag.events.names import Description
 
 SAMPLE_PROFILER = "Microsoft-DotNETCore-SampleProfiler"
 EVENT_PIPE = "Microsoft-DotNETCore-EventPipe"
@@ -140,52 +133,25 @@ _TITLES: dict[str, dict[str, tuple[str, int]]] = {
 
 PROVIDERS = (*_FIELDS, *_BY_ID, UNIVERSAL_SYSTEM, UNIVERSAL_EVENTS)
 """Providers of which something is known here."""
+_LEVEL = 4
 
 
-@cache
-def override(provider: str, name: str) -> tuple[SchemaField, ...] | None:
+def override(provider: str, name: str) -> str | None:
     """The fields that count whatever a file declares, or None."""
-    from dotnetdiag.events.layout import parse_fields
-
-    if provider == UNIVERSAL_SYSTEM and name in _OVERRIDES:
-        return parse_fields(_OVERRIDES[name])
-    if provider == UNIVERSAL_EVENTS and name:
-        return parse_fields("Value:vu")
-    return None
+    if provider == UNIVERSAL_SYSTEM:
+        return _OVERRIDES.get(name)
+    return "Value:vu" if provider == UNIVERSAL_EVENTS and name else None
 
 
-@cache
-def lookup(provider: str, name: str, event_id: int, version: int) -> EventSchema | None:
+def describe(provider: str, name: str, event_id: int, version: int) -> Description | None:
     """The event by provider and id (native ones) or provider and name, or None."""
     entry = _BY_ID.get(provider, {}).get(event_id)
     if entry is not None:
         title, manifest_name, opcode, by_version = entry
-        fitting = max((known for known in by_version if known <= version), default=0)
-        fields = by_version[fitting]
-        return _made(provider, event_id, fitting, title, manifest_name, opcode, fields)
-    text = _FIELDS.get(provider, {}).get(name)
-    return None if text is None else _made(provider, event_id, version, name, name, 0, text)
-
-
-def _made(
-    provider: str, event_id: int, version: int, name: str, manifest_name: str, opcode: int, fields: str
-) -> EventSchema:
-    from dotnetdiag.events.layout import parse_fields
-    from dotnetdiag.events.schema import EventSchema, Source
-
-    return EventSchema(
-        provider=provider,
-        event_id=event_id,
-        version=version,
-        name=name,
-        manifest_name=manifest_name,
-        level=4,
-        opcode=opcode,
-        fields=parse_fields(fields),
-        source=Source.KNOWN,
-        layout_version=version,
-        provider_guid=provider_guid(provider),
-    )
+        fitting = max((number for number in by_version if number <= version), default=0)
+        return Description(title, manifest_name, opcode, _LEVEL, 0, fitting, by_version[fitting])
+    fields = _FIELDS.get(provider, {}).get(name)
+    return None if fields is None else Description(name, name, 0, _LEVEL, 0, version, fields)
 
 
 def title(provider: str, name: str, event_id: int) -> tuple[str, int] | None:

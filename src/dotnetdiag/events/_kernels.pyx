@@ -1,0 +1,810 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The loops over every payload, without the GIL. Called through ``kernels.py``; ``fallback.py`` does the same by numpy.
+
+Rule 1: a row is checked before it is read; a row that fails stops, and the others go on.
+Rule 2: nothing is allocated here, and nothing is written outside of the arrays handed in: a program is checked before it
+runs, and whatever the payloads say by then, each loop stops at the end of its array.
+Rule 3: numbers are loaded as the machine has them, so ``kernels.py`` takes these loops on little ends only.
+
+A program is an array of operations (``operations.py``). It runs operation by operation over batches of rows, so that what
+one touches stays in the cache for the next.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from dotnetdiag.wire.prefetch cimport prefetch
+
+# the numbers of operations.py and layout.Count; a test holds them against each other
+
+cdef enum Code:
+    SCALAR = 1
+    VARUINT = 2
+    VARINT = 3
+    Z16 = 4
+    Z8 = 5
+    SPAN = 6
+    LIST = 7
+    BLOCK = 8
+    REST = 9
+
+cdef enum CountAt:
+    FIXED = 0
+    U16 = 1
+    U32 = 2
+    FIELD = 3
+    REL = 4
+    DATA = 5
+
+cdef enum State:
+    WHOLE = 0
+    ENDED = 1
+    BROKEN = 2
+
+cdef enum:
+    LARGEST_COUNT = 0x7FFFFFFF
+    EMPTY_ELEMENTS = 16
+
+NUMBERS = {
+    "Op": [SCALAR, VARUINT, VARINT, Z16, Z8, SPAN, LIST, BLOCK, REST],
+    "Count": [FIXED, U16, U32, FIELD, REL, DATA],
+    "State": [WHOLE, ENDED, BROKEN],
+    "LARGEST_COUNT": LARGEST_COUNT,
+    "EMPTY_ELEMENTS": EMPTY_ELEMENTS,
+}
+
+ctypedef const uint8_t* Bytes
+
+cdef packed struct Operation:
+    int64_t code
+    int64_t slot
+    int64_t size
+    int64_t keep
+    int64_t count_at
+    int64_t param
+    int64_t behind
+    int64_t ordinal
+
+cdef struct Rows:
+    Bytes data
+    const int64_t* origins
+    const int64_t* ends
+    int64_t* positions
+    int64_t* present
+    uint8_t* state
+    int64_t n
+    int64_t values
+    bint failed
+    uint8_t* out
+    const int64_t* slots
+    uint8_t* wide
+    int64_t* counts
+    int64_t batch
+
+
+# numbers and texts ------------------------------------------------------------------------------------------------------
+
+cdef inline uint64_t load16(Bytes p) noexcept nogil:
+    cdef uint16_t value  # a copy of so few bytes becomes one load
+    memcpy(&value, p, 2)
+    return value
+
+
+cdef inline uint64_t load32(Bytes p) noexcept nogil:
+    cdef uint32_t value
+    memcpy(&value, p, 4)
+    return value
+
+
+cdef inline uint64_t load64(Bytes p) noexcept nogil:
+    cdef uint64_t value
+    memcpy(&value, p, 8)
+    return value
+
+
+cdef inline uint64_t load(Bytes p, int64_t size) noexcept nogil:
+    """A number of 1, 2, 4 or 8 bytes."""
+    if size == 4:
+        return load32(p)
+    if size == 8:
+        return load64(p)
+    if size == 2:
+        return load16(p)
+    return p[0]
+
+
+cdef inline int64_t as_count(uint64_t value) noexcept nogil:
+    """A count that any check refuses when it is too large for one."""
+    return LARGEST_COUNT if value > LARGEST_COUNT else <int64_t> value
+
+
+cdef inline bint fits(int64_t count, int64_t size, int64_t room) noexcept nogil:
+    """Whether so many things of a size, 1 or more, have room. (A division takes as long as all else in a row.)"""
+    if size <= LARGEST_COUNT and count <= LARGEST_COUNT:
+        return count * size <= room
+    return count <= room // size
+
+
+cdef inline int64_t find_zero16(Bytes data, int64_t p, int64_t end) noexcept nogil:
+    """Twice the bytes from ``p`` to the next zero unit, plus 1 when a unit above 0x7F was passed; or -1."""
+    cdef uint64_t low = 0x0001000100010001u, high = 0x8000800080008000u, beyond = 0xFF80FF80FF80FF80u
+    cdef uint64_t x, seen = 0
+    cdef int64_t start = p
+    while end - p >= 8:
+        x = load64(data + p)
+        if (x - low) & ~x & high:
+            break
+        seen |= x
+        p += 8
+    while end - p >= 2:
+        x = load16(data + p)
+        if x == 0:
+            return (p - start) << 1 | (1 if seen & beyond else 0)
+        seen |= x
+        p += 2
+    return -1
+
+
+cdef inline int64_t find_zero8(Bytes data, int64_t p, int64_t end) noexcept nogil:
+    """Bytes from ``p`` to the next zero byte, or -1."""
+    cdef int64_t at = p
+    while at < end and data[at] != 0:
+        at += 1
+    return at - p if at < end else -1
+
+
+cdef inline int64_t read_varuint(Bytes data, int64_t p, int64_t end, uint64_t* value) noexcept nogil:
+    """Bytes of the varuint at ``p``, or 0 when it does not end or does not fit 64 bits."""
+    cdef int64_t n = 0
+    cdef uint64_t byte
+    value[0] = 0
+    while n < 10 and p + n < end:
+        byte = data[p + n]
+        value[0] |= (byte & 0x7F) << (7 * n)
+        n += 1
+        if byte < 0x80:
+            if n == 10 and byte > 1:
+                break
+            return n
+    value[0] = 0
+    return 0
+
+
+# one row of anything ----------------------------------------------------------------------------------------------------
+
+cdef struct Counted:
+    int64_t start
+    int64_t count
+
+
+cdef inline Counted read_count(
+    Bytes data, int64_t p, int64_t end, int64_t origin, const Operation* op, int64_t kept
+) noexcept nogil:
+    """Where the elements of a span or list begin, and how many there are; ``start`` -1 when they do not fit."""
+    cdef Counted found
+    cdef uint64_t value
+    cdef int64_t left = end - p
+    found.start = -1
+    found.count = 0
+    if op.count_at == FIXED:
+        found.start, found.count = p, op.param
+    elif op.count_at == FIELD:
+        found.start, found.count = p, kept
+    elif op.count_at == U16:
+        if left >= 2:
+            found.start, found.count = p + 2, <int64_t> load16(data + p)
+    elif left >= 4:
+        value = load32(data + p)
+        if op.count_at == U32:
+            found.start, found.count = p + 4, <int64_t> value
+        else:  # a location: bytes in the high half, offset in the low half
+            found.start = <int64_t> (value & 0xFFFF) + (p + 4 if op.count_at == REL else origin)
+            found.count = <int64_t> (value >> 16)
+            if op.size == 0 or found.count % op.size != 0 or found.start + found.count > end:
+                found.start = -1
+            else:
+                found.count = found.count // op.size
+    if found.start >= 0:
+        if found.count > EMPTY_ELEMENTS if op.size == 0 else not fits(found.count, op.size, end - found.start):
+            found.start = -1
+    return found
+
+
+cdef int64_t skip(
+    Bytes data, int64_t p, int64_t end, const Operation* ops, int64_t first, int64_t last, int64_t* registers
+) noexcept nogil:
+    """Position behind one element, of operations ``first`` to ``last`` (exclusive); -1 when it does not fit."""
+    cdef int64_t k = first, code, size, found
+    cdef uint64_t value
+    cdef Counted counted
+    while k < last:
+        code, size = ops[k].code, ops[k].size
+        if code == SCALAR:
+            if end - p < size:
+                return -1
+            if ops[k].keep >= 0:
+                registers[ops[k].keep] = as_count(load(data + p, size))
+            p += size
+        elif code == VARUINT or code == VARINT:
+            found = read_varuint(data, p, end, &value)
+            if found == 0:
+                return -1
+            if ops[k].keep >= 0:
+                registers[ops[k].keep] = as_count(value)
+            p += found
+        elif code == Z16:
+            found = find_zero16(data, p, end)
+            if found < 0:
+                return -1
+            p += (found >> 1) + 2
+        elif code == Z8:
+            found = find_zero8(data, p, end)
+            if found < 0:
+                return -1
+            p += found + 1
+        elif code == REST:
+            p = end
+        elif code == SPAN or code == LIST:
+            if ops[k].count_at >= REL:
+                return -1
+            counted = read_count(data, p, end, 0, &ops[k], registers[ops[k].param] if ops[k].count_at == FIELD else 0)
+            p = counted.start
+            if p < 0:
+                return -1
+            if code == SPAN:
+                p += counted.count * size
+            else:
+                while counted.count > 0:
+                    p = skip(data, p, end, ops, k + 1, ops[k].behind, registers)
+                    if p < 0:
+                        return -1
+                    counted.count -= 1
+                k = ops[k].behind
+                continue
+        k += 1
+    return p
+
+
+# all rows of a batch, one operation after another -----------------------------------------------------------------------
+
+cdef void stop(Rows* rows, int64_t r, int64_t ordinal, bint ended) noexcept nogil:
+    """Row ``r`` has no value ``ordinal``; the first such row finds ``present`` and ``state`` unwritten."""
+    cdef int64_t i
+    if not rows.failed:
+        rows.failed = True
+        for i in range(rows.n):
+            rows.present[i] = rows.values
+            rows.state[i] = WHOLE
+    if rows.state[r] == WHOLE:
+        rows.present[r] = ordinal
+        rows.state[r] = ENDED if ended else BROKEN
+    rows.positions[r] = rows.ends[r]
+
+
+cdef void block_of_scalars(Rows* rows, const Operation* ops, int64_t first, int64_t last, int64_t base, int64_t top) noexcept nogil:
+    """Scalars that stand together, column by column; they fit all rows."""
+    cdef Bytes data = rows.data
+    cdef int64_t* positions = rows.positions
+    cdef int64_t* counts
+    cdef uint8_t* out
+    cdef int64_t j, r, size, p, offset = 0
+    for j in range(first, last):
+        size = ops[j].size
+        if ops[j].slot >= 0:
+            out = rows.out + rows.slots[ops[j].slot]
+            if size == 4:
+                for r in range(base, top):
+                    (<uint32_t*> out)[r] = <uint32_t> load32(data + positions[r] + offset)
+            elif size == 8:
+                for r in range(base, top):
+                    (<uint64_t*> out)[r] = load64(data + positions[r] + offset)
+            elif size == 2:
+                for r in range(base, top):
+                    (<uint16_t*> out)[r] = <uint16_t> load16(data + positions[r] + offset)
+            elif size == 1:
+                for r in range(base, top):
+                    out[r] = data[positions[r] + offset]
+            else:
+                for r in range(base, top):
+                    memcpy(out + 16 * r, data + positions[r] + offset, 16)
+        if ops[j].keep >= 0:
+            counts = rows.counts + ops[j].keep * rows.batch
+            for r in range(base, top):
+                counts[r - base] = as_count(load(data + positions[r] + offset, size))
+        offset += size
+    for r in range(base, top):
+        positions[r] += offset
+
+
+cdef void scalars(Rows* rows, const Operation* op, int64_t base, int64_t top) noexcept nogil:
+    cdef int64_t r, p, size = op.size
+    cdef uint64_t value
+    cdef uint8_t* out = rows.out + rows.slots[op.slot] if op.slot >= 0 else NULL
+    for r in range(base, top):
+        p = rows.positions[r]
+        value = 0
+        if rows.ends[r] - p >= size:
+            if size == 16 and out != NULL:
+                memcpy(out + 16 * r, rows.data + p, 16)
+            elif out != NULL or op.keep >= 0:
+                value = load(rows.data + p, size)
+            rows.positions[r] = p + size
+        else:
+            stop(rows, r, op.ordinal, p == rows.ends[r])
+            if size == 16 and out != NULL:
+                (<uint64_t*> out)[2 * r] = (<uint64_t*> out)[2 * r + 1] = 0
+        if out != NULL:
+            if size == 4:
+                (<uint32_t*> out)[r] = <uint32_t> value
+            elif size == 8:
+                (<uint64_t*> out)[r] = value
+            elif size == 2:
+                (<uint16_t*> out)[r] = <uint16_t> value
+            elif size == 1:
+                out[r] = <uint8_t> value
+        if op.keep >= 0:
+            rows.counts[op.keep * rows.batch + r - base] = as_count(value)
+
+
+cdef void varuints(Rows* rows, const Operation* op, int64_t base, int64_t top) noexcept nogil:
+    cdef int64_t r, found
+    cdef uint64_t value
+    cdef uint64_t* out = <uint64_t*> (rows.out + rows.slots[op.slot]) if op.slot >= 0 else NULL
+    for r in range(base, top):
+        found = read_varuint(rows.data, rows.positions[r], rows.ends[r], &value)
+        if found > 0:
+            rows.positions[r] += found
+        else:
+            stop(rows, r, op.ordinal, rows.positions[r] == rows.ends[r])
+        if op.keep >= 0:
+            rows.counts[op.keep * rows.batch + r - base] = as_count(value)
+        if out != NULL:
+            # zigzag, kept as the bits of an i64
+            out[r] = (value >> 1) ^ (0 - (value & 1)) if op.code == VARINT else value
+
+
+cdef void texts(Rows* rows, const Operation* op, int64_t base, int64_t top) noexcept nogil:
+    """Texts that end in a zero, of 16 or 8 bits: where they begin, and their bytes."""
+    cdef int64_t r, p, found, unit = 2 if op.code == Z16 else 1, any_wide = 0
+    cdef int64_t* out = <int64_t*> (rows.out + rows.slots[op.slot]) if op.slot >= 0 else NULL
+    for r in range(base, top):
+        p = rows.positions[r]
+        if unit == 2:
+            found = find_zero16(rows.data, p, rows.ends[r])
+            if found >= 0:
+                any_wide |= found & 1
+                found >>= 1
+        else:
+            found = find_zero8(rows.data, p, rows.ends[r])
+        if found >= 0:
+            rows.positions[r] = p + found + unit
+        else:
+            found = 0
+            stop(rows, r, op.ordinal, p == rows.ends[r])
+        if out != NULL:
+            out[r] = p
+            out[rows.n + r] = found
+    if out != NULL and any_wide:
+        rows.wide[op.slot] = 1
+
+
+cdef void remainders(Rows* rows, const Operation* op, int64_t base, int64_t top) noexcept nogil:
+    """All that is left of each row."""
+    cdef int64_t r, p
+    cdef int64_t* out = <int64_t*> (rows.out + rows.slots[op.slot]) if op.slot >= 0 else NULL
+    for r in range(base, top):
+        p = rows.positions[r]
+        if p == rows.ends[r]:
+            stop(rows, r, op.ordinal, True)
+        if out != NULL:
+            out[r] = p
+            out[rows.n + r] = rows.ends[r] - p
+        rows.positions[r] = rows.ends[r]
+
+
+cdef void bytes_behind_u32(Rows* rows, const Operation* op, int64_t base, int64_t top) noexcept nogil:
+    """As :func:`counted`, of bytes counted by a u32, in half the time."""
+    cdef int64_t r, p, left, start, count
+    cdef int64_t* out = <int64_t*> (rows.out + rows.slots[op.slot])
+    for r in range(base, top):
+        p = rows.positions[r]
+        left = rows.ends[r] - p - 4
+        count = <int64_t> load32(rows.data + p) if left >= 0 else 0
+        start = p + 4
+        if count > left:
+            stop(rows, r, op.ordinal, left == -4)
+            start, count = p, 0
+        else:
+            rows.positions[r] = start + count
+        out[r] = start
+        out[rows.n + r] = count
+
+
+cdef void counted(Rows* rows, const Operation* ops, int64_t k, int64_t* registers, int64_t base, int64_t top) noexcept nogil:
+    """Spans (first byte, bytes) and lists (first byte, elements)."""
+    cdef const Operation* op = &ops[k]
+    cdef int64_t r, p, end, position, kept = 0, size = op.size, n
+    cdef int64_t* out = <int64_t*> (rows.out + rows.slots[op.slot]) if op.slot >= 0 else NULL
+    cdef Counted found
+    for r in range(base, top):
+        p, end = rows.positions[r], rows.ends[r]
+        if op.count_at == FIELD:
+            kept = rows.counts[op.param * rows.batch + r - base]
+        found = read_count(rows.data, p, end, rows.origins[r], op, kept)
+        position = found.start
+        if position >= 0:
+            if op.code == SPAN:
+                position += found.count * size
+            else:
+                n = found.count
+                while n > 0 and position >= 0:
+                    position = skip(rows.data, position, end, ops, k + 1, op.behind, registers)
+                    n -= 1
+        if position >= 0:
+            rows.positions[r] = p + 4 if op.count_at >= REL else position
+        else:
+            found.start, found.count = p, 0
+            stop(rows, r, op.ordinal, p == end)
+        if out != NULL:
+            out[r] = found.start
+            out[rows.n + r] = found.count * size if op.code == SPAN and size > 0 else found.count
+
+
+cdef int64_t width(const Operation* op) noexcept nogil:
+    """Bytes of output per row."""
+    if op.code == SCALAR:
+        return op.size
+    return 8 if op.code == VARUINT or op.code == VARINT else 16
+
+
+cdef bint is_sound(
+    const Operation* ops, int64_t steps, const int64_t* slots, int64_t slot_count, int64_t rows, int64_t out_bytes, int64_t registers
+) noexcept nogil:
+    """Whether a program keeps to its slots and registers, and only goes on."""
+    cdef int64_t k, j, at, size
+    for k in range(steps):
+        size = ops[k].size
+        if not (SCALAR <= ops[k].code <= REST) or size < 0 or ops[k].keep >= registers or ops[k].slot >= slot_count:
+            return False
+        if ops[k].code == LIST or ops[k].code == BLOCK:
+            if not k < ops[k].behind <= steps:
+                return False
+        if ops[k].code == BLOCK:
+            for j in range(k + 1, ops[k].behind):
+                if ops[j].code != SCALAR:
+                    return False
+                size -= ops[j].size
+            if size:
+                return False
+        if ops[k].count_at == FIELD and not 0 <= ops[k].param < registers:
+            return False
+        if ops[k].code == SCALAR and ops[k].keep >= 0 and size not in (1, 2, 4, 8):
+            return False
+        if ops[k].slot >= 0:
+            if ops[k].code == SCALAR and size not in (1, 2, 4, 8, 16):
+                return False
+            at = slots[ops[k].slot]
+            if at < 0 or at % 8 or ops[k].code == BLOCK or rows > (out_bytes - at) // width(&ops[k]):
+                return False
+    return True
+
+
+def walk(
+    const uint8_t[::1] data,
+    const int64_t[::1] origins,
+    const int64_t[::1] starts,
+    int64_t[::1] positions,
+    const int64_t[::1] ends,
+    const Operation[::1] ops,
+    const int64_t[::1] slots,
+    uint64_t[::1] out,
+    int64_t[:, ::1] counts,
+    int64_t[::1] registers,
+    uint8_t[::1] wide,
+    int64_t[::1] present,
+    uint8_t[::1] state,
+    int64_t values,
+):
+    """Run a program over rows ``starts[r]`` to ``ends[r]`` of ``data``; ``origins`` are the payloads' starts.
+
+    ``slots`` are offsets in bytes into the output, ``out``. ``counts`` (registers x batch) and ``registers`` are scratch.
+    Set per row: ``positions`` (where it stopped), ``present`` (values of the ``values`` that are there) and ``state``,
+    both only when a value is missing anywhere; per slot ``wide`` (text not ASCII). Returns the least of ``present``, the
+    number of rows that broke, and of those that did not stop at their end.
+    """
+    cdef int64_t n = positions.shape[0], steps = ops.shape[0], batch = counts.shape[1]
+    cdef int64_t least = values, broken = 0, left_over = 0, base = 0, top, r, k
+    cdef bint all_fit
+    cdef Rows rows
+    cdef const Operation* program = &ops[0] if steps else NULL
+    if not (n == origins.shape[0] == starts.shape[0] == ends.shape[0] == present.shape[0] == state.shape[0]):
+        raise ValueError("arrays of rows that differ in length")
+    if batch < 1 or counts.shape[0] != registers.shape[0] or wide.shape[0] != slots.shape[0]:
+        raise ValueError("scratch that does not fit")
+    if not is_sound(program, steps, &slots[0], slots.shape[0], n, 8 * out.shape[0], registers.shape[0]):
+        raise ValueError("a program that leaves its arrays")
+    rows.data, rows.origins, rows.ends, rows.positions = &data[0], &origins[0], &ends[0], &positions[0]
+    rows.present, rows.state, rows.n, rows.values, rows.failed = &present[0], &state[0], n, values, False
+    rows.out, rows.slots, rows.wide, rows.counts, rows.batch = <uint8_t*> &out[0], &slots[0], &wide[0], &counts[0, 0], batch
+    with nogil:
+        while base < n:
+            top = base + batch if base + batch < n else n
+            for r in range(base, top):
+                positions[r] = starts[r]
+                prefetch(&data[starts[r]])
+                prefetch(&data[starts[r] + 64])
+            k = 0
+            while k < steps:
+                if program[k].code == BLOCK:
+                    all_fit = True
+                    for r in range(base, top):
+                        all_fit = all_fit and ends[r] - positions[r] >= program[k].size
+                    if all_fit:
+                        block_of_scalars(&rows, program, k + 1, program[k].behind, base, top)
+                        k = program[k].behind
+                        continue
+                elif program[k].code == SCALAR:
+                    scalars(&rows, &program[k], base, top)
+                elif program[k].code == VARUINT or program[k].code == VARINT:
+                    varuints(&rows, &program[k], base, top)
+                elif program[k].code == Z16 or program[k].code == Z8:
+                    texts(&rows, &program[k], base, top)
+                elif program[k].code == REST:
+                    remainders(&rows, &program[k], base, top)
+                elif (
+                    program[k].code == SPAN and program[k].count_at == U32 and program[k].size == 1 and program[k].slot >= 0
+                ):
+                    bytes_behind_u32(&rows, &program[k], base, top)
+                else:
+                    counted(&rows, program, k, &registers[0], base, top)
+                    if program[k].code == LIST:
+                        k = program[k].behind
+                        continue
+                k += 1
+            for r in range(base, top):
+                left_over += positions[r] != ends[r]
+            base = top
+        if rows.failed:
+            for r in range(n):
+                if present[r] < least:
+                    least = present[r]
+                broken += state[r] == BROKEN
+    return least, broken, left_over
+
+
+def elements(
+    const uint8_t[::1] data,
+    const int64_t[::1] firsts,
+    const int64_t[::1] numbers,
+    const int64_t[::1] ends,
+    const Operation[::1] ops,
+    int64_t first,
+    int64_t last,
+    int64_t[::1] registers,
+    int64_t[::1] out,
+):
+    """Where each element of each list begins; the lists have been passed by :func:`walk`."""
+    cdef int64_t r, n, p, k = 0, room = out.shape[0]
+    if not 0 <= first <= last <= ops.shape[0]:
+        raise ValueError("operations that are not there")
+    with nogil:
+        for r in range(firsts.shape[0]):
+            p = firsts[r]
+            for n in range(numbers[r]):
+                if k >= room:
+                    break
+                out[k] = p
+                k += 1
+                p = skip(&data[0], p, ends[r], &ops[0], first, last, &registers[0])
+                if p < 0:  # the bytes have changed since
+                    p = ends[r]
+
+
+# columns ----------------------------------------------------------------------------------------------------------------
+
+def bound(const int64_t[::1] starts, const uint32_t[::1] lengths, int64_t size, int64_t[::1] ends):
+    """Fills in where rows end. Returns the rows that are not inside of ``size`` bytes, and the bytes of all others."""
+    cdef int64_t r, start, length, bad = 0, total = 0
+    if not starts.shape[0] == lengths.shape[0] == ends.shape[0]:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(starts.shape[0]):
+            start, length = starts[r], lengths[r]
+            if 0 <= start <= size and length <= size - start:
+                ends[r] = start + length
+                total += length
+            else:
+                ends[r] = start
+                bad += 1
+    return bad, total
+
+
+def same(const uint32_t[::1] ids):
+    """Whether all are equal."""
+    cdef int64_t r
+    cdef uint32_t differ = 0
+    with nogil:
+        for r in range(1, ids.shape[0]):
+            differ |= ids[r] ^ ids[0]
+    return differ == 0
+
+
+def bucket(
+    const uint32_t[::1] ids,
+    const int64_t[::1] offsets,
+    const uint32_t[::1] lengths,
+    int64_t[::1] counts,
+    int64_t[::1] out_offsets,
+    uint32_t[::1] out_lengths,
+):
+    """Rows sorted by id, otherwise in their order. ``counts``, zeros at first, becomes where each id's rows end.
+
+    False, and nothing of worth, when an id has no place in ``counts``, or the ids change meanwhile.
+    """
+    cdef int64_t r, k, at = 0, count, n = counts.shape[0], rows = ids.shape[0]
+    cdef bint sound = rows == offsets.shape[0] == lengths.shape[0] == out_offsets.shape[0] == out_lengths.shape[0]
+    cdef uint32_t number
+    with nogil:
+        for r in range(rows if sound else 0):
+            number = ids[r]
+            if number >= n:
+                sound = False
+                break
+            counts[number] += 1
+        if sound:
+            for k in range(n):
+                count = counts[k]
+                counts[k] = at
+                at += count
+            for r in range(rows):
+                number = ids[r]
+                at = counts[number] if number < n else rows
+                if at >= rows:
+                    sound = False
+                    break
+                counts[number] = at + 1
+                out_offsets[at] = offsets[r]
+                out_lengths[at] = lengths[r]
+    return sound
+
+
+def add_up(const int64_t[::1] lengths, int shift, int64_t[::1] offsets):
+    """Where things of these lengths, halved ``shift`` times, stand one behind another."""
+    cdef int64_t r, at = 0
+    if offsets.shape[0] != lengths.shape[0] + 1:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(lengths.shape[0]):
+            offsets[r] = at
+            at += lengths[r] >> shift
+        offsets[lengths.shape[0]] = at
+
+
+cdef inline bint is_inside(int64_t start, int64_t size, int64_t room) noexcept nogil:
+    return 0 <= start <= room and 0 <= size <= room - start
+
+
+def copy(const uint8_t[::1] data, const int64_t[::1] starts, const int64_t[::1] offsets, uint8_t[::1] out):
+    """Copy spans one behind another: row ``r`` takes ``offsets[r]`` to ``offsets[r + 1]`` of ``out``."""
+    cdef int64_t r, at, size
+    if offsets.shape[0] != starts.shape[0] + 1:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(starts.shape[0]):
+            at = offsets[r]
+            size = offsets[r + 1] - at
+            if size > 0 and is_inside(at, size, out.shape[0]) and is_inside(starts[r], size, data.shape[0]):
+                memcpy(&out[at], &data[starts[r]], size)
+
+
+def narrow(const uint8_t[::1] data, const int64_t[::1] starts, const int64_t[::1] offsets, uint8_t[::1] out):
+    """The low bytes of UTF-16 spans that are known to be ASCII."""
+    cdef int64_t r, at, size, i
+    cdef uint64_t units, pairs = 0x0000FFFF0000FFFFu
+    cdef uint32_t four
+    cdef Bytes source
+    if offsets.shape[0] != starts.shape[0] + 1:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(starts.shape[0]):
+            at = offsets[r]
+            size = offsets[r + 1] - at
+            if not (is_inside(at, size, out.shape[0]) and is_inside(starts[r], 2 * size, data.shape[0])):
+                continue
+            source = &data[starts[r]]
+            i = 0
+            while i + 4 <= size:
+                units = load64(source + 2 * i)
+                units = (units | units >> 8) & pairs
+                four = <uint32_t> (units | units >> 16)
+                memcpy(&out[at + i], &four, 4)
+                i += 4
+            while i < size:
+                out[at + i] = source[2 * i]
+                i += 1
+
+
+cdef inline bint is_pair(uint64_t unit, Bytes data, int64_t p, int64_t end) noexcept nogil:
+    """Whether a unit and the one at ``p`` are a high and a low surrogate."""
+    return 0xD800 <= unit < 0xDC00 and p < end and (load16(data + p) & 0xFC00) == 0xDC00
+
+
+def utf8_sizes(const uint8_t[::1] data, const int64_t[::1] starts, const int64_t[::1] lengths, int64_t[::1] sizes):
+    """Bytes that each UTF-16 span takes in UTF-8; a lone surrogate takes three."""
+    cdef int64_t r, p, end, total
+    cdef uint64_t unit
+    if not starts.shape[0] == lengths.shape[0] == sizes.shape[0]:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(starts.shape[0]):
+            p = starts[r]
+            end = p + (lengths[r] & ~1) if is_inside(p, lengths[r], data.shape[0]) else p
+            total = 0
+            while p < end:
+                unit = load16(&data[p])
+                p += 2
+                if unit < 0x80:
+                    total += 1
+                elif unit < 0x800:
+                    total += 2
+                elif is_pair(unit, &data[0], p, end):
+                    total += 4
+                    p += 2
+                else:
+                    total += 3
+            sizes[r] = total
+
+
+def utf8_write(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] lengths,
+    const int64_t[::1] offsets,
+    uint8_t[::1] out,
+):
+    """UTF-16 spans as UTF-8, one behind another; no span takes more than its place, whatever its bytes are by now."""
+    cdef int64_t r, p, end, at, room
+    cdef uint64_t unit
+    if not starts.shape[0] == lengths.shape[0] == offsets.shape[0] - 1:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(starts.shape[0]):
+            p = starts[r]
+            end = p + (lengths[r] & ~1) if is_inside(p, lengths[r], data.shape[0]) else p
+            at, room = offsets[r], offsets[r + 1]
+            if not 0 <= at <= room <= out.shape[0]:
+                continue
+            while p < end:
+                unit = load16(&data[p])
+                p += 2
+                if unit < 0x80:
+                    if room - at < 1:
+                        break
+                    out[at] = <uint8_t> unit
+                    at += 1
+                elif unit < 0x800:
+                    if room - at < 2:
+                        break
+                    out[at] = <uint8_t> (0xC0 | unit >> 6)
+                    out[at + 1] = <uint8_t> (0x80 | (unit & 0x3F))
+                    at += 2
+                elif is_pair(unit, &data[0], p, end):
+                    if room - at < 4:
+                        break
+                    unit = 0x10000 + ((unit & 0x3FF) << 10) + (load16(&data[p]) & 0x3FF)
+                    p += 2
+                    out[at] = <uint8_t> (0xF0 | unit >> 18)
+                    out[at + 1] = <uint8_t> (0x80 | (unit >> 12 & 0x3F))
+                    out[at + 2] = <uint8_t> (0x80 | (unit >> 6 & 0x3F))
+                    out[at + 3] = <uint8_t> (0x80 | (unit & 0x3F))
+                    at += 4
+                else:
+                    if room - at < 3:
+                        break
+                    out[at] = <uint8_t> (0xE0 | unit >> 12)
+                    out[at + 1] = <uint8_t> (0x80 | (unit >> 6 & 0x3F))
+                    out[at + 2] = <uint8_t> (0x80 | (unit & 0x3F))
+                    at += 3
+            while at < room:  # shorter than it was
+                out[at] = 0
+                at += 1

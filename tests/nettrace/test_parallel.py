@@ -1,0 +1,117 @@
+"""Work shared with an executor: the same results, in order, whoever does it, and nothing that waits for ever."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.nettrace.traces import large_trace
+
+from dotnetdiag.nettrace import scan
+from dotnetdiag.nettrace.parallel import AHEAD, Executor, in_order
+
+
+class Busy:
+    """An executor that begins nothing, as one whose threads are busy for ever."""
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[[Any], Any], argument: Any, /) -> Future[Any]:
+        self.futures.append(Future())
+        return self.futures[-1]
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3) as made:
+        yield made
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+@pytest.mark.parametrize("who", ["pool", "busy", "none"])
+def test_results_come_in_order_whoever_works(pool: ThreadPoolExecutor, who: str) -> None:
+    executors: dict[str, Executor | None] = {"pool": pool, "busy": Busy(), "none": None}
+    done = list(in_order(range(200), square, executors[who]))
+    assert done == [(number, number * number) for number in range(200)]
+
+
+def test_the_executor_takes_part(pool: ThreadPoolExecutor) -> None:
+    both = threading.Barrier(2, timeout=10)  # passes only when two threads work at once
+    list(in_order(range(2), lambda _: both.wait(), pool))
+
+
+def test_an_error_comes_in_place_of_its_result(pool: ThreadPoolExecutor) -> None:
+    def act(number: int) -> int:
+        if number == 5:
+            raise ValueError("five")
+        return number
+
+    work = in_order(range(100), act, pool)
+    assert [next(work)[1] for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="five"):
+        next(work)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_only_a_few_pieces_are_taken_ahead(pool: ThreadPoolExecutor, size: int) -> None:
+    taken = 0
+
+    def source() -> Iterator[int]:
+        nonlocal taken
+        for number in range(1000):
+            taken = number + 1
+            yield number
+
+    for number, _ in in_order(source(), square, pool, size=lambda _: size, usual=3):
+        assert taken - number <= (3 * AHEAD if size == 1 else AHEAD) + 1
+
+
+def test_an_iteration_that_is_left_cancels_what_nobody_has_begun() -> None:
+    executor = Busy()
+    work = in_order(range(1000), square, executor)
+    assert next(work) == (0, 0)
+    work.close()  # type: ignore[attr-defined]  # it is a generator
+    assert len(executor.futures) > 1
+    assert all(future.cancelled() for future in executor.futures)
+
+
+def test_an_error_in_the_callers_loop_leaves_its_pool() -> None:
+    def make_a_mistake() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            for _ in scan(large_trace()).iter_batches(executor=pool):
+                raise ValueError("a mistake in the loop")
+
+    with pytest.raises(ValueError, match="mistake"):
+        make_a_mistake()
+
+
+OPEN = """
+trace = dotnetdiag.open(sys.argv[1], threads=2)
+events = iter(trace.events())
+print(next(events).name)
+"""
+SHARED = """
+pool = ThreadPoolExecutor(2)
+batches = scan(open(sys.argv[1], "rb").read()).iter_batches(executor=pool)
+print(next(batches).metadata[1].name)
+"""
+
+
+@pytest.mark.parametrize("program", [OPEN, SHARED, SHARED + "raise SystemExit", OPEN + "del trace, events"])
+def test_a_program_ends_though_an_iteration_is_left_open(tmp_path: Path, program: str) -> None:
+    path = tmp_path / "large.nettrace"
+    path.write_bytes(large_trace())
+    imports = "import dotnetdiag, sys\nfrom concurrent.futures import ThreadPoolExecutor\nfrom dotnetdiag.nettrace import scan\n"
+    command = [sys.executable, "-c", imports + program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("Plain\n", "", 0)
