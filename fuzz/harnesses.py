@@ -81,10 +81,9 @@ def reader(data: bytes) -> Seen:
     stream, rows = Reader(block_limit=1 << 40), 0  # the usual limit is of streams alone
     for at in range(0, len(data), piece):
         rows += sum(len(batch) for batch in stream.feed(data[at : at + piece]))
-    verdict = stream.close()
-    rows += sum(len(batch) for batch in verdict.batches)
+    rows += sum(len(batch) for batch in stream.close())
     assert rows == len(contents), (rows, len(contents))
-    assert verdict.broke == contents.broke
+    assert stream.broke == contents.broke
     contents.order()
     for number, metadata in list(contents.metadata.items())[:20]:
         chosen = np.flatnonzero(contents.headers.metadata_id == number)[:50]

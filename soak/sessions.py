@@ -323,7 +323,8 @@ class Round:
                 reader.feed(data)
         if reader.broke is not None:
             self.outcome.problems.append(f"{plan.name}: {reader.broke}")
-        if reader.close().complete:
+        reader.close()
+        if reader.complete:
             self.outcome.whole += 1
         else:
             self.outcome.cut += 1
@@ -335,7 +336,8 @@ def _is_complete(file: Path) -> bool:
     with file.open("rb") as data:
         while piece := data.read(1 << 20):
             reader.feed(piece)
-    return reader.close().complete
+    reader.close()
+    return reader.complete
 
 
 def soak_sessions(seconds: float, seed: int) -> Outcome:

@@ -114,7 +114,7 @@ def stream(data: bytes, size: int = 1 << 20) -> Iterator[EventBatch]:
     reader = Reader()
     for start in range(0, len(data), size):
         yield from reader.feed(data[start : start + size])
-    yield from reader.close().batches
+    yield from reader.close()
 
 
 @pytest.mark.parametrize("size", [200, 1 << 20])

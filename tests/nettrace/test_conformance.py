@@ -112,9 +112,8 @@ def test_stream_in_pieces_is_the_whole_file(name: str, piece: int) -> None:
     contents = read(data)
     reader = Reader()
     batches = [batch for at in range(0, len(data), piece) for batch in reader.feed(data[at : at + piece])]
-    verdict = reader.close()
-    batches += verdict.batches
-    assert (verdict.complete, verdict.broke) == (contents.complete, contents.broke)
+    batches += reader.close()
+    assert (reader.complete, reader.broke) == (contents.complete, contents.broke)
     parts = []
     for batch in batches:
         batch.headers.payload_offset[:] += batch.offset

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, large_trace, small_trace
 
-from dotnetdiag.nettrace import COMPILED, HeaderColumns, Reader, group, read, scan
-from dotnetdiag.nettrace.decode import Arena
+from dotnetdiag.nettrace import COMPILED, HeaderColumns, Reader, arena, group, read, scan
+from dotnetdiag.nettrace.arena import Arena, Arenas
 
 LIES = (0x7FFFFFF0, 0xFFFFFFFF, 0x00FFFFFF)
 LARGE_BYTES = 8 << 20
-
-
-@pytest.fixture(autouse=True)
-def no_lent_memory() -> Iterator[None]:
-    """Each test begins and ends without columns that are kept to be used again."""
-    group._ARENAS.clear()
-    yield
-    group._ARENAS.clear()
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -125,26 +116,31 @@ def test_memory_of_batches_that_nobody_holds_is_used_again(monkeypatch: pytest.M
             super().__init__(rows)
             made.append(rows)
 
-    monkeypatch.setattr(group, "Arena", Counted)
+    monkeypatch.setattr(arena, "Arena", Counted)
     batches = sum(1 for _ in scan(large_trace(60_000)).iter_batches())
     assert batches > 20
     assert len(made) < 8
 
 
-def test_arena_is_idle_only_when_nobody_holds_a_column() -> None:
-    arena = Arena(100)
-    assert arena.idle
-    headers, runs, guids = arena.views(10, 1, 0)
-    assert not arena.idle
+def test_memory_is_lent_again_only_when_nobody_holds_a_column() -> None:
+    arenas = Arenas()
+    lent = arenas.take(100)
+    first = lent.arena
+    headers, jumps, guids = lent.views(10, 1, 0)
+    del lent
+    assert arenas.take(100).arena is not first
     time = headers.time[2:3].view(np.uint8)
-    del headers, runs, guids
-    assert not arena.idle
+    del headers, jumps, guids
+    assert arenas.take(100).arena is not first
+    held = time.data
     del time
-    assert arena.idle
+    assert arenas.take(100).arena is not first
+    del held
+    assert {id(arenas.take(100).arena) for _ in range(2)} & {id(first)}
 
 
 def test_columns_taken_to_be_zero_cannot_be_written_to() -> None:
-    headers, _, _ = Arena(100).views(10, 1, 0)
+    headers, _, _ = Arenas().take(100).views(10, 1, 0)
     with pytest.raises(ValueError, match="read-only"):
         headers.activity[0] = 1
     assert not headers.label_list.any()

@@ -12,7 +12,7 @@ from tests.nettrace.kernel_forms import FORMS
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, flood
 
-from dotnetdiag.nettrace import BlockKind, decode, group, plain, read, scan, scanning, writer
+from dotnetdiag.nettrace import BlockKind, Reader, arena, decode, group, plain, read, scan, scanning, writer
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
 from dotnetdiag.nettrace.decode import Form, Job, Translation
 from dotnetdiag.nettrace.guids import GuidTable
@@ -26,7 +26,7 @@ def made_by(kernels: Any, data: bytes, form: Form) -> tuple[Any, ...]:
     """Everything a decoder says about one block, ids untranslated: to compare."""
     view = memoryview(data)
     if kernels is plain:
-        columns, runs, guids, stop, problem, detail = plain.decode(view, 3, len(data), v6=form is Form.COMPRESSED_V6)
+        columns, runs, guids, stop, problem, detail, _ = plain.decode(view, 3, len(data), v6=form is Form.COMPRESSED_V6)
         values = {name: getattr(columns, name).tolist() for name in COLUMN_NAMES}
         values["stack"] = values["label_list"] = []
         return values, runs.tolist(), guids.tolist(), stop, problem, detail if problem == 2 else 0
@@ -147,9 +147,78 @@ def test_walk_finds_the_same_rows_in_every_form() -> None:
     block = next(block for block in scan(data).blocks if block.kind is BlockKind.EVENT)
     for cut in range(block.size):
         view = memoryview(data)[: block.start + cut]
-        said = plain.walk(view, block.start, len(view), header=56, size_at=52, trailing=True)
+        said = plain.walk(view, block.start, len(view), header=56, size_at=52, trailing=True, most_rows=10)
         for kernels in FORMS:
             result, positions = np.zeros(3, np.int64), np.zeros(10, np.int64)
             kernels.walk(view, block.start, len(view), 56, 52, True, positions, result)
             assert positions[: result[0]].tolist() == said[0].tolist()
             assert tuple(result[1:].tolist()) == said[1:]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("name", SMALL)
+def test_blocks_in_pieces_are_the_whole_blocks(name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = SMALL[name]
+    whole = read(data)
+    if not compiled:
+        for module in (decode, group, scanning, writer):
+            monkeypatch.setattr(module, "KERNELS", None)
+    for rows in (1, 2, 3):
+        for module in (arena, decode, group):
+            monkeypatch.setattr(module, "BATCH_ROWS", rows)
+        parts = read(data)
+        assert parts.headers.equals(whole.headers)
+        assert max(len(batch) for batch in scan(data).iter_batches()) <= rows + (
+            rows if name.startswith("NetPerf") else 0
+        )
+        assert parts.segment_starts.tolist() == whole.segment_starts.tolist()
+        assert (parts.warnings, parts.broke) == (whole.warnings, whole.broke)
+        assert (parts.lost.gaps, parts.lost.restarts) == (whole.lost.gaps, whole.lost.restarts)
+        assert list(parts.guids) == list(whole.guids)
+        assert [parts.payload(row) for row in range(len(parts))] == [whole.payload(row) for row in range(len(whole))]
+        reader, fed = Reader(), []
+        for batch in (*reader.feed(data), *reader.close()):
+            fed += [batch.payload(row) for row in range(len(batch))]
+        assert fed == [whole.payload(row) for row in range(len(whole))]
+        assert reader.lost.by_thread == whole.lost.by_thread
+
+
+def pieces_of(kernels: Any, data: bytes, form: Form) -> tuple[Any, ...]:
+    """Like :func:`made_by`, of a block that is decoded a few events at a time."""
+    view, place = memoryview(data), None
+    parts: list[tuple[dict[str, list[Any]], list[int]]] = []
+    while True:
+        if kernels is plain:
+            state = None if place is None else place.state
+            columns, runs, guids, stop, problem, detail, state = plain.decode(
+                view, 3, len(data), v6=form is Form.COMPRESSED_V6, most_rows=3, state=state
+            )
+            place = None if state is None else decode.Place(0, 0, state)
+        else:
+            found = decode.decode_with(kernels, view, Job(form, 3, len(data), BARE), 0, place)
+            columns, runs, guids = found.headers, found.runs, found.guids
+            stop, problem, detail, place = found.stop, found.problem, found.detail, found.rest
+        values: dict[str, list[Any]] = {name: getattr(columns, name).tolist() for name in COLUMN_NAMES}
+        for name in ("activity", "related"):  # the ids' places
+            values[name] = [int(guids[number - 1]) if number else None for number in values[name]]
+        values["stack"] = values["label_list"] = []
+        before = sum(len(part["time"]) for part, _ in parts)
+        parts.append((values, (runs + before).tolist()))
+        if place is None:
+            break
+    joined = {name: [value for part, _ in parts for value in part[name]] for name in COLUMN_NAMES}
+    return joined, [row for _, rows in parts for row in rows], stop, problem, detail if problem == 2 else 0
+
+
+@pytest.mark.parametrize("form", [Form.COMPRESSED, Form.COMPRESSED_V6])
+def test_random_blocks_in_pieces_are_the_whole_blocks(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    for turn in range(200):
+        data = random_blobs(rng, honest=turn % 2 == 0)
+        whole, runs, guids, *rest = made_by(plain, data, form)
+        for name in ("activity", "related"):
+            whole[name] = [guids[number - 1] if number else None for number in whole[name]]
+        monkeypatch.setattr(arena, "BATCH_ROWS", 3)
+        for kernels in (plain, *FORMS):
+            assert pieces_of(kernels, data, form) == (whole, runs, *rest)
+        monkeypatch.undo()

@@ -43,7 +43,7 @@ def data(name: str) -> bytes:
 def stream(data: bytes, piece: int) -> tuple[Reader, HeaderColumns]:
     reader = Reader(block_limit=1 << 40)
     batches = [batch for at in range(0, len(data), piece) for batch in reader.feed(data[at : at + piece])]
-    batches += reader.close().batches
+    batches += reader.close()
     for batch in batches:
         batch.headers.payload_offset[:] += batch.offset
     return reader, HeaderColumns.concatenate([batch.headers for batch in batches])

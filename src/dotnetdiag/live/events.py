@@ -242,7 +242,7 @@ class LiveEvents:
         finally:
             try:
                 if error is None:
-                    for batch in self._reader.close().batches:
+                    for batch in self._reader.close():
                         self._take(batch)
                     self._release()
             except DiagnosticsError as found:

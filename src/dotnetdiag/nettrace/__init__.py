@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dotnetdiag.nettrace.loss_count import LossCount, LossCounter, count_losses
     from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
     from dotnetdiag.nettrace.order import sort_order
-    from dotnetdiag.nettrace.reader import Reader, Verdict
+    from dotnetdiag.nettrace.reader import Batches, Reader
     from dotnetdiag.nettrace.rewriting import rewrite
     from dotnetdiag.nettrace.scanning import Contents, Scan, read, scan
     from dotnetdiag.nettrace.stacks import StackTable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPILED",
+    "Batches",
     "Block",
     "BlockKind",
     "Contents",
@@ -51,7 +52,6 @@ __all__ = [
     "ThreadInfo",
     "TraceInfo",
     "TypeCode",
-    "Verdict",
     "Writer",
     "count_losses",
     "header_fields",
@@ -86,7 +86,7 @@ _PUBLIC = {
     "TypeCode": "metadata",
     "sort_order": "order",
     "Reader": "reader",
-    "Verdict": "reader",
+    "Batches": "reader",
     "rewrite": "rewriting",
     "Contents": "scanning",
     "Scan": "scanning",

@@ -2,7 +2,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The loops over every event: count, fill, follow, walk, encode. Plain Python that Cython compiles (without the GIL).
 
-Rule 1: every bound is tested before anything is read, in :func:`count` and in :func:`fill`: either may come first.
+Rule 1: every bound is tested before anything is read or written: whatever the bytes are, and though they change meanwhile
+(a mapped file that somebody writes to).
 Rule 2: every block starts from zero state (nettrace.md §5.5), so blocks can be given to several threads.
 Rule 3: callers hand in buffers, never allocate here. Input bytes come as ``memoryview`` (plain ints when uncompiled).
 
@@ -16,7 +17,7 @@ column  meaning
 2       stated activity and related activity ids together
 3       position behind the last good blob
 4       problem there: 0 none, 1 header broken or cut, 2 payload reaches beyond the block, 3 sizes disagree
-5       events whose metadata id did not fit the tally
+5       (only ``count``, with a tally) events with an undefined metadata id
 6       for problem 2: bytes missing
 7       (only ``fill``) events with an undefined metadata id
 8       (only ``fill``) events with an undefined stack
@@ -59,17 +60,48 @@ def _length(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _value(data: cython.const[cython.uchar][::1], position: cython.longlong) -> cython.ulonglong:
-    """The varuint at ``position``, which :func:`_length` has passed."""
+def _value(data: cython.const[cython.uchar][::1], position: cython.longlong, n: cython.int) -> cython.ulonglong:
+    """The varuint of ``n`` bytes at ``position``: :func:`_length` has told how many."""
     value: cython.ulonglong = 0
-    shift: cython.int = 0
-    byte: cython.ulonglong = data[position]
-    while byte >= 0x80:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        position += 1
-        byte = data[position]
-    return value | byte << shift
+    byte: cython.ulonglong = 0
+    i: cython.int = 0
+    for i in range(n):
+        byte = data[position + i]
+        value |= (byte & 0x7F) << 7 * i
+    return value
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _find(
+    table: cython.uint[::1],
+    start: cython.longlong,
+    bits: cython.longlong,
+    defined: cython.longlong,
+    number: cython.ulonglong,
+) -> cython.longlong:
+    """Where in ``table`` the entry of an id stands (``ids.IdMap``), -1 when it is not among the first ``defined``."""
+    mask: cython.longlong = (cython.cast(cython.longlong, 1) << bits) - 1
+    odd: cython.ulonglong = 0x1E3779B97F4A7C15
+    half: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
+    all_bits: cython.ulonglong = half + half + 1
+    at: cython.longlong = 0
+    slot: cython.longlong = 0
+    n: cython.int = 0
+    if bits == 0:
+        return -1
+    at = cython.cast(cython.longlong, ((number * odd) & all_bits) >> (64 - bits))
+    while n < 128:
+        slot = start + 4 * at
+        if table[slot + 1] == 0:
+            return -1
+        if table[slot] == number:
+            return slot if table[slot + 2] <= defined else -1
+        at = (at + 1) & mask
+        n += 1
+    return -1
 
 
 @cython.cfunc
@@ -169,6 +201,28 @@ def frame(
     return found
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def _fits(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.longlong[::1],
+    ends: cython.longlong[::1],
+    first: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
+    table: cython.longlong[:, ::1],
+    places: cython.longlong[:, ::1],
+) -> cython.bint:
+    """Whether the blocks lie in ``data`` and have rows in the arrays."""
+    block: cython.Py_ssize_t = first
+    if first < 0 or last > starts.shape[0] or last > ends.shape[0] or last > table.shape[0] or table.shape[1] < 10:
+        return False
+    if places.shape[1] < 9 or places.shape[0] < 1 or (places.shape[0] > 1 and places.shape[0] < last):
+        return False
+    while block < last and starts[block] >= 0 and ends[block] <= data.shape[0]:
+        block += 1
+    return block >= last
+
+
 def count(
     data: cython.const[cython.uchar][::1],
     starts: cython.longlong[::1],
@@ -177,17 +231,22 @@ def count(
     last: cython.Py_ssize_t,
     v6: cython.bint,
     table: cython.longlong[:, ::1],
+    places: cython.longlong[:, ::1],
+    metadata_ids: cython.uint[::1],
     tally: cython.longlong[:, ::1],
 ) -> None:
     """Check the compressed blobs of blocks ``first`` to ``last`` (exclusive) and fill their rows of ``table``.
 
-    ``starts`` and ``ends`` bound the blobs of each block in ``data``. ``tally`` (2 x ids, may have no column) is
-    incremented: row 0 events, row 1 payload bytes per metadata id.
+    ``starts`` and ``ends`` bound the blobs of each block in ``data``. ``tally`` (2 rows, may have no column) is
+    incremented: row 0 events, row 1 payload bytes, for each metadata id in the order of their definitions, from 1 on.
+    For ``places`` and ``metadata_ids`` see :func:`fill`.
     """
-    ids: cython.longlong = tally.shape[1]
+    block: cython.Py_ssize_t = 0
+    if not _fits(data, starts, ends, first, last, table, places):
+        return
     with cython.nogil:
         for block in range(first, last):
-            _count_block(data, starts[block], ends[block], v6, table, block, tally, ids)
+            _count_block(data, starts[block], ends[block], v6, table, block, places, metadata_ids, tally)
 
 
 @cython.cfunc
@@ -200,9 +259,13 @@ def _count_block(
     v6: cython.bint,
     table: cython.longlong[:, ::1],
     block: cython.Py_ssize_t,
+    places: cython.longlong[:, ::1],
+    metadata_ids: cython.uint[::1],
     tally: cython.longlong[:, ::1],
-    ids: cython.longlong,
 ) -> cython.void:
+    ids: cython.longlong = tally.shape[1]
+    place: cython.Py_ssize_t = block if places.shape[0] > 1 else 0
+    order: cython.longlong = 0  # that of the metadata id; 0 is undefined
     rows: cython.longlong = 0
     safe: cython.longlong = 0
     counted: cython.longlong = 0
@@ -219,6 +282,7 @@ def _count_block(
     flags: cython.int = 0
     new_size: cython.longlong = 0
     new_id: cython.longlong = 0
+    slot: cython.longlong = 0
     stated: cython.int = 0
     while position < end:
         if rows:
@@ -248,7 +312,7 @@ def _count_block(
                 if n == 0:
                     problem = 1
                     break
-                new_id = cython.cast(cython.longlong, _value(data, at))
+                new_id = cython.cast(cython.longlong, _value(data, at, n))
                 at += n
             if flags & 2:
                 for step in range(3):
@@ -297,7 +361,7 @@ def _count_block(
                 if n == 0:
                     problem = 1
                     break
-                new_size = cython.cast(cython.longlong, _value(data, at))
+                new_size = cython.cast(cython.longlong, _value(data, at, n))
                 at += n
         if new_size > end - at:
             problem = 2
@@ -306,12 +370,17 @@ def _count_block(
                 problem = 1
             break
         if ids and (new_id != metadata_id or new_size != size):
-            if metadata_id < ids:
-                tally[0, metadata_id] += rows - counted
-                tally[1, metadata_id] += (rows - counted) * size
+            if 0 < order < ids:
+                tally[0, order] += rows - counted
+                tally[1, order] += (rows - counted) * size
             else:
                 wide += rows - counted
             counted = rows
+            if new_id != metadata_id or rows == 0:
+                order = 0
+                slot = _find(metadata_ids, places[place, 6], places[place, 7], places[place, 8], new_id)
+                if slot >= 0:
+                    order = metadata_ids[slot + 2]
         at += new_size
         size = new_size
         metadata_id = new_id
@@ -321,9 +390,9 @@ def _count_block(
         rows += 1
         position = at
     if ids:
-        if metadata_id < ids:
-            tally[0, metadata_id] += rows - counted
-            tally[1, metadata_id] += (rows - counted) * size
+        if 0 < order < ids:
+            tally[0, order] += rows - counted
+            tally[1, order] += (rows - counted) * size
         else:
             wide += rows - counted
     table[block, 0] = rows
@@ -345,6 +414,7 @@ def fill(
     table: cython.longlong[:, ::1],
     places: cython.longlong[:, ::1],
     cursor: cython.longlong[::1],
+    state: cython.ulonglong[::1],
     stack_ids: cython.uint[::1],
     label_ids: cython.uint[::1],
     metadata_ids: cython.uint[::1],
@@ -352,29 +422,49 @@ def fill(
     out32: cython.uint[::1],
     out64: cython.ulonglong[::1],
 ) -> cython.longlong:
-    """Header columns of blocks ``first`` to ``last`` (exclusive), their rows of ``table``, and how many blocks it did.
+    """Header columns of blocks ``first`` to ``last`` (exclusive), their rows of ``table``, and how many blocks it did;
+    -1, and nothing is written, when arrays do not fit each other.
 
-    Fewer than there are when the columns are full: then the rows of the block that did not fit hold nothing of worth.
+    When the columns are full it stops between two events: ``state[0]`` becomes 1, the row of ``table`` speaks of what was
+    done of the block, and a call with that ``state`` (otherwise all zeros) and this block as the first goes on there.
     ``out8`` to ``out64`` all view one memory. ``cursor`` says where in it each column begins (in its own items), and
-    what comes next; for each row there must be room for a run and two guids::
+    what comes next::
 
-        0 next row      1 next run      2 next guid     3 rows there may be
+        0 next row      1 next run      2 next guid     3 rows there may be     21 runs         22 guids
         4 1: the columns marked * are zeros already; becomes 2 when one was written to
         5 blocks in which something is wrong, counted up
         6 metadata_id   7 sequence      8 processor     9 stack                10 activity*         11 related*
         12 payload_length               13 label_list*  14 capture_thread      15 thread            16 time
         17 payload_offset               18 is_sorted    19 runs                20 guids
 
-    ``places`` has one row, or one per block: three times (start in the table, length, first id) for ``stack_ids``,
-    ``label_ids`` and ``metadata_ids``, which translate ids (0 = not defined; such a metadata id is kept). ``runs``
-    receives absolute rows, ``guids`` positions in ``data``; ``activity``/``related`` become 1 + index into ``guids``.
+    ``places`` has one row, or one per block: three times (start in the table, bits of its length, how many definitions
+    count) for ``stack_ids``, ``label_ids`` and ``metadata_ids``, which translate ids (0 = not defined; such a metadata id
+    is kept). ``runs`` receives the rows where the numbers may jump, ``guids`` positions in ``data``; ``activity`` and
+    ``related`` become 1 + index into ``guids``.
     """
     block: cython.Py_ssize_t = first
+    i: cython.Py_ssize_t = 0
+    if not _fits(data, starts, ends, first, last, table, places) or cursor.shape[0] < 23 or state.shape[0] < 18:
+        return -1
+    for i in range(6):
+        if cursor[i] < 0:
+            return -1
+    for i in range(6, 21):
+        if cursor[i] < 0:
+            return -1
+        if i < 14 and cursor[i] + cursor[3] > out32.shape[0]:
+            return -1
+        if 14 <= i < 18 and cursor[i] + cursor[3] > out64.shape[0]:
+            return -1
+    if cursor[18] + cursor[3] > out8.shape[0]:
+        return -1
+    if cursor[19] + cursor[21] > out64.shape[0] or cursor[20] + cursor[22] > out64.shape[0]:
+        return -1
     with cython.nogil:
         while block < last:
             if not _fill_block(
-                data, starts[block], ends[block], v6, table, places, block, cursor, stack_ids, label_ids, metadata_ids,
-                out8, out32, out64,
+                data, starts[block], ends[block], v6, table, places, block, cursor, state, stack_ids, label_ids,
+                metadata_ids, out8, out32, out64,
             ):  # fmt: skip
                 break
             block += 1
@@ -393,6 +483,7 @@ def _fill_block(
     places: cython.longlong[:, ::1],
     block: cython.Py_ssize_t,
     cursor: cython.longlong[::1],
+    state: cython.ulonglong[::1],
     stack_ids: cython.uint[::1],
     label_ids: cython.uint[::1],
     metadata_ids: cython.uint[::1],
@@ -400,11 +491,13 @@ def _fill_block(
     out32: cython.uint[::1],
     out64: cython.ulonglong[::1],
 ) -> cython.bint:
-    """False when the rows run out. What changes rarely is written a run of equal values at a time: rows ``mark`` on."""
+    """False when the columns are full. What changes rarely is written a run of equal values at a time: rows ``mark`` on."""
     opening: cython.longlong = cursor[0]
     run: cython.longlong = cursor[1]
     guid: cython.longlong = cursor[2]
     limit: cython.longlong = cursor[3]
+    run_limit: cython.longlong = cursor[21]
+    guid_limit: cython.longlong = cursor[22]
     zeroed: cython.bint = cursor[4] != 0
     row: cython.longlong = opening
     mark: cython.longlong = opening
@@ -426,14 +519,14 @@ def _fill_block(
     c_guids: cython.longlong = cursor[20]
     place: cython.Py_ssize_t = block if places.shape[0] > 1 else 0
     stack_start: cython.longlong = places[place, 0]
-    stack_count: cython.longlong = places[place, 1]
-    stack_base: cython.longlong = places[place, 2]
+    stack_bits: cython.longlong = places[place, 1]
+    stack_defined: cython.longlong = places[place, 2]
     label_start: cython.longlong = places[place, 3]
-    label_count: cython.longlong = places[place, 4]
-    label_base: cython.longlong = places[place, 5]
+    label_bits: cython.longlong = places[place, 4]
+    label_defined: cython.longlong = places[place, 5]
     metadata_start: cython.longlong = places[place, 6]
-    metadata_count: cython.longlong = places[place, 7]
-    metadata_base: cython.longlong = places[place, 8]
+    metadata_bits: cython.longlong = places[place, 7]
+    metadata_defined: cython.longlong = places[place, 8]
     meta: cython.uint = 0
     seq: cython.uint = 0
     increment: cython.uint = 1 if v6 else 0
@@ -470,12 +563,45 @@ def _fill_block(
     lost_label_rows: cython.longlong = 0
     problem: cython.longlong = 0
     detail: cython.longlong = 0
-    first_guid: cython.longlong = guid
     first_run: cython.longlong = run
-    going: cython.bint = True
-    while going:
+    first_guid: cython.longlong = guid
+    slot: cython.longlong = 0
+    act_at: cython.ulonglong = 0  # 1 + the position of the activity id that holds; 0 for none
+    rel_at: cython.ulonglong = 0
+    started: cython.bint = False
+    bare: cython.bint = False  # the row at `mark` has no header that states a number
+    full: cython.bint = False
+    if state[0]:
+        position = cython.cast(cython.longlong, state[1])
+        meta = cython.cast(cython.uint, state[2])
+        shown = cython.cast(cython.uint, state[3])
+        unknown = cython.cast(cython.longlong, state[4])
+        seq = cython.cast(cython.uint, state[5])
+        capture = state[6]
+        tid = state[7]
+        cpu = cython.cast(cython.uint, state[8])
+        frames = cython.cast(cython.uint, state[9])
+        lost_stack = cython.cast(cython.longlong, state[10])
+        now = state[11]
+        act_at = state[12]
+        rel_at = state[13]
+        size = cython.cast(cython.uint, state[14])
+        label = cython.cast(cython.uint, state[15])
+        lost_label = cython.cast(cython.longlong, state[16])
+        started = bare = state[17] != 0
+        increment = 1 if meta != 0 or v6 else 0
+        state[0] = 0
+        if act_at != 0 and guid < guid_limit:
+            out64[c_guids + guid] = act_at - 1
+            guid += 1
+            act = cython.cast(cython.uint, guid)
+        if rel_at != 0 and guid < guid_limit:
+            out64[c_guids + guid] = rel_at - 1
+            guid += 1
+            rel = cython.cast(cython.uint, guid)
+    while True:
         at = position
-        if row > opening:
+        if started:
             # nothing but the time is stated: most events, and no check but one as long as they cannot reach the end
             safe = end - 4 - size
             # the processor looks ahead by itself, but not beyond a page of 4 KB: a sixth of all time, without this
@@ -504,16 +630,18 @@ def _fill_block(
                 row += 1
                 at += size
             position = at
+        flags = 0x100
         if at < end:
-            if row >= limit:
-                return False
-            flags = data[at]
-        else:
-            flags = 0x100
+            full = row >= limit or run >= run_limit or guid + 2 > guid_limit
+            if not full:
+                flags = data[at]
         # the end, or something else is stated: first write what held until here
         if row > mark:
             if zeroed and (act != 0 or rel != 0 or label != 0):
                 cursor[4] = 2
+            if bare:
+                seq = cython.cast(cython.uint, (seq + increment) & word)
+                bare = False
             # the numbers of rows behind the first count up
             first_seq = seq
             if row - mark < 6:
@@ -568,6 +696,7 @@ def _fill_block(
             prefetch_once(cython.address(data[at + 1024]))
         at += 1
         stated = 0
+        bare = False
         if flags & 0x0F:
             if flags & 1:
                 raw = _word(data, at, end)
@@ -576,14 +705,9 @@ def _fill_block(
                     break
                 meta = cython.cast(cython.uint, raw & word)
                 at += raw >> 40
-                shown = 0
-                raw = cython.cast(cython.longlong, meta) - metadata_base
-                if 0 <= raw < metadata_count:
-                    shown = metadata_ids[metadata_start + raw]
-                unknown = 0
-                if shown == 0:
-                    shown = meta
-                    unknown = 1
+                slot = _find(metadata_ids, metadata_start, metadata_bits, metadata_defined, meta)
+                unknown = 1 if slot < 0 else 0
+                shown = meta if slot < 0 else metadata_ids[slot + 1]
                 increment = 1 if meta != 0 or v6 else 0
             if flags & 2:
                 raw = _word(data, at, end)
@@ -596,7 +720,7 @@ def _fill_block(
                 if n == 0:
                     problem = 1
                     break
-                capture = _value(data, at)
+                capture = _value(data, at, n)
                 at += n
                 raw = _word(data, at, end)
                 if raw == 0:
@@ -611,7 +735,7 @@ def _fill_block(
                 if n == 0:
                     problem = 1
                     break
-                tid = _value(data, at)
+                tid = _value(data, at, n)
                 at += n
             if flags & 8:
                 raw = _word(data, at, end)
@@ -620,10 +744,9 @@ def _fill_block(
                     break
                 at += raw >> 40
                 raw &= word
-                frames = 0
-                if stack_base <= raw < stack_base + stack_count:
-                    frames = stack_ids[stack_start + raw - stack_base]
-                lost_stack = 1 if raw != 0 and frames == 0 else 0
+                slot = _find(stack_ids, stack_start, stack_bits, stack_defined, raw)
+                frames = 0 if slot < 0 else stack_ids[slot + 1]
+                lost_stack = 1 if raw != 0 and slot < 0 else 0
         else:
             seq = cython.cast(cython.uint, (seq + increment) & word)
         raw = _word(data, at, end)  # five bytes have room for half a minute
@@ -635,7 +758,7 @@ def _fill_block(
             if n == 0:
                 problem = 1
                 break
-            now = (now + _value(data, at)) & mask
+            now = (now + _value(data, at, n)) & mask
             at += n
         if flags & 0xB0:
             if v6:
@@ -646,20 +769,21 @@ def _fill_block(
                         break
                     at += raw >> 40
                     raw &= word
-                    label = 0
-                    if label_base <= raw < label_base + label_count:
-                        label = label_ids[label_start + raw - label_base]
-                    lost_label = 1 if raw != 0 and label == 0 else 0
+                    slot = _find(label_ids, label_start, label_bits, label_defined, raw)
+                    label = 0 if slot < 0 else label_ids[slot + 1]
+                    lost_label = 1 if raw != 0 and slot < 0 else 0
             else:
                 if flags & 16:
                     out64[c_guids + guid] = at
                     stated += 1
                     act = cython.cast(cython.uint, guid + stated)
+                    act_at = at + 1
                     at += 16
                 if flags & 32:
                     out64[c_guids + guid + stated] = at
                     stated += 1
                     rel = cython.cast(cython.uint, guid + stated)
+                    rel_at = at + 1
                     at += 16
             if flags & 128:
                 raw = _word(data, at, end)
@@ -676,7 +800,8 @@ def _fill_block(
                 problem = 1
             break
         guid += stated
-        if flags & 2 or row == opening:
+        if flags & 2 or not started:
+            started = True
             out64[c_runs + run] = row
             run += 1
         in_order = 1 if flags & 64 else 0
@@ -699,7 +824,26 @@ def _fill_block(
     cursor[0] = row
     cursor[1] = run
     cursor[2] = guid
-    return True
+    if full:
+        state[0] = 1
+        state[1] = position
+        state[2] = meta
+        state[3] = shown
+        state[4] = unknown
+        state[5] = seq
+        state[6] = capture
+        state[7] = tid
+        state[8] = cpu
+        state[9] = frames
+        state[10] = lost_stack
+        state[11] = now
+        state[12] = act_at
+        state[13] = rel_at
+        state[14] = size
+        state[15] = label
+        state[16] = lost_label
+        state[17] = started
+    return not full
 
 
 def walk(
@@ -715,8 +859,8 @@ def walk(
     """Positions of uncompressed blobs: u32 size (excluding itself) first, u32 payload size at ``size_at``.
 
     ``header`` is the length of the blob before its payload. With ``trailing`` an i32 stack size and that many bytes
-    follow the payload (NetPerf). ``result`` becomes (count, position behind the last good blob, problem). Writes
-    positions only while there is room, so a first call with an empty ``positions`` counts.
+    follow the payload (NetPerf). ``result`` becomes (count, position behind the last good blob, problem). It stops when
+    ``positions`` is full.
     """
     found: cython.longlong = 0
     room: cython.longlong = positions.shape[0]
@@ -725,8 +869,10 @@ def walk(
     payload: cython.longlong = 0
     frames: cython.longlong = 0
     at: cython.longlong = 0
+    if position < 0 or end > data.shape[0] or header < size_at + 4 or size_at < 0 or result.shape[0] < 3:
+        return
     with cython.nogil:
-        while position < end:
+        while position < end and found < room:
             if end - position < header:
                 problem = 1
                 break
@@ -747,8 +893,7 @@ def walk(
                 if at + 4 + frames > position + extent:
                     problem = 3
                     break
-            if found < room:
-                positions[found] = position
+            positions[found] = position
             found += 1
             position += extent
         result[0] = found
@@ -903,7 +1048,7 @@ def follow(
                     n = _length(data, at, stop, 10)
                     if n == 0:
                         break
-                    capture = _value(data, at)
+                    capture = _value(data, at, n)
                     at += n
                     n = _length(data, at, stop, 5)
                     if n == 0:

@@ -26,22 +26,32 @@ FLAT_CHUNK_BYTES = 1 << 18
 """NetPerf 1 and 2 have no blocks: events are handed on in pieces of at least this size."""
 V6_BLOCK_LIMIT = (1 << 24) - 1
 
-STREAM_BLOCK_LIMIT = 64 << 20
-"""Largest block a stream may hold back until it is complete. Runtimes write 100 KB, version 6 allows 16 MB."""
 FIELD_DEPTH_LIMIT = 32
 """Deepest nesting of metadata fields (nettrace.md §13)."""
+UNKNOWN_PROCESSOR = 0xFFFFFFFF
+
+
+# The budget of a reader: what it may hold at a time. Beyond it: damage, or a loss that is counted and told once. -----------
+
+STREAM_BLOCK_LIMIT = 64 << 20
+"""Largest block a stream may hold back until it is complete; a larger one is damage. Runtimes write 100 KB, version 6
+allows 16 MB."""
+BATCH_ROWS = 1 << 18
+"""Most events of one batch: 14 MB of columns. What a block holds beyond that comes in further batches."""
+STREAM_TABLES_LIMIT, FILE_TABLES_LIMIT = 128 << 20, 2 << 30
+"""Bytes for what a stream or a whole file defines (metadata, stacks, threads, label lists, ids), as ``state`` estimates
+them. Further definitions are not kept: their events count as such with an undefined id."""
 STACK_BYTES_LIMIT = 64 << 20
 """A streaming reader starts a new stack table at a sequence point when the old one has grown over this."""
 GUIDS_LIMIT = 200_000
-"""A streaming reader starts a new table of activity ids between two blocks when the old one has grown over this."""
+"""A streaming reader starts a new table of activity ids between two batches when the old one has grown over this."""
+THREADS_LIMIT = 100_000
+"""Threads whose sequence numbers are followed (and so many that have ended), listed by one sequence point, or remembered
+for what they lost; the longest unseen is forgotten first."""
 GAPS_LIMIT = 10_000
 """Places of loss remembered one by one; totals go on being counted."""
-THREADS_LIMIT = 100_000
-"""Threads whose sequence numbers are followed; the longest unseen is forgotten first."""
-DENSE_IDS_LIMIT = 1 << 16
-"""Metadata and stack ids below this are looked up in arrays; ids above are legal and go the slow way."""
 WARNINGS_LIMIT = 1_000
-UNKNOWN_PROCESSOR = 0xFFFFFFFF
+"""Kinds of warnings, and names of unknown blocks."""
 
 
 class BlockKind(IntEnum):

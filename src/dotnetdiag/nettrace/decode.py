@@ -6,33 +6,30 @@ in any order and by several threads.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
-from dotnetdiag.nettrace.columns import COLUMN_TYPES, SPARSE_COLUMNS, HeaderColumns
-from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
+from dotnetdiag.nettrace.arena import Arenas, Lent
+from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.constants import BATCH_ROWS, UNKNOWN_PROCESSOR
+from dotnetdiag.nettrace.ids import Snapshot
 from dotnetdiag.nettrace.kernels import (
     BAD_SIZE,
     BROKEN_HEADER,
     CUT_PAYLOAD,
     KERNELS,
     PLACES_WIDTH,
+    ROWS,
+    STATE_WIDTH,
     STOP,
     TABLE_WIDTH,
 )
-
-Snapshot = tuple[npt.NDArray[np.uint32], int, int]
-"""(table, first id, length): see ``IdMap.snapshot``."""
-
-EMPTY: Snapshot = (np.zeros(0, np.uint32), 0, 0)
-NO_TALLY = np.zeros((2, 0), np.int64)
 
 
 class Form(Enum):
@@ -52,11 +49,9 @@ COMPRESSED_FORMS = (Form.COMPRESSED, Form.COMPRESSED_V6)
 class Translation:
     """What the ids of a block stand for, at the place where it stands in the file."""
 
-    stacks: Snapshot = EMPTY
-    labels: Snapshot = EMPTY
-    metadata: Snapshot = EMPTY
-    far_metadata: frozenset[int] = frozenset()
-    """defined metadata ids that are not in the table"""
+    stacks: Snapshot | None = None
+    labels: Snapshot | None = None
+    metadata: Snapshot | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
@@ -71,10 +66,10 @@ class Job:
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Decoded:
-    """One block's events.
+    """One block's events, or as many as fit a batch: ``rest`` says where to go on.
 
-    ``runs``: rows (ascending, from 0) where sequence numbers may jump. ``guids``: positions in the data of 16-byte ids;
-    ``activity`` and ``related`` of ``headers`` are 1 + index into them. ``strays``: events with an undefined metadata
+    ``runs``: rows, ascending, where sequence numbers may jump. ``guids``: positions in the data of 16-byte ids;
+    ``activity`` and ``related`` of ``headers`` are 1 + index into them. ``unresolved``: events with an undefined metadata
     id, stack id, label list. ``frames`` (NetPerf): position and size in bytes of each event's own stack.
     """
 
@@ -84,107 +79,71 @@ class Decoded:
     stop: int
     problem: int
     detail: int
-    strays: tuple[int, int, int]
+    unresolved: tuple[int, int, int]
+    rest: Place | None = None
     frames: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
     positions: npt.NDArray[np.int64] | None = None
 
 
-def decode(data: memoryview, job: Job, base: int = 0) -> Decoded:
-    """Header columns of one block; payload offsets are positions in ``data``, whose first byte stands at ``base``."""
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
+class Place:
+    """Between two events: in which block of several, behind how many events of it, and what the kernels know there."""
+
+    block: int = 0
+    rows: int = 0
+    state: Any = None
+
+
+def decode(data: memoryview, job: Job, base: int = 0, place: Place | None = None) -> Decoded:
+    """Header columns of one block, or of as much of it as fits a batch, from ``place`` on.
+
+    Payload offsets are positions in ``data``, whose first byte stands at ``base``.
+    """
     if job.form not in COMPRESSED_FORMS:
-        return _decode_plain_rows(data, job, base)
+        return _decode_rows(data, job, base, place)
     v6 = job.form is Form.COMPRESSED_V6
-    if KERNELS is None:
-        from dotnetdiag.nettrace import plain  # many programs never need it
+    if KERNELS is not None:
+        return decode_with(KERNELS, data, job, base, place)
+    from dotnetdiag.nettrace import plain  # many programs never need it
 
-        columns, runs, guids, stop, problem, detail = plain.decode(data, job.start - base, job.end - base, v6=v6)
-        headers, strays = _translate(columns, job.translation)
-        return Decoded(headers, runs, guids, stop, problem, detail, strays)
-    return decode_with(KERNELS, data, job, base)
+    state = None if place is None else place.state
+    columns, runs, guids, stop, problem, detail, state = plain.decode(
+        data, job.start - base, job.end - base, v6=v6, most_rows=BATCH_ROWS, state=state
+    )
+    headers, unresolved = _translate(columns, job.translation)
+    return Decoded(
+        headers,
+        runs,
+        guids,
+        stop,
+        problem,
+        detail,
+        unresolved,
+        None if state is None else Place(0, len(headers), state),
+    )
 
 
-def decode_with(kernels: Any, data: memoryview, job: Job, base: int = 0) -> Decoded:
+def decode_all(data: memoryview, job: Job, base: int = 0) -> Iterator[Decoded]:
+    """All of a block, in pieces."""
+    place: Place | None = Place()
+    while place is not None:
+        piece = decode(data, job, base, place)
+        yield piece
+        place = piece.rest
+
+
+def decode_with(kernels: Any, data: memoryview, job: Job, base: int = 0, place: Place | None = None) -> Decoded:
     """Like :func:`decode` for the compressed forms, with the given kernels (compiled or not)."""
-    arena = Arena(max(1, (job.end - job.start) // LEAST_EVENT + 1))
     starts, ends = np.array([job.start - base], np.int64), np.array([job.end - base], np.int64)
     translated = translate([(1, job.translation)])
-    found = fill(kernels, data, starts, ends, job.form is Form.COMPRESSED_V6, translated, arena)
-    assert found is not None
-    stop, problem, _, detail, first, second, third = found.table[0, STOP:].tolist()
-    return Decoded(found.headers, found.runs, found.guids, stop, problem, detail, (first, second, third))
+    lent = Arenas().take(job.end - job.start)
+    filled = fill(kernels, data, starts, ends, job.form is Form.COMPRESSED_V6, translated, lent, place or Place())
+    stop, problem, _, detail, first, second, third = filled.table[0, STOP:].tolist()
+    unresolved = (first, second, third)
+    return Decoded(filled.headers, filled.runs, filled.guids, stop, problem, detail, unresolved, filled.rest)
 
 
 # many blocks into one set of columns ----------------------------------------------------------------------------------
-
-LEAST_EVENT = 2
-"""Bytes of the smallest event: flags and time."""
-
-
-# columns in the order in which the kernel is told where they begin
-_ORDER: tuple[str, ...] = (
-    "metadata_id",
-    "sequence",
-    "processor",
-    "stack",
-    "activity",
-    "related",
-    "payload_length",
-    "label_list",
-)
-_ORDER += ("capture_thread", "thread", "time", "payload_offset", "is_sorted")
-
-
-class Arena:
-    """Memory for the columns of so many events, their runs and their GUIDs' places: touched only where it is used."""
-
-    __slots__ = ("_bare", "_guids", "_headers", "_idle", "_memory", "_runs", "outs", "places", "rows", "zeroed")
-
-    def __init__(self, rows: int, *, runs: int | None = None, guids: int | None = None) -> None:
-        """``runs`` and ``guids``: room for those, where their number is known."""
-        self.rows = rows
-        self.zeroed = True
-        """Whether the columns that are nearly always zero are so in every row."""
-        kinds: list[tuple[int, Any]] = [(rows, COLUMN_TYPES[name]) for name in _ORDER]
-        kinds += [(rows if runs is None else runs, np.int64), (2 * rows + 2 if guids is None else guids, np.int64)]
-        at, starts = 0, []
-        for count, kind in kinds:
-            starts.append(at)
-            at += -(-count * np.dtype(kind).itemsize // 64) * 64
-        # an array of whole words, for the kernel; all views hold it and nothing else
-        memory = np.zeros(at // 8 + 1, np.uint64)
-        self._memory = memory
-        raw = memory.view(np.uint8)
-        self.outs = (raw, memory.view(np.uint32), memory)
-        self.places = [start // np.dtype(kind).itemsize for start, (_, kind) in zip(starts, kinds, strict=True)]
-        views = [
-            raw[start : start + count * np.dtype(kind).itemsize].view(kind)
-            for start, (count, kind) in zip(starts, kinds, strict=True)
-        ]
-        named = dict(zip(_ORDER, views, strict=False))
-        self._headers = HeaderColumns(**named)
-        for name in SPARSE_COLUMNS:  # nobody may write to what is taken to be zero the next time
-            named[name] = named[name].view()
-            named[name].flags.writeable = False
-        self._bare = HeaderColumns(**named)
-        self._runs, self._guids = views[-2:]
-        del raw, views, named
-        self._idle = sys.getrefcount(memory)  # counts the local name, which `idle` has not, but an argument as well
-
-    @property
-    def size_bytes(self) -> int:
-        """All of it."""
-        return self._memory.nbytes
-
-    @property
-    def idle(self) -> bool:
-        """True when nobody holds a view of the columns."""
-        return sys.getrefcount(self._memory) < self._idle
-
-    def views(
-        self, rows: int, runs: int, guids: int
-    ) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(headers, runs, guids): the first so many of each."""
-        return (self._bare if self.zeroed else self._headers)[:rows], self._runs[:runs], self._guids[:guids]
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
@@ -207,19 +166,21 @@ class _Tables:
         self._tables: list[npt.NDArray[np.uint32]] = []
         self._size = 0
 
-    def place(self, snapshot: Snapshot) -> tuple[int, int, int]:
-        table, base, length = snapshot
+    def place(self, snapshot: Snapshot | None) -> tuple[int, int, int]:
+        if snapshot is None:
+            return 0, 0, 0
+        table = snapshot.table
         start = self._starts.get(id(table))
         if start is None:
             start = self._starts[id(table)] = self._size
             self._tables.append(table)
-            self._size += len(table)
-        return start, length, base
+            self._size += table.size
+        return start, snapshot.bits, snapshot.defined
 
     def joined(self) -> npt.NDArray[np.uint32]:
         if len(self._tables) == 1:
-            return self._tables[0]
-        return np.concatenate(self._tables) if self._tables else np.zeros(0, np.uint32)
+            return self._tables[0].reshape(-1)
+        return np.concatenate(self._tables).reshape(-1) if self._tables else np.zeros(0, np.uint32)
 
 
 def translate(parts: Sequence[tuple[int, Translation]]) -> Translated:
@@ -234,8 +195,9 @@ def translate(parts: Sequence[tuple[int, Translation]]) -> Translated:
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Filled:
-    """Columns of many blocks; a row of ``table`` for each block (see ``_kernels.py``). ``odd``: blocks in which
-    something is wrong.
+    """Columns of many blocks; a row of ``table`` for each block that was touched (see ``_kernels.py``).
+
+    ``odd``: blocks in which something is wrong. ``rest``: where to go on when the columns are full.
     """
 
     headers: HeaderColumns
@@ -243,6 +205,7 @@ class Filled:
     guids: npt.NDArray[np.int64]
     table: npt.NDArray[np.int64]
     odd: int
+    rest: Place | None
 
 
 def fill(
@@ -252,63 +215,44 @@ def fill(
     ends: npt.NDArray[np.int64],
     v6: bool,
     translated: Translated,
-    arena: Arena,
-) -> Filled | None:
-    """All events of compressed blocks in one pass, in the memory of ``arena``; None when it is too small."""
-    table = np.empty((len(starts), TABLE_WIDTH), np.int64)
-    done, (rows, runs, guids), odd = fill_part(
-        kernels, data, starts, ends, (0, len(starts)), v6, table, translated, arena, (0, 0, 0)
-    )
-    return Filled(*arena.views(rows, runs, guids), table, odd) if done == len(starts) else None
-
-
-def fill_part(
-    kernels: Any,
-    data: memoryview,
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    blocks: tuple[int, int],
-    v6: bool,
-    table: npt.NDArray[np.int64],
-    translated: Translated,
-    arena: Arena,
-    before: tuple[int, int, int],
-) -> tuple[int, tuple[int, int, int], int]:
-    """Call the fill kernel for blocks from one to below another; ``before``: rows, runs and guids that stand before.
-
-    Returns how many were done, rows, runs and guids with them, and in how many something is wrong.
-    """
-    cursor = np.array([*before, arena.rows, arena.zeroed, 0, *arena.places], np.int64)
+    lent: Lent,
+    place: Place,
+) -> Filled:
+    """The events of compressed blocks from ``place`` on, as many as fit the arena."""
+    arena, first = lent.arena, place.block
+    table = np.zeros((len(starts), TABLE_WIDTH), np.int64)
+    state = np.zeros(STATE_WIDTH, np.uint64) if place.state is None else place.state.copy()
+    cursor = np.array([0, 0, 0, arena.rows, arena.zeroed, 0, *arena.starts, arena.runs, 2 * arena.rows + 4], np.int64)
     done: int = kernels.fill(
-        data, starts, ends, *blocks, v6, table, translated.places, cursor,
-        translated.stacks, translated.labels, translated.metadata, *arena.outs,
+        data, starts, ends, first, len(starts), v6, table, translated.places, cursor, state,
+        translated.stacks, translated.labels, translated.metadata, *lent.outs,
     )  # fmt: skip
+    assert done >= 0, "arrays that do not fit each other"
     rows, runs, guids, _, zeroed, odd = cursor[:6].tolist()
     if zeroed != 1:
         arena.zeroed = False
-    return done, (rows, runs, guids), odd
+    last = first + done
+    rest = None
+    if last < len(starts):
+        rest = Place(last, int(table[last, ROWS]) + (place.rows if last == first else 0), state)
+    return Filled(*lent.views(rows, runs, guids), table[first : last + (rest is not None)], odd, rest)
 
 
-def _look_up(ids: npt.NDArray[np.uint32], snapshot: Snapshot) -> npt.NDArray[np.uint32]:
-    table, base, length = snapshot
-    if not length:
-        return np.zeros(len(ids), np.uint32)
-    at = ids.astype(np.int64) - base
-    inside = (at >= 0) & (at < length)
-    return np.where(inside, table[np.where(inside, at, 0)], np.uint32(0))
+def _look_up(ids: npt.NDArray[np.uint32], snapshot: Snapshot | None) -> npt.NDArray[np.uint32]:
+    return np.zeros(len(ids), np.uint32) if snapshot is None else snapshot.look_up(ids)
 
 
 def _translate(columns: HeaderColumns, translation: Translation) -> tuple[HeaderColumns, tuple[int, int, int]]:
     shown = _look_up(columns.metadata_id, translation.metadata)
     stack = _look_up(columns.stack, translation.stacks)
     label = _look_up(columns.label_list, translation.labels)
-    strays = (
+    unresolved = (
         int(np.count_nonzero(shown == 0)),
         int(np.count_nonzero((stack == 0) & (columns.stack != 0))),
         int(np.count_nonzero((label == 0) & (columns.label_list != 0))),
     )
     shown = np.where(shown == 0, columns.metadata_id, shown)
-    return replace(columns, metadata_id=shown, stack=stack, label_list=label), strays
+    return replace(columns, metadata_id=shown, stack=stack, label_list=label), unresolved
 
 
 # uncompressed forms ---------------------------------------------------------------------------------------------------
@@ -331,29 +275,33 @@ _LAYOUTS = {Form.NETPERF: _NETPERF, Form.UNCOMPRESSED: _V4, Form.UNCOMPRESSED_V6
 _UNSORTED = np.uint32(0x80000000)
 
 
-def _walk(data: memoryview, job: Job, base: int, layout: np.dtype[Any]) -> tuple[npt.NDArray[np.int64], int, int]:
+def _walk(
+    data: memoryview, job: Job, base: int, start: int, layout: np.dtype[Any]
+) -> tuple[npt.NDArray[np.int64], int, int]:
     header, size_at, trailing = layout.itemsize, layout.itemsize - 4, job.form is Form.NETPERF
     if KERNELS is None:
         from dotnetdiag.nettrace import plain
 
-        return plain.walk(data, job.start - base, job.end - base, header=header, size_at=size_at, trailing=trailing)
+        return plain.walk(
+            data, start, job.end - base, header=header, size_at=size_at, trailing=trailing, most_rows=BATCH_ROWS
+        )
     result = np.zeros(3, np.int64)
-    positions = np.zeros(0, np.int64)
-    KERNELS.walk(data, job.start - base, job.end - base, header, size_at, trailing, positions, result)
-    positions = np.empty(int(result[0]), np.int64)
-    KERNELS.walk(data, job.start - base, job.end - base, header, size_at, trailing, positions, result)
-    return positions, int(result[1]), int(result[2])
+    positions = np.empty(min(BATCH_ROWS, (job.end - start - base) // header + 1), np.int64)
+    KERNELS.walk(data, start, job.end - base, header, size_at, trailing, positions, result)
+    return positions[: int(result[0])], int(result[1]), int(result[2])
 
 
-def _decode_plain_rows(data: memoryview, job: Job, base: int) -> Decoded:
+def _decode_rows(data: memoryview, job: Job, base: int, place: Place | None) -> Decoded:
     """Rows of fixed headers: find where they are, gather them, read the fields by strides."""
     layout = _LAYOUTS[job.form]
-    positions, stop, problem = _walk(data, job, base, layout)
+    start = job.start - base if place is None or place.state is None else place.state
+    positions, stop, problem = _walk(data, job, base, start, layout)
     rows = len(positions)
+    rest = Place(0, rows, stop) if not problem and stop < job.end - base else None
     raw = np.frombuffer(data, np.uint8)
     fields = np.zeros(rows, layout)
     if rows:
-        fields = raw[positions[:, None] + np.arange(layout.itemsize)].view(layout).reshape(rows)
+        fields = sliding_window_view(raw, layout.itemsize)[positions].view(layout).reshape(rows)
     payload_offset = positions + layout.itemsize
     guids = np.zeros(0, np.int64)
     activity, related = np.zeros(rows, np.uint32), np.zeros(rows, np.uint32)
@@ -386,17 +334,16 @@ def _decode_plain_rows(data: memoryview, job: Job, base: int) -> Decoded:
     if netperf:
         frames_at = payload_offset + columns.payload_length
         if rows:
-            frames_size = raw[frames_at[:, None] + np.arange(4)].view(_WORD).reshape(rows).astype(np.int64)
+            frames_size = sliding_window_view(raw, 4)[frames_at].view(_WORD).reshape(rows).astype(np.int64)
         else:
             frames_size = np.zeros(0, np.int64)
-        return Decoded(
-            columns, runs, guids, stop, problem, 0, (0, 0, 0), frames=(frames_at + 4, frames_size), positions=positions
-        )
+        frames = (frames_at + 4, frames_size)
+        return Decoded(columns, runs, guids, stop, problem, 0, (0, 0, 0), rest, frames=frames, positions=positions)
     if rows:
         jumps = (np.diff(columns.sequence) != 1) | (np.diff(columns.capture_thread) != 0)
         runs = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(jumps) + 1])
-    headers, strays = _translate(columns, job.translation)
-    return Decoded(headers, runs, guids, stop, problem, 0, strays)
+    headers, unresolved = _translate(columns, job.translation)
+    return Decoded(headers, runs, guids, stop, problem, 0, unresolved, rest)
 
 
 PROBLEMS = {
@@ -404,13 +351,3 @@ PROBLEMS = {
     CUT_PAYLOAD: "an event reaches beyond the block",
     BAD_SIZE: "the sizes of an event disagree",
 }
-
-
-def split(weights: npt.NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
-    """Contiguous ranges of about equal weight."""
-    total = np.cumsum(weights)
-    if not len(total):
-        return []
-    marks = np.searchsorted(total, np.arange(1, parts) * (int(total[-1]) / parts), side="left") + 1
-    edges = sorted({0, *np.minimum(marks, len(total)).tolist(), len(total)})
-    return list(pairwise(edges))

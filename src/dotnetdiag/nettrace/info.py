@@ -13,6 +13,8 @@ from dotnetdiag.wire import Cursor, decimal
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PROCESSORS_UNKNOWN = 65535
 """NativeAOT writes this (nettrace.md §4)."""
+KEYS_LIMIT = 10_000
+"""Most keys of a Trace block; writers know five."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ def parse_trace_v6(cursor: Cursor) -> TraceInfo:
     start, sync, frequency = _clock(cursor)
     pointer_size = _pointer_size(cursor)
     count = cursor.i32("key count")
-    if not 0 <= count <= cursor.left // 2:
+    if not 0 <= count <= min(cursor.left // 2, KEYS_LIMIT):
         raise cursor.fail(f"{count} keys in {cursor.left} bytes")
     pairs = tuple((string8(cursor), string8(cursor)) for _ in range(count))
     known = dict(pairs)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from types import ModuleType
 
 # columns of the table that `count` and `fill` fill
-ROWS, RUNS, GUIDS, STOP, PROBLEM, WIDE, DETAIL, STRAYS = range(8)
+ROWS, RUNS, GUIDS, STOP, PROBLEM, UNDEFINED, DETAIL, UNRESOLVED = range(8)
 TABLE_WIDTH = 10
 PLACES_WIDTH = 9
+STATE_WIDTH = 18
 FRAME_WIDTH = 4
 
 NO_PROBLEM, BROKEN_HEADER, CUT_PAYLOAD, BAD_SIZE = range(4)

@@ -10,6 +10,8 @@ from dotnetdiag.nettrace.records import pack_string8
 from dotnetdiag.wire import Cursor, Packer
 
 LAST = 0x80
+VALUES_LIMIT = 10_000
+"""Most values of one list that are read; nobody writes more than a few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class LabelList:
 def parse_label_list(cursor: Cursor) -> LabelList:
     """One list, up to the label that says it is the last.
 
-    FormatError when the block ends before, or on an unknown kind.
+    FormatError when the block ends before, on an unknown kind, and beyond so many values that a list may have.
     """
     found: dict[str, object] = {}
     values: list[tuple[str, str | int]] = []
@@ -63,6 +65,8 @@ def parse_label_list(cursor: Cursor) -> LabelList:
             found["version"] = cursor.u8("version")
         else:
             raise cursor.fail(f"label of unknown kind {code}")
+        if len(values) > VALUES_LIMIT:
+            raise cursor.fail(f"a label list of more than {VALUES_LIMIT} values")
         if kind & LAST:
             return LabelList(values=tuple(values), **found)  # type: ignore[arg-type]
 

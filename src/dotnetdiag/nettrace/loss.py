@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +39,8 @@ class Gap:
 class LossAccount:
     """Counts losses while blocks, sequence points and removed threads go by in file order.
 
-    ``by_thread`` and ``by_segment`` (number of sequence points before) hold only what lost something. ``gaps`` lists
-    the first 10,000 places; ``restarts`` counts thread ids whose numbers fell back (the id was given to a new thread).
+    ``by_thread`` and ``by_segment`` (number of sequence points before) hold only what lost something, the first 100,000.
+    ``gaps`` lists the first 10,000 places; ``restarts`` counts thread ids whose numbers fell back (the id was given to a new thread).
     """
 
     __slots__ = ("_ended", "_last", "_starts_at_one", "by_segment", "by_thread", "gaps", "known", "restarts", "total")
@@ -63,27 +64,38 @@ class LossAccount:
         time: npt.NDArray[np.int64],
         runs: npt.NDArray[np.int64],
     ) -> None:
-        """Take the events of one block in file order.
+        """Take events of one segment in file order.
 
-        ``runs`` are the rows, ascending and beginning with 0, where the thread may change or the numbers may jump.
+        ``runs`` are the rows, ascending, where the thread may change or the numbers may jump. Those before the first
+        follow the events of the call before without a gap.
         """
         if not len(sequence):
             return
+        first_run = int(runs[0]) if len(runs) else len(sequence)
+        if first_run:
+            self._last.pop(int(capture_thread[0]), None)
+            self._last[int(capture_thread[0])] = (int(sequence[first_run - 1]), int(time[first_run - 1]))
+            if first_run == len(sequence):
+                return
         if len(runs) == 1:
             rows: Iterable[tuple[int, int, int, int, int]] = (
-                (int(capture_thread[0]), int(sequence[0]), int(time[0]), int(sequence[-1]), int(time[-1])),
+                (
+                    int(capture_thread[first_run]),
+                    int(sequence[first_run]),
+                    int(time[first_run]),
+                    int(sequence[-1]),
+                    int(time[-1]),
+                ),
             )
         else:
             rows = self._rows(capture_thread, sequence, time, runs)
         last = self._last
         for thread, first, first_time, final, final_time in rows:
-            before = last.get(thread)
+            before = last.pop(thread, None)
             if before is None or (first - before[0]) & _WORD != 1:
                 self._jump(thread, segment, before, first, first_time)
-            last[thread] = (final, final_time)
-        if len(last) > THREADS_LIMIT:
-            for thread in list(last)[: len(last) - THREADS_LIMIT]:
-                del last[thread]
+            last[thread] = (final, final_time)  # behind all others: it was seen last
+        _forget_oldest(last)
 
     @staticmethod
     def _rows(
@@ -136,8 +148,8 @@ class LossAccount:
             gone = [thread for thread in self._last if thread not in listed]
             for thread in gone:
                 self._ended[thread] = self._last.pop(thread)
-            while len(self._ended) > THREADS_LIMIT:
-                del self._ended[next(iter(self._ended))]
+            _forget_oldest(self._ended)
+        _forget_oldest(self._last)
 
     def remove_thread(self, segment: int, time: int, thread: int, number: int) -> None:
         """Take a RemoveThread: the last attempted number of a thread that ends (version 6)."""
@@ -145,7 +157,7 @@ class LossAccount:
         self._last.pop(thread, None)
 
     def _settle(self, thread: int, segment: int, time: int, number: int) -> None:
-        before = self._last.get(thread)
+        before = self._last.pop(thread, None)
         if before is None and self._starts_at_one:
             before = self._ended.pop(thread, None) or (0, None)
         if before is None:
@@ -161,8 +173,16 @@ class LossAccount:
         if not count:
             return
         self.total += count
-        self.by_thread[thread] = self.by_thread.get(thread, 0) + count
-        self.by_segment[segment] = self.by_segment.get(segment, 0) + count
+        for lost, number in ((self.by_thread, thread), (self.by_segment, segment)):
+            if number in lost or len(lost) < THREADS_LIMIT:
+                lost[number] = lost.get(number, 0) + count
         if len(self.gaps) < GAPS_LIMIT:
             gap = Gap(capture_thread=thread, segment=segment, after=after, before=before, count=count)
             self.gaps.append(gap)
+
+
+def _forget_oldest(threads: dict[int, tuple[int, int | None]]) -> None:
+    """Those that were not seen for longest, many at once: what is gone stands at the front of a dict for a while."""
+    if len(threads) > THREADS_LIMIT + THREADS_LIMIT // 4:
+        for thread in list(islice(threads, len(threads) - THREADS_LIMIT)):
+            del threads[thread]

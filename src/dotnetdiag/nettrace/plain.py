@@ -8,6 +8,7 @@ The results equal those of ``_kernels.py``, which the tests hold against each ot
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,24 @@ _M32 = (1 << 32) - 1
 _VARUINT64 = rb"(?:[\x80-\xff]{0,8}+[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"
 RUN_AFTER = 3
 """Bare events in a row before the regular expression is tried: starting it costs as much as two or three of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What holds between two events of a block; ``position`` of the next, ``activity_at`` and ``related_at`` of ids, -1: none."""
+
+    position: int = 0
+    metadata_id: int = 0
+    sequence: int = 0
+    capture_thread: int = 0
+    processor: int = 0
+    thread: int = 0
+    stack: int = 0
+    size: int = 0
+    label: int = 0
+    time: int = 0
+    activity_at: int = -1
+    related_at: int = -1
 
 
 class _Broken(Exception):
@@ -72,57 +91,59 @@ def _run(found: list[bytes], at: int, size: int) -> tuple[Any, Any, Any, int]:
 
 
 def _spread(rows: list[int], values: list[int], count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Values that hold from a row on, 0 before the first, for each of ``count`` rows."""
-    if not rows:
-        return np.zeros(count, kind)
-    starts = np.array([0, *rows], np.int64)
-    lengths = np.diff(np.append(starts, count))
-    return np.repeat(np.array([0, *values], np.uint64), lengths).astype(kind)
+    """Values that hold from a row on, the first from row 0, for each of ``count`` rows."""
+    lengths = np.diff(np.append(np.array(rows, np.int64), count))
+    return np.repeat(np.array(values, np.uint64), lengths).astype(kind)
 
 
 def decode(
-    data: memoryview, start: int, end: int, *, v6: bool
-) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64], int, int, int]:
-    """Compressed blobs of one block, with ids as they stand in the file.
+    data: memoryview, start: int, end: int, *, v6: bool, most_rows: int = 1 << 62, state: State | None = None
+) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64], int, int, int, State | None]:
+    """Compressed blobs of one block, at most ``most_rows``, with ids as they stand in the file.
 
-    Returns (columns, runs, positions of stated GUIDs, position behind the last good blob, problem, bytes missing), with
-    ``activity`` and ``related`` as 1 + index into the positions and payload offsets as positions in ``data``.
+    Returns (columns, runs, positions of stated GUIDs, position behind the last good blob, problem, bytes missing, state to
+    go on with), with ``activity`` and ``related`` as 1 + index into the positions and payload offsets as positions in
+    ``data``.
 
     One long loop with everything in local names: calls and attributes would cost more than the work.
     """
+    began, from_state = State() if state is None else state, state is not None
+    start = began.position if from_state else start
     raw = bytes(data[start:end])
     limit = len(raw)
-    meta_rows: list[int] = []
-    metas: list[int] = []
-    thread_rows: list[int] = []
-    threads: list[int] = []
-    stack_rows: list[int] = []
-    stacks: list[int] = []
-    size_rows: list[int] = []
-    sizes: list[int] = []
-    label_rows: list[int] = []
-    labels: list[int] = []
-    switch_rows: list[int] = []
-    captures: list[int] = []
-    processors: list[int] = []
-    activity_rows: list[int] = []
-    activities: list[int] = []
-    related_rows: list[int] = []
-    relateds: list[int] = []
+    meta_rows: list[int] = [0]
+    metas: list[int] = [began.metadata_id]
+    thread_rows: list[int] = [0]
+    threads: list[int] = [began.thread]
+    stack_rows: list[int] = [0]
+    stacks: list[int] = [began.stack]
+    size_rows: list[int] = [0]
+    sizes: list[int] = [began.size]
+    label_rows: list[int] = [0]
+    labels: list[int] = [began.label]
+    switch_rows: list[int] = [0]
+    captures: list[int] = [began.capture_thread]
+    processors: list[int] = [began.processor]
+    guids: list[int] = [at for at in (began.activity_at, began.related_at) if at >= 0]
+    activity_rows: list[int] = [0]
+    activities: list[int] = [int(began.activity_at >= 0)]
+    related_rows: list[int] = [0]
+    relateds: list[int] = [len(guids) if began.related_at >= 0 else 0]
     run_rows: list[int] = [0]
     run_sequences: list[int] = []
-    guids: list[int] = []
     deltas: list[int] = []
     offsets: list[int] = []
     sorted_rows: list[int] = []
     pieces: list[tuple[Any, Any]] = []
     sorted_pieces: list[Any] = []
     add_delta, add_offset = deltas.append, offsets.append
-    row = seq = size_now = meta_now = bare = 0
+    row = bare = 0
+    seq, size_now, meta_now = began.sequence, began.size, began.metadata_id
     new_delta = new_capture = new_processor = new_thread = new_stack = new_label = 0
+    states_number = False
     problem, detail = NO_PROBLEM, 0
     at = 0
-    while at < limit:
+    while at < limit and row < most_rows:
         begin = at
         flags = raw[at]
         at += 1
@@ -134,7 +155,7 @@ def decode(
                 bare += 1
                 if bare > RUN_AFTER and row:
                     whole, one = _run_pattern(size_now)
-                    match = whole.match(raw, begin)
+                    match = whole.match(raw, begin, min(limit, begin + (most_rows - row) * (size_now + 2)))
                     if match is not None:
                         found = one.findall(raw, begin, match.end())
                         run_deltas, run_offsets, run_sorted, at = _run(found, begin, size_now)
@@ -217,6 +238,8 @@ def decode(
                 seq = seq + new_delta + 1 & _M32
                 if row:
                     run_rows.append(row)
+                else:
+                    states_number = True
                 run_sequences.append(seq)
                 switch_rows.append(row)
                 captures.append(new_capture)
@@ -264,6 +287,7 @@ def decode(
     runs = np.array(run_rows if row else [], np.int64)
     steps = np.cumsum(np.ones(row, np.uint32) if v6 else metadata_id != 0, dtype=np.uint32)
     base = np.array(run_sequences, np.uint32) - steps[runs]
+    time = np.cumsum(np.concatenate([piece[0] for piece in pieces]), dtype=np.uint64) + np.uint64(began.time)
     is_sorted = np.zeros(row, np.bool_)
     is_sorted[np.concatenate(sorted_pieces)] = True
     columns = HeaderColumns(
@@ -273,7 +297,7 @@ def decode(
         thread=_spread(thread_rows, threads, row, np.uint64),
         processor=_spread(switch_rows, processors, row, np.uint32),
         stack=_spread(stack_rows, stacks, row, np.uint32),
-        time=np.cumsum(np.concatenate([piece[0] for piece in pieces]), dtype=np.uint64).view(np.int64),
+        time=time.view(np.int64),
         activity=_spread(activity_rows, activities, row, np.uint32),
         related=_spread(related_rows, relateds, row, np.uint32),
         payload_offset=np.concatenate([piece[1] for piece in pieces]) + start,
@@ -281,17 +305,35 @@ def decode(
         is_sorted=is_sorted,
         label_list=_spread(label_rows, labels, row, np.uint32),
     )
-    return columns, runs, np.array(guids, np.int64), at + start, problem, detail
+    if from_state and not states_number:
+        runs = runs[1:]
+    rest = None
+    if at < limit and not problem:
+        rest = State(
+            position=at + start,
+            metadata_id=meta_now,
+            sequence=seq,
+            capture_thread=captures[-1],
+            processor=processors[-1],
+            thread=threads[-1],
+            stack=stacks[-1],
+            size=size_now,
+            label=labels[-1],
+            time=int(time[-1]),
+            activity_at=guids[activities[-1] - 1] if activities[-1] else -1,
+            related_at=guids[relateds[-1] - 1] if relateds[-1] else -1,
+        )
+    return columns, runs, np.array(guids, np.int64), at + start, problem, detail, rest
 
 
 def walk(
-    data: memoryview, start: int, end: int, *, header: int, size_at: int, trailing: bool
+    data: memoryview, start: int, end: int, *, header: int, size_at: int, trailing: bool, most_rows: int
 ) -> tuple[npt.NDArray[np.int64], int, int]:
-    """Positions of uncompressed blobs, the position behind the last good one, and the problem there."""
+    """Positions of uncompressed blobs, at most ``most_rows``, the position behind the last good one, and the problem there."""
     found: list[int] = []
     word = int.from_bytes
     at = start
-    while at < end:
+    while at < end and len(found) < most_rows:
         if end - at < header:
             return np.array(found, np.int64), at, BROKEN_HEADER
         extent = 4 + word(data[at : at + 4], "little")

@@ -6,48 +6,55 @@ Damage is recorded, not raised: what is whole is delivered, and ``broke`` says w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace.blocks import PLAIN, Block, Framer
+from dotnetdiag.nettrace.blocks import Framer
 from dotnetdiag.nettrace.columns import EventBatch
-from dotnetdiag.nettrace.constants import GUIDS_LIMIT, STACK_BYTES_LIMIT, STREAM_BLOCK_LIMIT, BlockKind
+from dotnetdiag.nettrace.constants import STREAM_BLOCK_LIMIT, BlockKind
+from dotnetdiag.nettrace.decode import Place
 from dotnetdiag.nettrace.findings import Findings
-from dotnetdiag.nettrace.group import (
-    Arenas,
-    EventRun,
-    decode_group,
-    settle_group,
-)
-from dotnetdiag.nettrace.guids import GuidTable
-from dotnetdiag.nettrace.stacks import StackTable
+from dotnetdiag.nettrace.group import EventRun, Group, Lender, decode_piece, resolve
 from dotnetdiag.nettrace.state import TraceState
 
 BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """How a trace ended. ``complete``: nothing was damaged and the end marker was there.
+class Batches:
+    """The batches of one call of a reader, decoded when they are asked for. Those that nobody asks for are passed over."""
 
-    ``broke`` is one line that says what was wrong first, ``offset`` where; both None when nothing was. ``batches``
-    are the events that only the end of the data made available.
-    """
+    __slots__ = ("__weakref__", "_decoded", "_source")
 
-    complete: bool
-    broke: str | None
-    offset: int | None
-    batches: list[EventBatch]
+    def __init__(self, source: Iterator[EventBatch]) -> None:
+        self._source, self._decoded = source, deque[EventBatch]()
+
+    def decode(self, count: int | None = None) -> None:
+        """Decode so many more, or all, before they are asked for."""
+        while count is None or len(self._decoded) < count:
+            batch = next(self._source, None)
+            if batch is None:
+                break
+            self._decoded.append(batch)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> EventBatch:
+        return self._decoded.popleft() if self._decoded else next(self._source)
 
 
 class Reader(Findings):
-    """Reads a stream of any format: ``feed`` bytes as they come, get batches of events; ``close`` gives the verdict.
+    """Reads a stream of any format: ``feed`` bytes as they come and iterate over the batches of events; ``close`` in the end.
 
     Memory is bounded: it holds one unfinished block (64 MB at most) and the tables of metadata and stacks, and the
     latter are replaced when they grow (:attr:`EventBatch.stacks` and :attr:`EventBatch.guids` are those its ids
-    belong to).
+    belong to). What it has found (``lost``, ``broke``, ``complete`` …) is that of the batches given so far, and when
+    nobody iterates any more, of all.
     """
 
     def __init__(self, *, tolerant: bool = True, block_limit: int = STREAM_BLOCK_LIMIT) -> None:
@@ -58,110 +65,128 @@ class Reader(Findings):
         self._base = 0
         self._need = 1
         self._closed = False
-        self._arenas = Arenas()
+        self._lender = Lender()
+        self._source: Iterator[EventBatch] = iter(())
+        self._latest: weakref.ref[Batches] | None = None
 
     def _found(self) -> TraceState:
+        if self._latest is not None and self._latest() is None:
+            self._finish()
         return self._state
 
     @property
     def segment(self) -> int:
         """Sequence points seen."""
-        return self._state.segment
+        return self._found().segment
 
     @property
     def position(self) -> int:
         """Bytes taken so far that belong to finished blocks."""
+        self._found()
         return self._framer.position
 
     @property
     def complete(self) -> bool:
         """True once the end marker was seen and nothing was damaged before it."""
-        return self._framer.done and self._state.broke is None
+        return self._found().broke is None and self._framer.done
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[EventBatch]:
-        """Take more bytes, of any length; returns the batches of all blocks they completed (perhaps none).
+    def feed(self, data: bytes | bytearray | memoryview) -> Batches:
+        """Take more bytes, of any length; gives the batches of all blocks they completed (perhaps none).
 
         Behind the end marker, or behind what broke the framing, bytes are dropped.
         """
         if self._closed:
             raise UsageError("the reader is closed")
+        self._finish()
         if self._framer.done or self._framer.broke is not None:
-            return []
+            return self._batches(iter(()))
         self._data += data
-        if len(self._data) < self._need:
-            return []
-        return self._drain(final=False)
+        return self._batches(self._read(final=False) if len(self._data) >= self._need else iter(()))
 
-    def close(self) -> Verdict:
-        """No more bytes come. Delivers what is whole in a cut block; the reader's attributes stay readable."""
-        batches = [] if self._closed else self._drain(final=True)
+    def close(self) -> Batches:
+        """No more bytes come. Gives what is whole in a cut block; the reader's attributes stay readable."""
+        self._finish()
+        source: Iterator[EventBatch] = iter(()) if self._closed else self._read(final=True)
         self._closed = True
-        self._data = bytearray()
-        return Verdict(complete=self.complete, broke=self.broke, offset=self.broke_offset, batches=batches)
+        return self._batches(source)
 
-    def _drain(self, *, final: bool) -> list[EventBatch]:
-        batches: list[EventBatch] = []
-        group: list[EventRun] = []
-        framer, state, limit = self._framer, self._state, self._arenas.group_bytes
+    def _batches(self, source: Iterator[EventBatch]) -> Batches:
+        """The first is decoded at once: who expects none need not iterate."""
+        self._source = self._checked(source)
+        batches = Batches(self._source)
+        self._latest = weakref.ref(batches)
+        batches.decode(1)
+        return batches
+
+    def _checked(self, source: Iterator[EventBatch]) -> Iterator[EventBatch]:
+        yield from source
+        if not self._tolerant and self._state.broke is not None:
+            raise self._state.broke
+
+    def _finish(self) -> None:
+        """What the call before has left is read; its batches are kept for who still holds them."""
+        batches = None if self._latest is None else self._latest()
+        self._latest = None
+        if batches is not None:
+            batches.decode()
+        for _ in self._source:
+            pass
+
+    def _read(self, *, final: bool) -> Iterator[EventBatch]:
+        gathered: list[EventRun] = []
+        framer, state, limit = self._framer, self._state, self._lender.group_bytes
         with memoryview(self._data) as view:
             while True:
                 block = framer.next(view, self._base, final=final)
                 if framer.format and not state.format:
                     state.opened(framer.format, framer.container, framer.major)
-                if group and (
-                    isinstance(block, int) or block.kind in BARRIERS or block.end - group[0].blocks[0].start > limit
+                if gathered and (
+                    isinstance(block, int) or block.kind in BARRIERS or block.end - gathered[0].blocks[0].start > limit
                 ):
-                    batches += self._decode(group, view)
-                    group = []
+                    yield from self._decode(Group(gathered), view)
+                    gathered = []
                 if isinstance(block, int):
                     break
                 if block.kind is BlockKind.EVENT:
                     job = state.event_job(block, view, self._base)
                     if job is not None:
-                        group.append(EventRun.single(block, job, state.segment, state.moved_threads()))
+                        gathered.append(EventRun.single(block, job, state.segment, state.thread_moves.position))
                 else:
-                    self._take(block, view)
+                    state.take(block, view, self._base)
+                    if not gathered:
+                        state.thread_moves.advance(state.thread_moves.position)
         if framer.broke is not None:
             state.stopped(framer.broke)
-        if framer.done or framer.broke is not None:
+        if final or framer.done or framer.broke is not None:
             self._data = bytearray()
         else:
             del self._data[: framer.position - self._base]
         self._base = framer.position
         self._need = max(block, 1)
-        if not self._tolerant and state.broke is not None and not batches:
-            raise state.broke
-        return batches
 
-    def _take(self, block: Block, view: memoryview) -> None:
-        state, before = self._state, self._state.segment
-        start = block.start - self._base
-        with memoryview(bytes(view[start : start + block.present])) as content:
-            state.take(block, content, block.start)
-        if state.segment != before and state.stacks.size_bytes > STACK_BYTES_LIMIT:
-            state.stacks = StackTable(state.stacks.pointer_size)
-
-    def _decode(self, group: list[EventRun], view: memoryview) -> list[EventBatch]:
-        """One batch of blocks between which nothing happened that counts."""
-        state = self._state
-        if len(state.guids) > GUIDS_LIMIT and state.container != PLAIN:
-            state.guids = GuidTable()
-        first, last = group[0].blocks[0], group[-1].blocks[0]
-        content = bytes(view[first.start - self._base : last.start + last.present - self._base])
-        data = memoryview(content)
-        made = decode_group(group, data, first.start, self._arenas)
-        headers, runs, _ = settle_group(state, group, made, data, first.start)
-        state.account(headers, runs, state.segment)
-        if not len(headers):
-            return []
-        batch = EventBatch(
-            buffer=np.frombuffer(content, np.uint8),
-            offset=first.start,
-            headers=headers,
-            segment=state.segment,
-            metadata=state.metadata,
-            stacks=state.stacks,
-            guids=state.guids,
-            labels=state.labels,
-        )
-        return [batch]
+    def _decode(self, group: Group, view: memoryview) -> Iterator[EventBatch]:
+        """Batches of blocks between which nothing happened that counts."""
+        state, lender = self._state, self._lender
+        place: Place | None = Place()
+        while place is not None:
+            state.renew_guids()
+            piece = decode_piece(group, view, self._base, lender, place)
+            resolved = resolve(state, group, piece, view, self._base)
+            headers, place = resolved.headers, piece.rest
+            state.account(headers, resolved.jumps, state.segment)
+            if len(headers):
+                start = int(headers.payload_offset[0])
+                end = int(headers.payload_offset[-1]) + int(headers.payload_length[-1])
+                content = np.frombuffer(bytes(view[start:end]), np.uint8)
+                headers.payload_offset[:] -= start
+                yield EventBatch(
+                    buffer=content,
+                    offset=start + self._base,
+                    headers=headers,
+                    segment=state.segment,
+                    metadata=state.metadata,
+                    stacks=state.stacks,
+                    guids=state.guids,
+                    labels=state.labels,
+                )
+            del piece, resolved, headers

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, groupby
-from operator import itemgetter
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,19 @@ import numpy.typing as npt
 from dotnetdiag.nettrace.blocks import Block, BlockRun, Blocks, Framer
 from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
-from dotnetdiag.nettrace.decode import Form, decode
+from dotnetdiag.nettrace.decode import Form, Place
 from dotnetdiag.nettrace.findings import Findings
 from dotnetdiag.nettrace.group import (
-    Arenas,
     EventRun,
     Group,
-    check,
-    decode_group,
-    decode_whole,
+    Lender,
+    Piece,
+    Resolved,
+    count_by_type,
+    count_rows,
+    decode_piece,
     one_form,
-    settle_group,
+    resolve,
 )
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo
@@ -94,7 +96,6 @@ class Scan(Findings):
         self._view = _flat_view(buffer)
         self._indexed: TraceState | None = None
         self._runs: list[EventRun] = []
-        self._arenas = Arenas()
         self._framer = framer = Framer()
         self._blocks = blocks = Blocks()
         while True:
@@ -129,7 +130,7 @@ class Scan(Findings):
                 if block.kind is BlockKind.EVENT:
                     job = state.event_job(block, self._view, 0)
                     if job is not None:
-                        self._add(EventRun.single(block, job, state.segment, state.moved_threads()))
+                        self._add(EventRun.single(block, job, state.segment, state.thread_moves.position))
                 elif stacks or block.kind is not BlockKind.STACK:
                     state.take(block, self._view, 0)
         if framer.broke is not None:
@@ -149,95 +150,94 @@ class Scan(Findings):
         return self._framer.done and self._found().broke is None
 
     def counts(self, *, executor: Executor | None = None) -> dict[int, tuple[int, int]]:
-        """(events, payload bytes) by metadata id, without making columns."""
+        """(events, payload bytes) by metadata id, without making columns where the blocks are in their usual form."""
         self._found()  # there is an index now, and nothing of it will change
         form = one_form(self._runs)
         if KERNELS is None or form is None:
-            self._index(stacks=False)
-            return self._count_slowly()
+            return self._count_batches(executor)
         totals: dict[int, tuple[int, int]] = {}
-        for part in _epochs(self._runs):
-            table, base, length = part[-1].translation.metadata
-            tallies = check(self._view, 0, part, form, executor, max(base + length, 1))[1]
-            if tallies is None:
-                return self._count_slowly()
-            for number in np.flatnonzero(tallies[0]).tolist():
-                at = number - base
-                stays = (int(table[at]) if 0 <= at < length else 0) or number
-                events, size = totals.get(stays, (0, 0))
-                totals[stays] = (events + int(tallies[0, number]), size + int(tallies[1, number]))
+        for _, part in groupby(
+            self._runs, key=lambda run: id(run.translation.metadata and run.translation.metadata.ids)
+        ):
+            runs = list(part)
+            tally = count_by_type(self._view, runs, form, executor)
+            if tally is None:
+                return self._count_batches(executor)
+            numbers = runs[-1].translation.metadata
+            for order, number in enumerate(numbers.ids.meanings if numbers else (), 1):
+                if order < tally.shape[1] and tally[0, order]:
+                    _add(totals, number, int(tally[0, order]), int(tally[1, order]))
         return totals
 
-    def _count_slowly(self) -> dict[int, tuple[int, int]]:
+    def _count_batches(self, executor: Executor | None) -> dict[int, tuple[int, int]]:
         totals: dict[int, tuple[int, int]] = {}
-        for block, job in chain.from_iterable(run.jobs() for run in self._runs):
-            found = decode(self._view, job)
-            headers = found.headers
-            if found.frames is not None:
-                headers = self._found().netperf(block, self._view, 0, found)
-            ids, rows = np.unique(headers.metadata_id, return_inverse=True)
+        for batch in self.iter_batches(executor=executor):
+            ids, rows = np.unique(batch.headers.metadata_id, return_inverse=True)
             numbers = np.bincount(rows, minlength=len(ids)).tolist()
-            sizes = np.bincount(rows, weights=headers.payload_length, minlength=len(ids)).tolist()
-            for stays, number, size in zip(ids.tolist(), numbers, sizes, strict=True):
-                events, total = totals.get(stays, (0, 0))
-                totals[stays] = (events + number, total + int(size))
+            sizes = np.bincount(rows, weights=batch.headers.payload_length, minlength=len(ids)).tolist()
+            for number, events, size in zip(ids.tolist(), numbers, sizes, strict=True):
+                _add(totals, number, events, int(size))
         return totals
 
     def iter_batches(self, *, executor: Executor | None = None) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
         Losses are counted on the way. An ``executor`` decodes a few pieces ahead; an iteration that is left cancels
-        what it has not begun. Columns that nobody holds any more become those of a later piece: keep a
-        batch (or any of its columns) and they stay, at the price of new memory for the next.
+        what it has not begun. The memory of columns that nobody holds any more becomes that of later ones: keep a batch
+        (or any of its columns) and they stay, at the price of new memory for the next.
         """
         state = self._index(stacks=True)
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         acts, state.postponed = state.postponed or [], None
-        arenas = self._arenas
-        steps = _steps(acts, self._runs, arenas)
+        lender = Lender()
 
-        def act_on(step: _Step) -> Group:
-            return decode_group(step.runs, view, 0, arenas)
+        def act_on(step: _Step) -> Piece:
+            return decode_piece(step.group, view, 0, lender, Place())
 
-        for step, group in in_order(steps, act_on, executor):
-            whole, jumps, firsts = settle_group(state, step.runs, group, view, 0)
-            del group
-            for runs, after in step.stretches():
-                rows = (int(firsts[runs.start]), int(firsts[runs.stop]))
-                headers = _accounted(state, whole, jumps, rows, step.runs[runs.start].segment) if runs else whole[:0]
-                for act in after:
-                    act()
-                if len(headers):
-                    batch = EventBatch(
+        for step, piece in in_order(_steps(acts, self._runs, lender), act_on, executor):
+            while True:
+                for headers, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
+                    yield EventBatch(
                         buffer=buffer,
                         offset=0,
                         headers=headers,
-                        segment=step.runs[runs.start].segment,
+                        segment=segment,
                         metadata=state.metadata,
                         stacks=state.stacks,
                         guids=state.guids,
                         labels=state.labels,
                     )
                     del headers
-                    yield batch
-                    del batch
-            del whole, jumps
+                rest = piece.rest
+                del piece
+                if rest is None:
+                    break
+                piece = decode_piece(step.group, view, 0, lender, rest)
 
     def decode(self, *, executor: Executor | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result."""
-        state = self._index(stacks=True)
-        runs, view = self._runs, self._view
-        group = decode_whole(runs, view, 0, executor)
-        headers, jumps, firsts = settle_group(state, runs, group, view, 0)
-        self._replay(headers, jumps, firsts)
-        segments = np.array([run.segment for run in runs], np.int64)
-        starts = firsts[np.searchsorted(segments, np.arange(state.segment + 1))]
+        self._found()
+        form = one_form(self._runs)
+        rows = count_rows(self._view, self._runs, form, executor) if KERNELS is not None and form is not None else None
+        columns = None if rows is None else HeaderColumns.allocate(rows)
+        parts: list[HeaderColumns] = []
+        starts, first = [0], 0
+        for batch in self.iter_batches(executor=executor):
+            starts += [first] * (batch.segment + 1 - len(starts))
+            if columns is None:
+                parts.append(batch.headers)
+            else:
+                columns.put(first, batch.headers)
+            first += len(batch)
+        state = self._found()
+        starts += [first] * (state.segment + 1 - len(starts))
+        headers = HeaderColumns.concatenate(parts) if columns is None else columns[:first]
         return Contents(
             buffer=np.frombuffer(self._view, np.uint8),
             format=state.format,
             info=state.info,
             headers=headers,
-            segment_starts=starts,
+            segment_starts=np.array(starts, np.int64),
             metadata=state.metadata,
             stacks=state.stacks,
             threads=state.threads,
@@ -253,20 +253,10 @@ class Scan(Findings):
             sequence_points=state.sequence_points,
         )
 
-    def _replay(self, headers: HeaderColumns, runs: npt.NDArray[np.int64], firsts: npt.NDArray[np.int64]) -> None:
-        """Count losses: blocks and sequence points in file order; blocks that follow each other at once."""
-        state = self._found()
-        acts, state.postponed = state.postponed or [], None
-        done = at = 0
-        for act in [*acts, None]:
-            if act is _mark:
-                at += 1
-                continue
-            if at > done:
-                _accounted(state, headers, runs, (int(firsts[done]), int(firsts[at])), self._runs[done].segment)
-                done = at
-            if act is not None:
-                act()
+
+def _add(totals: dict[int, tuple[int, int]], number: int, events: int, size: int) -> None:
+    before = totals.get(number, (0, 0))
+    totals[number] = (before[0] + events, before[1] + size)
 
 
 def _mark() -> None:
@@ -281,85 +271,62 @@ LEAST_FULL = 0.95
 class _Step:
     """Event blocks that are decoded together. ``acts``: what is to be done, and how many of the runs stand before it."""
 
-    runs: list[EventRun] = field(default_factory=list)
-    acts: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
-
-    def stretches(self) -> Iterator[tuple[range, list[Callable[[], None]]]]:
-        """(runs between which nothing is to be done, what is to be done then)."""
-        done = 0
-        for at, group in groupby(self.acts, key=itemgetter(0)):
-            yield range(done, at), [act for _, act in group]
-            done = at
-        if done < len(self.runs):
-            yield range(done, len(self.runs)), []
+    group: Group
+    acts: deque[tuple[int, Callable[[], None]]]
 
 
-def _steps(acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], arenas: Arenas) -> Iterator[_Step]:
-    """All event blocks, in steps that fit an arena: a call of the kernels and a thread that is woken have to pay."""
-    step, size = _Step(), 0
+def _steps(acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender) -> Iterator[_Step]:
+    """All event blocks, in steps that fit a batch: a call of the kernels and a thread that is woken have to pay."""
+    gathered: list[EventRun] = []
+    waiting: deque[tuple[int, Callable[[], None]]] = deque()
+    size = 0
     source = iter(runs)
     for act in acts:
         if act is not _mark:
-            step.acts.append((len(step.runs), act))
+            waiting.append((len(gathered), act))
             continue
         rest: EventRun | None = next(source)
         while rest is not None:
-            limit = arenas.group_bytes
+            limit = lender.group_bytes
             run, rest = rest.cut(limit - size)
-            step.runs.append(run)
+            gathered.append(run)
             size += run.size_bytes
             if size >= LEAST_FULL * limit:
-                yield step
-                step, size = _Step(), 0
-    yield step
+                yield _Step(Group(gathered), waiting)
+                gathered, waiting, size = [], deque(), 0
+    yield _Step(Group(gathered), waiting)
 
 
-def _accounted(
-    state: TraceState,
-    headers: HeaderColumns,
-    jumps: npt.NDArray[np.int64],
-    rows: tuple[int, int],
-    segment: int,
-) -> HeaderColumns:
-    """The rows of one segment, their losses counted."""
-    first, last = rows
-    if last - first < len(headers):
-        headers = headers[first:last]
-        jumps = jumps[np.searchsorted(jumps, first) : np.searchsorted(jumps, last)] - first
-    state.account(headers, jumps, segment)
-    return headers
+def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[tuple[HeaderColumns, int]]:
+    """(columns, segment) of the events between which nothing is to be done, their losses counted."""
+    first = 0
+    while True:
+        is_due = bool(step.acts) and step.acts[0][0] <= resolved.complete
+        last = resolved.firsts[step.acts[0][0]] if is_due else len(resolved.headers)
+        if last > first:
+            headers, jumps = resolved.headers, resolved.jumps
+            if last - first < len(headers):
+                headers = headers[first:last]
+                jumps = jumps[np.searchsorted(jumps, first) : np.searchsorted(jumps, last)] - first
+            segment = step.group.runs[bisect_right(resolved.firsts, first) - 1].segment
+            state.account(headers, jumps, segment)
+            yield headers, segment
+            first = last
+        if not is_due:
+            return
+        step.acts.popleft()[1]()
 
 
 def _usual_run(blocks: BlockRun, state: TraceState) -> EventRun:
     form = Form.COMPRESSED_V6 if blocks.plain else Form.COMPRESSED
     starts, sizes, headers = blocks.rows[:, 1], blocks.rows[:, 2], blocks.rows[:, 3]
-    return EventRun(
-        blocks, form, starts + headers, starts + sizes, state.translation(), state.segment, state.moved_threads()
-    )
+    translation, moves = state.translation(), state.thread_moves.position
+    return EventRun(blocks, form, starts + headers, starts + sizes, translation, state.segment, moves)
 
 
 def _flat_view(buffer: Buffer) -> memoryview:
     view: memoryview = memoryview(buffer)  # type: ignore[arg-type]  # numpy does not say that arrays are buffers
     return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
-
-
-def _epochs(runs: Sequence[EventRun]) -> Iterator[list[EventRun]]:
-    """Runs that share one set of metadata ids: it only grows within an epoch."""
-    part: list[EventRun] = []
-    for run in runs:
-        if part:
-            old, new = part[-1].translation.metadata, run.translation.metadata
-            shared = min(old[2], new[2])
-            if (
-                old[1] != new[1]
-                or new[2] < old[2]
-                or (old[0] is not new[0] and not np.array_equal(old[0][:shared], new[0][:shared]))
-            ):
-                yield part
-                part = []
-        part.append(run)
-    if part:
-        yield part
 
 
 def scan(buffer: Buffer) -> Scan:

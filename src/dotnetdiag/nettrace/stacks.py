@@ -5,12 +5,17 @@ Ids in a file are reset at every sequence point (nettrace.md §5.8); a :class:`S
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.nettrace.constants import DENSE_IDS_LIMIT
+from dotnetdiag.nettrace.ids import IdMap
 from dotnetdiag.wire import Cursor
+
+STACK_COST = 320
+"""Bytes that a stack and its id take beside the addresses, about."""
 
 
 class StackTable:
@@ -61,92 +66,31 @@ class StackTable:
         return offsets, np.frombuffer(whole, dtype=kind).astype(np.uint64, copy=False)
 
 
-class IdMap:
-    """Ids of one region of a file to numbers that stay (never 0): an array that kernels read.
-
-    Ids count up from some first one in every file that was written in good faith, so the array begins at ``base``;
-    an id far from all others goes into ``far``, which costs no memory for what lies between. Entries are never
-    changed: a :meth:`snapshot` stays as it is.
-    """
-
-    __slots__ = ("_count", "_shared", "base", "far", "length", "table")
-
-    def __init__(self) -> None:
-        self.table: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
-        self.base = 0
-        self.length = 0
-        self.far: dict[int, int] = {}
-        self._count = 0
-        self._shared = False
-
-    def snapshot(self) -> tuple[npt.NDArray[np.uint32], int, int]:
-        """(table, base, length): ``table[id - base]`` is the number or 0, for ids from ``base`` to below
-        ``base + length``.
-        """
-        self._shared = True
-        return self.table, self.base, self.length
-
-    def get(self, number: int) -> int:
-        """What the id stands for, 0 when it is not defined."""
-        at = number - self.base
-        if 0 <= at < self.length and self.table[at]:
-            return int(self.table[at])
-        return self.far.get(number, 0)
-
-    def define(self, number: int, stays: int) -> bool:
-        """Add an entry. False, and nothing changes, when the id is taken by another."""
-        there = self.get(number)
-        if there:
-            return there == stays
-        if not self._count:
-            self.base = number
-        at = number - self.base
-        spare = DENSE_IDS_LIMIT + 4 * self._count
-        if at >= spare or at < -spare:
-            self.far[number] = stays
-            return True
-        if at < 0:
-            grown = np.zeros(self.length - at, np.uint32)
-            grown[-at:] = self.table[: self.length]
-            self.table, self.base, self.length, at = grown, number, len(grown), 0
-            self._shared = False
-        elif at < self.length:
-            if self._shared:
-                self.table, self._shared = self.table.copy(), False
-        else:
-            if at >= len(self.table):
-                grown = np.zeros(max(64, 2 * len(self.table), at + 1), np.uint32)
-                grown[: self.length] = self.table[: self.length]
-                self.table, self._shared = grown, False
-            self.length = at + 1
-        self.table[at] = stays
-        self._count += 1
-        return True
-
-
-def parse_stacks(cursor: Cursor, stacks: StackTable, ids: IdMap) -> int:
+def parse_stacks(cursor: Cursor, stacks: StackTable, ids: IdMap, afford: Callable[[int], bool]) -> int:
     """Read a StackBlock (nettrace.md §5.7, §6.4) into the tables. Returns how many ids were there already, differently.
 
-    A block that breaks off raises, after the stacks before that place were taken.
+    A block that breaks off raises, after the stacks before that place were taken. ``afford`` is asked for each stack.
     """
     first, count = cursor.u32("first stack id"), cursor.u32("stack count")
     if count > cursor.left // 4:
         raise cursor.fail(f"{count} stacks in {cursor.left} bytes")
     if first + count > 1 << 32:
         raise cursor.fail(f"stack ids {first} + {count} do not fit")
-    data, at, end = bytes(cursor.view(cursor.left)), 0, 0
+    start, data = cursor.offset, cursor.view(cursor.left)
+    at, end, left = 0, 0, len(data)
     clashes = 0
-    left = len(data)
     pointer = stacks.pointer_size
     for number in range(first, first + count):
         if at + 4 > left:
-            raise FormatError(f"stack {number} is cut", offset=cursor.offset - left + at, where=cursor.where)
+            raise FormatError(f"stack {number} is cut", offset=start + at, where=cursor.where)
         size = int.from_bytes(data[at : at + 4], "little")
         end = at + 4 + size
         if end > left:
             problem = f"stack of {size} bytes, {left - at - 4} left"
-            raise FormatError(problem, offset=cursor.offset - left + at, where=cursor.where)
-        if not ids.define(number, stacks.intern(data[at + 4 : end - size % pointer])):
+            raise FormatError(problem, offset=start + at, where=cursor.where)
+        if afford(STACK_COST + size) and not ids.define(
+            number, stacks.intern(bytes(data[at + 4 : end - size % pointer]))
+        ):
             clashes += 1
         at = end
     return clashes

@@ -16,24 +16,37 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.blocks import FLAT, OBJECTS, PLAIN, Block
 from dotnetdiag.nettrace.columns import HeaderColumns
-from dotnetdiag.nettrace.constants import GUIDS_LIMIT, WARNINGS_LIMIT, BlockKind
-from dotnetdiag.nettrace.decode import PROBLEMS, Decoded, Form, Job, Translation, decode
+from dotnetdiag.nettrace.constants import (
+    FILE_TABLES_LIMIT,
+    GUIDS_LIMIT,
+    STACK_BYTES_LIMIT,
+    STREAM_TABLES_LIMIT,
+    THREADS_LIMIT,
+    WARNINGS_LIMIT,
+    BlockKind,
+)
+from dotnetdiag.nettrace.decode import PROBLEMS, Decoded, Form, Job, Translation, decode_all
 from dotnetdiag.nettrace.guids import GuidTable
+from dotnetdiag.nettrace.ids import FreeNumbers, IdMap
 from dotnetdiag.nettrace.info import TraceInfo, parse_flat, parse_trace, parse_trace_v6
 from dotnetdiag.nettrace.labels import LabelList, parse_label_list
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.records import parse_flat_record, parse_record, parse_row
-from dotnetdiag.nettrace.stacks import IdMap, StackTable, parse_stacks
-from dotnetdiag.nettrace.threads import ThreadInfo, parse_thread
+from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
+from dotnetdiag.nettrace.threads import ThreadInfo, ThreadMoves, parse_thread
 from dotnetdiag.wire import Cursor
 
 _EVENT_HEADER = struct.Struct("<hhqq")
 _UNTRANSLATED = Translation()
+COST, PARSED_COST, ID_COST = 600, 32, 160
+"""Bytes that a definition takes, each byte of it once it is a tree of values, and an id for it: about."""
+BEYOND = "definitions beyond what a reader keeps"
 RESET_THREADS = 1
 RESET_METADATA = 2
 
@@ -62,10 +75,14 @@ class TraceState:
         self._metadata_ids = IdMap()
         self._stack_ids = IdMap()
         self._label_ids = IdMap()
-        self._label_known: dict[LabelList, int] = {}
+        self._label_numbers: dict[LabelList, int] = {}
         self._label_guids: list[tuple[int, int]] = [(0, 0)]
-        self._thread_ids: dict[int, int] = {}
-        self._thread_moved = False
+        self._thread_numbers: dict[int, int] = {}
+        self.thread_moves = ThreadMoves()
+        self._left = FILE_TABLES_LIMIT if keep else STREAM_TABLES_LIMIT
+        self._spent: Counter[str] = Counter()
+        self._free_metadata = FreeNumbers(0xFFFFFFFF)
+        self._free_threads = FreeNumbers(0xFFFFFFFFFFFFFFFF)
         self._now = 0
         self._translation: Translation | None = None
         self.postponed: list[Callable[[], None]] | None = None
@@ -80,6 +97,7 @@ class TraceState:
 
     def stopped(self, error: FormatError) -> None:
         """The containers cannot be followed any more, or end too early."""
+        error.__traceback__ = error.__context__ = None  # they hold the bytes that were read
         if self.broke is None or (error.offset or 0) < (self.broke.offset or 0):
             self.broke = error
 
@@ -99,6 +117,27 @@ class TraceState:
         """One line for each kind of oddity, with how often and where first."""
         found = sorted(self._warned.items(), key=lambda item: (item[1][1], item[0]))
         return [f"{text}: {count}, first at 0x{first:x}" for text, (count, first) in found]
+
+    def _affords(self, what: str, cost: int, offset: int) -> bool:
+        """Whether one more definition fits the budget; otherwise it is not kept."""
+        if cost <= self._left:
+            self._left -= cost
+            self._spent[what] += cost
+            return True
+        self.warn(BEYOND, offset)
+        return False
+
+    def _has_room(self, size: int, offset: int) -> bool:
+        """Whether so many bytes may become a tree of values at all."""
+        if COST + PARSED_COST * size <= self._left:
+            return True
+        self.warn(BEYOND, offset)
+        return False
+
+    def _spend(self, what: str, cost: int = 0) -> None:
+        """What is left of such definitions takes so much."""
+        self._left += self._spent[what] - cost
+        self._spent[what] = cost
 
     # blocks -------------------------------------------------------------------------------------------------------
 
@@ -120,7 +159,8 @@ class TraceState:
                 self._metadata_block(block, cursor)
             elif block.kind is BlockKind.STACK:
                 self._translation = None
-                clashes = parse_stacks(cursor, self.stacks, self._stack_ids)
+                affords = partial(self._affords, "ids", offset=block.offset)
+                clashes = parse_stacks(cursor, self.stacks, self._stack_ids, affords)
                 if clashes:
                     self.warn("stack ids given twice", block.offset, clashes)
             elif block.kind is BlockKind.SEQUENCE_POINT:
@@ -132,7 +172,8 @@ class TraceState:
             elif block.kind is BlockKind.LABEL_LIST:
                 self._labels(cursor)
             elif block.kind is BlockKind.UNKNOWN:
-                self.skipped[block.name] += 1
+                named = block.name in self.skipped or len(self.skipped) < WARNINGS_LIMIT
+                self.skipped[block.name if named else "others"] += 1
                 self.skipped_bytes += block.present
         except FormatError as error:
             self._translation = None
@@ -151,9 +192,9 @@ class TraceState:
 
     # metadata -----------------------------------------------------------------------------------------------------
 
-    def define(self, made: Metadata, offset: int, number: int | None = None) -> None:
-        """Add a metadata record found at ``offset``."""
-        number = made.metadata_id if number is None else number
+    def define(self, made: Metadata, offset: int, size: int) -> None:
+        """Add a metadata record of that size found at ``offset``."""
+        number = made.metadata_id
         if not number:
             self.warn("metadata with id 0", offset)
             return
@@ -162,11 +203,14 @@ class TraceState:
             if replace(made, metadata_id=there) != self.metadata.get(there):
                 self.warn("metadata ids defined twice, differently: the first counts", offset)
             return
-        stays = number
-        while (other := self.metadata.get(stays)) is not None and replace(made, metadata_id=stays) != other:
-            stays = max(max(self.metadata) + 1, number + 1) & 0xFFFFFFFF or 1
-        self.metadata[stays] = made if made.metadata_id == stays else replace(made, metadata_id=stays)
-        self._metadata_ids.define(number, stays)
+        kept, other = number, self.metadata.get(number)
+        if made != other and not self._affords("metadata", COST + PARSED_COST * size, offset):
+            return
+        self._free_metadata.see(number)
+        if other is not None and made != other:
+            kept = self._free_metadata.take(self.metadata)
+        self.metadata[kept] = made if made.metadata_id == kept else replace(made, metadata_id=kept)
+        self._metadata_ids.define(number, kept)
         self._translation = None
 
     def _metadata_block(self, block: Block, cursor: Cursor) -> None:
@@ -176,23 +220,25 @@ class TraceState:
                 row = cursor.child(cursor.u16("row size"), "metadata row")
                 self._record(row, v6=True)
             return
-        job = self.job(block, cursor.data, cursor.base)
-        found = decode(cursor.data, job, cursor.base)
-        for start, size in zip(
-            found.headers.payload_offset.tolist(), found.headers.payload_length.tolist(), strict=True
-        ):
-            row = Cursor(cursor.data, position=start, end=start + size, base=cursor.base, where="metadata record")
-            self._record(row, v6=False)
-        self.check(block, found, cursor.base)
+        before = 0
+        for found in decode_all(cursor.data, self.job(block, cursor.data, cursor.base), cursor.base):
+            columns = found.headers.payload_offset.tolist(), found.headers.payload_length.tolist()
+            for start, size in zip(*columns, strict=True):
+                row = Cursor(cursor.data, position=start, end=start + size, base=cursor.base, where="metadata record")
+                self._record(row, v6=False)
+            self.check(block, found, cursor.base, before)
+            before += len(found.headers)
 
     def _record(self, row: Cursor, *, v6: bool) -> None:
-        offset = row.offset
+        offset, size = row.offset, row.left
+        if not self._has_room(size, offset):
+            return
         try:
             made = parse_row(row) if v6 else parse_record(row)
         except FormatError as error:
             self.damage(error)
             return
-        self.define(made, offset)
+        self.define(made, offset, size)
 
     # stacks, sequence points, threads, labels -----------------------------------------------------------------------
 
@@ -206,7 +252,11 @@ class TraceState:
         try:
             if count > cursor.left // (12 if wide else 2):
                 raise cursor.fail(f"{count} threads in {cursor.left} bytes")
-            for _ in range(count):
+            if count > THREADS_LIMIT:
+                self.warn(
+                    "threads of sequence points beyond what a reader follows", cursor.offset, count - THREADS_LIMIT
+                )
+            for _ in range(min(count, THREADS_LIMIT)):
                 rows.append(
                     (cursor.u64(), cursor.u32())
                     if wide
@@ -222,51 +272,65 @@ class TraceState:
         self._stack_ids = IdMap()
         self._label_ids = IdMap()
         self._translation = None
+        if not self.keep and self.stacks.size_bytes > STACK_BYTES_LIMIT:
+            self.stacks = StackTable(self.stacks.pointer_size)
+        self._spend("stacks", self.stacks.size_bytes + STACK_COST * len(self.stacks))
+        self._spend("ids")
         if not self.keep and len(self.labels) > GUIDS_LIMIT:
-            self.labels, self._label_known, self._label_guids = [LabelList()], {}, [(0, 0)]
+            self.labels, self._label_numbers, self._label_guids = [LabelList()], {}, [(0, 0)]
+            self._spend("labels")
             self.guids = GuidTable()
         if flags & RESET_THREADS:
-            self._thread_ids = {}
-            self._thread_moved = False
+            self._thread_numbers = {}
+            self.thread_moves.reset()
             if not self.keep:
                 self.threads = {}
+                self._spend("threads")
         if flags & RESET_METADATA:
             self._metadata_ids = IdMap()
             if not self.keep:
                 self.metadata = {}
+                self._spend("metadata")
         if broken is not None:
             raise broken
 
     def _thread(self, index: int) -> int:
-        return self._thread_ids.get(index, index) if self._thread_moved else index
+        return self._thread_numbers.get(index, index)
 
     def _threads(self, cursor: Cursor) -> None:
         while cursor.left:
             row = cursor.child(cursor.u16("row size"), "thread row")
+            size = row.left
             try:
                 made = parse_thread(row)
             except FormatError as error:
                 self.damage(error)
                 continue
-            if made.index in self._thread_ids:
-                if replace(made, index=self._thread_ids[made.index]) != self.threads.get(self._thread_ids[made.index]):
+            there = self._thread_numbers.get(made.index)
+            if there is not None:
+                if replace(made, index=there) != self.threads.get(there):
                     self.warn("thread indices defined twice, differently: the first counts", row.offset)
                 continue
-            stays = made.index
-            while (other := self.threads.get(stays)) is not None and replace(made, index=stays) != other:
-                stays = max(self.threads) + 1 & 0xFFFFFFFFFFFFFFFF
-            self.threads[stays] = replace(made, index=stays)
-            self._thread_ids[made.index] = stays
-            self._thread_moved = self._thread_moved or stays != made.index
+            kept, other = made.index, self.threads.get(made.index)
+            if made != other and not self._affords("threads", COST + PARSED_COST * size, row.offset):
+                continue
+            self._free_threads.see(made.index)
+            if other is not None and made != other:
+                kept = self._free_threads.take(self.threads)
+                self.thread_moves.note(made.index, kept)
+            self.threads[kept] = replace(made, index=kept)
+            self._thread_numbers[made.index] = kept
 
     def _remove_threads(self, cursor: Cursor) -> None:
         while cursor.left:
             index, number = cursor.varuint(64, "thread index"), cursor.varuint(32, "sequence number")
-            stays = self._thread(index)
-            if index not in self._thread_ids:
+            thread = self._thread(index)
+            if index not in self._thread_numbers:
                 self.warn("threads removed that were not there", cursor.offset)
-            self._account(partial(self._removed, self.segment, stays, number))
-            self._thread_ids.pop(index, None)
+            self._account(partial(self._removed, self.segment, thread, number))
+            self._thread_numbers.pop(index, None)
+            if thread != index:
+                self.thread_moves.note(index, None)
 
     def _removed(self, segment: int, thread: int, number: int) -> None:
         self.lost.remove_thread(segment, self._now, thread, number)
@@ -282,10 +346,14 @@ class TraceState:
         if not first or count > cursor.left:
             raise cursor.fail(f"{count} label lists from {first} in {cursor.left} bytes")
         for number in range(first, first + count):
+            offset = cursor.offset
             made = parse_label_list(cursor)
-            known = self._label_known.get(made)
-            if known is None:
-                known = self._label_known[made] = len(self.labels)
+            kept = self._label_numbers.get(made)
+            size = cursor.offset - offset
+            if not self._affords(*("ids", ID_COST) if kept else ("labels", COST + PARSED_COST * size), offset):
+                continue
+            if kept is None:
+                kept = self._label_numbers[made] = len(self.labels)
                 self.labels.append(made)
                 self._label_guids.append(
                     (
@@ -293,7 +361,7 @@ class TraceState:
                         self.guids.intern(made.related.bytes_le) if made.related else 0,
                     )
                 )
-            if not self._label_ids.define(number, known):
+            if not self._label_ids.define(number, kept):
                 self.warn("label lists given twice", cursor.offset)
             self._translation = None
 
@@ -306,7 +374,6 @@ class TraceState:
                 self._stack_ids.snapshot(),
                 self._label_ids.snapshot(),
                 self._metadata_ids.snapshot(),
-                frozenset(self._metadata_ids.far),
             )
         return self._translation
 
@@ -342,12 +409,13 @@ class TraceState:
                 self.damage(error)
             return None
 
-    def check(self, block: Block, found: Decoded, base: int) -> None:
-        """Record what was wrong in a decoded block."""
-        self.check_counts(block, found.problem, found.stop + base, found.detail, len(found.headers), found.strays)
+    def check(self, block: Block, found: Decoded, base: int, before: int) -> None:
+        """Record what was wrong in a piece of a block that stands behind so many events of it."""
+        rows = before + len(found.headers)
+        self.check_counts(block, found.problem, found.stop + base, found.detail, rows, found.unresolved)
 
     def check_counts(
-        self, block: Block, problem: int, offset: int, detail: int, rows: int, strays: tuple[int, int, int]
+        self, block: Block, problem: int, offset: int, detail: int, rows: int, unresolved: tuple[int, int, int]
     ) -> None:
         """Record a problem at an absolute offset, and events that refer to what is not there."""
         if problem and block.whole:
@@ -356,8 +424,8 @@ class TraceState:
             self.damage(FormatError(text, offset=offset, where=where))
         if block.kind is not BlockKind.EVENT:
             return
-        for count, text in zip(
-            strays,
+        for number, text in zip(
+            unresolved,
             (
                 "events with an unknown metadata id",
                 "events with a stack id that is not there",
@@ -365,45 +433,29 @@ class TraceState:
             ),
             strict=True,
         ):
-            if count:
-                self.warn(text, block.offset, count)
+            if number:
+                self.warn(text, block.offset, number)
 
-    @staticmethod
-    def strays(headers: HeaderColumns, translation: Translation, strays: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Without the events whose metadata id is defined, but far from all others and so not in the kernel's table."""
-        far = translation.far_metadata
-        if not strays[0] or not far:
-            return strays
-        known = np.isin(headers.metadata_id, np.fromiter(far, np.uint32, len(far)))
-        return strays[0] - int(np.count_nonzero(known)), strays[1], strays[2]
-
-    def settle(
-        self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64], first_guid: int = 0
-    ) -> HeaderColumns:
-        """Activity ids by the tables of this trace.
-
-        ``activity`` and ``related`` come as 1 + index into ``guids`` + ``first_guid``.
-        """
+    def intern_guids(self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64]) -> None:
+        """Activity ids by the table of this trace. ``activity`` and ``related`` come as 1 + index into ``guids``."""
         if len(guids):
-            raw = np.frombuffer(data, np.uint8)[guids[:, None] + np.arange(16)]
-            lasting = np.zeros(len(guids) + 1, np.uint32)
-            lasting[1:] = self.guids.intern_many(raw)
+            raw = sliding_window_view(np.frombuffer(data, np.uint8), 16)[guids]
+            interned = np.zeros(len(guids) + 1, np.uint32)
+            interned[1:] = self.guids.intern_many(raw)
             for name in ("activity", "related"):
                 column = getattr(headers, name)
                 rows = np.flatnonzero(column)
-                column[rows] = lasting[column[rows] - np.uint32(first_guid)]
+                column[rows] = interned[column[rows]]
         if len(self.labels) > 1 and self.container == PLAIN:
             pairs = np.array(self._label_guids, np.uint32)
             if pairs.any() and headers.label_list.any():
                 headers.activity[:] = pairs[headers.label_list, 0]
                 headers.related[:] = pairs[headers.label_list, 1]
-        return headers
 
-    def moved_threads(self) -> dict[int, int] | None:
-        """Thread indices of the file that stand for others now; None when all stand for themselves."""
-        if not self._thread_moved:
-            return None
-        return {index: stays for index, stays in self._thread_ids.items() if index != stays}
+    def renew_guids(self) -> None:
+        """Begin a new table of activity ids in a stream when the old one has grown."""
+        if not self.keep and len(self.guids) > GUIDS_LIMIT and self.container != PLAIN:
+            self.guids = GuidTable()
 
     def account(self, headers: HeaderColumns, runs: npt.NDArray[np.int64], segment: int) -> None:
         """Count losses of the events of one block or several, in file order."""
@@ -420,6 +472,8 @@ class TraceState:
         for row in meta_rows.tolist():
             start = int(headers.payload_offset[row])
             end = start + int(headers.payload_length[row])
+            if not self._has_room(end - start, base + start):
+                continue
             cursor = Cursor(data, position=start, end=end, base=base, where="metadata record")
             try:
                 if self.container == FLAT:
@@ -430,7 +484,7 @@ class TraceState:
             except FormatError as error:
                 self.damage(error)
                 continue
-            self.define(made, base + start)
+            self.define(made, base + start, end - start)
         pointer = self.info.pointer_size if self.info else 8
         intern = self.stacks.intern
         column = np.fromiter(
@@ -451,13 +505,3 @@ class TraceState:
         if unknown:
             self.warn("events with an unknown metadata id", block.offset, unknown)
         return headers
-
-
-def move_threads(headers: HeaderColumns, moved: dict[int, int] | None) -> None:
-    """Put lasting thread indices into the columns (version 6 files that use an index again for another thread)."""
-    if not moved:
-        return
-    for column in (headers.thread, headers.capture_thread):
-        before = column.copy()
-        for index, stays in moved.items():
-            column[before == index] = stays

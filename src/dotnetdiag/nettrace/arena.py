@@ -1,0 +1,128 @@
+"""Memory for header columns, used again: fresh pages cost more than decoding into them.
+
+Rule 1: memory belongs to one pass. It comes back when nothing refers to its arrays any more (a finalizer of theirs says so),
+and only then is it given out again.
+Rule 2: columns that are nearly always zero stay so where nothing was written to them, and then nobody else may write to them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.nettrace.columns import COLUMN_TYPES, SPARSE_COLUMNS, HeaderColumns
+from dotnetdiag.nettrace.constants import BATCH_ROWS
+
+LEAST_EVENT = 2
+"""Bytes of the smallest event: flags and time."""
+MOST_IDLE, MOST_IDLE_BYTES = 16, 48 << 20
+"""Memory that waits to be used again: so many pieces, and bytes."""
+SPARE = 0.8
+"""Events are expected to be smaller by this than any were: too little room makes a second piece."""
+
+# columns in the order in which the kernel is told where they begin
+_ORDER: tuple[str, ...] = (
+    *("metadata_id", "sequence", "processor", "stack", "activity", "related", "payload_length", "label_list"),
+    *("capture_thread", "thread", "time", "payload_offset", "is_sorted"),
+)
+
+
+class Arena:
+    """Memory for the columns of so many events, for the rows where numbers may jump and for the places of GUIDs."""
+
+    __slots__ = ("_layout", "_memory", "rows", "runs", "starts", "zeroed")
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.runs, guids = rows, rows + 1, 2 * rows + 4
+        self.zeroed = True
+        """Whether the columns that are nearly always zero are so in every row."""
+        kinds: list[tuple[int, Any]] = [(rows, COLUMN_TYPES[name]) for name in _ORDER]
+        kinds += [(self.runs, np.int64), (guids, np.int64)]
+        at, self._layout = 0, []
+        for count, kind in kinds:
+            self._layout.append((at, count, np.dtype(kind)))
+            at += -(-count * np.dtype(kind).itemsize // 64) * 64
+        self.starts = [start // kind.itemsize for start, _, kind in self._layout]
+        self._memory = np.zeros(at // 8 + 1, np.uint64)
+
+    @property
+    def size_bytes(self) -> int:
+        """All of it; only what was written to takes memory."""
+        return self._memory.nbytes
+
+    def lend(self) -> Lent:
+        """Its arrays, under a name of their own."""
+        return Lent(np.frombuffer(self._memory.data, np.uint64), self)
+
+    @property
+    def layout(self) -> list[tuple[int, int, np.dtype[Any]]]:
+        """(first byte, items, type) of each column, of the rows where numbers may jump, and of the places of GUIDs."""
+        return self._layout
+
+
+class Lent:
+    """One use of an arena. All views hold ``words``, and nothing else does when this is gone."""
+
+    __slots__ = ("arena", "outs", "words")
+
+    def __init__(self, words: npt.NDArray[np.uint64], arena: Arena) -> None:
+        self.words, self.arena = words, arena
+        self.outs = (words.view(np.uint8), words.view(np.uint32), words)
+
+    def views(
+        self, rows: int, runs: int, guids: int
+    ) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(headers, rows where numbers may jump, places of GUIDs): the first so many of each."""
+        raw, counts = self.outs[0], [rows] * len(_ORDER) + [runs, guids]
+        arrays = [
+            raw[start : start + count * kind.itemsize].view(kind)
+            for count, (start, _, kind) in zip(counts, self.arena.layout, strict=True)
+        ]
+        named = dict(zip(_ORDER, arrays, strict=False))
+        if self.arena.zeroed:
+            for name in SPARSE_COLUMNS:
+                named[name].flags.writeable = False
+        return HeaderColumns(**named), arrays[-2], arrays[-1]
+
+
+class Arenas:
+    """The memory of one pass. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._idle: list[Arena] = []
+        self.bytes_per_event = 0.0
+        """As few as any piece had; 0 before the first."""
+
+    def take(self, size_bytes: int) -> Lent:
+        """Room for the events of blocks of that size, as far as can be told from those before."""
+        rows = min(BATCH_ROWS, size_bytes // LEAST_EVENT + 1)
+        if self.bytes_per_event:
+            rows = min(rows, int(size_bytes / self.bytes_per_event) + 64)
+        # the smallest that will do, or the large ones are gone when they are needed; of equals the latest, still cached
+        latest_first = self._idle[::-1]
+        for arena in sorted(latest_first, key=lambda arena: arena.rows):
+            if arena.rows >= rows:
+                try:
+                    self._idle.remove(arena)
+                except ValueError:  # another thread was quicker
+                    continue
+                break
+        else:
+            arena = Arena(rows + rows // 8)
+        lent = arena.lend()
+        weakref.finalize(lent.words, self._give, arena).atexit = False
+        return lent
+
+    def _give(self, arena: Arena) -> None:
+        idle = sum(one.size_bytes for one in list(self._idle))
+        if len(self._idle) < MOST_IDLE and idle + arena.size_bytes <= MOST_IDLE_BYTES:
+            self._idle.append(arena)
+
+    def expect(self, rows: int, size_bytes: int) -> None:
+        """So many events were seen in so many bytes."""
+        if rows:
+            seen = max(float(LEAST_EVENT), SPARE * size_bytes / rows)
+            self.bytes_per_event = min(self.bytes_per_event or seen, seen)
