@@ -4,15 +4,25 @@ A file at hand is read faster by ``nettrace.scan(data).iter_batches()``; the bat
 """
 
 import sys
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from dotnetdiag.events import Decoder
-from dotnetdiag.nettrace import Reader
+from dotnetdiag.nettrace import EventBatch, Reader
 
-reader, decoder = Reader(), Decoder()
-with open(sys.argv[1], "rb") as file:
-    for data in iter(lambda: file.read(1 << 16), b""):
-        for batch in reader.feed(data):
-            for part in decoder.tables(batch):
-                times, threads = batch.headers.time[part.rows], batch.headers.thread[part.rows]
-                print(f"{len(part.table)} × {part.schema.provider}/{part.schema.name}, from tick {times[0]}")
-                print(f"  first at byte {part.file_offsets[0]}, of thread {threads[0]}: {part.table.row(0)}")
+
+def batches(file: BinaryIO) -> Iterator[EventBatch]:
+    """The events of a stream, as it comes."""
+    reader = Reader()
+    while data := file.read(1 << 16):
+        yield from reader.feed(data)
+    yield from reader.close()
+
+
+decoder = Decoder()
+with open(sys.argv[1], "rb") as recording:
+    for batch in batches(recording):
+        for part in decoder.tables(batch):
+            times, threads = batch.headers.time[part.rows], batch.headers.thread[part.rows]
+            print(f"{len(part.table)} × {part.schema.provider}/{part.schema.name}, from tick {times[0]}")
+            print(f"  first at byte {part.file_offsets[0]}, of thread {threads[0]}: {part.table.row(0)}")

@@ -133,6 +133,21 @@ def test_events_have_both_names(event_id: int, version: int, name: str, manifest
     assert schema.matches(f"{RUNTIME}/{name}")
 
 
+@pytest.mark.parametrize(
+    ("level", "keywords", "wanted"), [(0, 0, (4, 1)), (0, 5, (0, 5)), (2, 0, (2, 0)), (2, 5, (2, 5))]
+)
+def test_level_and_keywords_are_those_of_the_file_if_it_states_either(
+    level: int, keywords: int, wanted: tuple[int, int]
+) -> None:
+    schema = resolve(Metadata(metadata_id=1, provider=RUNTIME, event_id=1, version=2, level=level, keywords=keywords))
+    assert (schema.level, schema.keywords) == wanted
+
+
+def test_an_event_that_its_file_names_has_that_name() -> None:
+    named = Metadata(metadata_id=1, provider=RUNTIME, event_id=1, version=2, name="OtherStart")
+    assert (resolve(named).name, resolve(named).manifest_name) == ("Other/Start", "OtherStart")
+
+
 def test_fit_bucket_elements_take_sixteen_bytes_as_the_runtime_writes_them() -> None:
     schema = schema_of(RUNTIME, 209, 0)
     element = schema.fields[-1].layout.element

@@ -18,8 +18,8 @@ from dotnetdiag.events.columns import (
     Text,
     concat,
     datetime_text,
+    json_value,
     nulls,
-    plain,
 )
 from dotnetdiag.events.layout import Kind
 
@@ -105,7 +105,7 @@ def test_values_in_the_forms_of_json() -> None:
         "g": UUID(int=1),
         "d": Decimal("1.20"),
     }
-    assert plain(nested) == {
+    assert json_value(nested) == {
         "b": "hex:01ff",
         "f": ["NaN", "Infinity", "-Infinity", 0.5],
         "g": "00000000-0000-0000-0000-000000000001",

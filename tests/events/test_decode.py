@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.events.help import decoded, schema_of
 
-from dotnetdiag.errors import FormatError
+from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.events import Source, Table, concat_tables, decode, decoding, kernels, program, resolve
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
@@ -197,6 +197,11 @@ def test_rows_outside_of_the_buffer_are_refused() -> None:
             decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array(offsets), np.array(lengths, np.int64))
 
 
+def test_offsets_without_a_length_are_refused() -> None:
+    with pytest.raises(UsageError, match="2 offsets and 1 lengths"):
+        decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array([0, 1]), np.array([1], np.uint32))
+
+
 def location(size: int, offset: int) -> bytes:
     return struct.pack("<I", size << 16 | offset)
 
@@ -291,6 +296,25 @@ def test_a_field_list_that_would_swell_the_output_is_refused_in_whole() -> None:
     schema = resolve(metadata(*fields))
     table = decode(schema, np.zeros(8, np.uint8), np.zeros(rows, np.int64), np.full(rows, 1, np.uint32))
     assert table.undecodable_count == rows
+
+
+@pytest.mark.parametrize(("count", "fits"), [(0, True), (16, True), (17, False)])
+@pytest.mark.parametrize("text", ["x:{}*u16", "x:{e:{}*u16,s:z8}*u16"], ids=["flat", "in elements that vary"])
+def test_sixteen_elements_may_take_no_bytes(text: str, count: int, fits: bool) -> None:
+    payload = struct.pack("<H", count)
+    if "s:z8" in text:
+        payload = struct.pack("<H", 1) + payload + b"a\0"
+    table = decoded(schema_of(text), [payload])
+    assert table.undecodable_count == (0 if fits else 1)
+
+
+@pytest.mark.parametrize(("last", "fits"), [(1, True), (2, False), (0x7F, False)])
+@pytest.mark.parametrize("text", ["x:vu", "x:{a:vu,s:z8}*u16"], ids=["flat", "in elements that vary"])
+def test_a_varuint_has_64_bits_at_most(text: str, last: int, fits: bool) -> None:
+    payload = b"\xff" * 9 + bytes([last])
+    if "s:z8" in text:
+        payload = struct.pack("<H", 1) + payload + b"a\0"
+    assert decoded(schema_of(text), [payload]).undecodable_count == (0 if fits else 1)
 
 
 def test_a_lying_count_never_allocates() -> None:
@@ -467,6 +491,10 @@ def test_what_is_not_proved_stays_bytes(payloads: list[bytes]) -> None:
 )
 def test_payloads_of_one_length_prove_a_layout_when_they_are_many_and_long(size: int, rows: int, proved: bool) -> None:
     assert decoded(schema_of(""), [blob(number, size, 9) for number in range(rows)]).inferred is proved
+
+
+def test_bytes_that_are_all_zero_prove_a_layout_too() -> None:
+    assert decoded(schema_of(""), [blob(number, 8, 0) for number in range(16)]).inferred
 
 
 def test_a_layout_is_proved_by_all_payloads_and_not_by_the_first() -> None:

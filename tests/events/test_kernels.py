@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.events.help import decoded, schema_of
 
-from dotnetdiag.events import kernels
+from dotnetdiag.events import fallback, kernels
 from dotnetdiag.events.layout import Count
 from dotnetdiag.events.operations import EMPTY_ELEMENTS, LARGEST_COUNT, Op, Operation, State, as_table
 
@@ -127,14 +127,22 @@ def test_spans_outside_of_their_arrays_are_not_copied(name: str) -> None:
         assert (memory == 0xAA).all()
 
 
+LIST_OF_TEXTS = as_table([Operation(code=Op.LIST, size=1, behind=2), Operation(code=Op.Z8)])
+
+
 def test_elements_that_change_between_two_looks_are_as_many_as_were_counted() -> None:
-    ops = as_table([Operation(code=Op.LIST, size=1, behind=2), Operation(code=Op.Z8)])
+    data = np.frombuffer(b"a\0b\0cd", np.uint8)
+    for elements, scratch in ((KERNELS.elements, np.zeros(0, np.int64)), (fallback.elements, 0)):
+        found = np.zeros(5, np.int64)
+        elements(data, ints(0), ints(5), ints(6), LIST_OF_TEXTS, 1, 2, scratch, found)
+        assert found.tolist() == [0, 2, 4, 6, 6]
+
+
+def test_elements_beyond_their_array_are_left_out() -> None:
     memory = np.full(20, -1, np.int64)
     data = np.frombuffer(b"a\0b\0cd", np.uint8)
-    KERNELS.elements(data, ints(0), ints(5), ints(6), ops, 1, 2, np.zeros(0, np.int64), memory[:3])
+    KERNELS.elements(data, ints(0), ints(5), ints(6), LIST_OF_TEXTS, 1, 2, np.zeros(0, np.int64), memory[:3])
     assert memory.tolist() == [0, 2, 4] + [-1] * 17
-    KERNELS.elements(data, ints(0), ints(5), ints(6), ops, 1, 2, np.zeros(0, np.int64), memory[:5])
-    assert memory[:5].tolist() == [0, 2, 4, 6, 6]
 
 
 @pytest.mark.parametrize(

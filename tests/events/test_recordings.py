@@ -12,7 +12,7 @@ from tests.events.traceevent_differences import CUT, INVENTED_IDS, NAMES, OPCODE
 from tests.nettrace.recordings import data_of, listing_of, recordings
 
 from dotnetdiag.events import EventSchema, Source, Table, decode, resolve
-from dotnetdiag.events.columns import plain
+from dotnetdiag.events.columns import json_value
 from dotnetdiag.nettrace import Contents, read
 
 
@@ -79,7 +79,7 @@ def test_every_event_has_the_names_and_values_that_the_reference_shows(name: str
         if (schema.provider, schema.name) in UNDECLARED:
             assert said["payload"] == {}
             continue
-        for text in differences(key, plain(rows[places[row]]), said["payload"]):
+        for text in differences(key, json_value(rows[places[row]]), said["payload"]):
             wrong[f"{schema.provider}/{schema.name} {text}"] += 1
     assert not wrong, "\n".join(f"{count} × {text}" for text, count in list(wrong.items())[:40])
     assert place == len(order) or name in CUT

@@ -562,6 +562,18 @@ def test_blocks_of_the_greatest_size_can_be_written(version: int) -> None:
         assert max(block.size for block in contents.blocks) <= V6_BLOCK_LIMIT
 
 
+def test_a_block_has_room_for_its_header_too() -> None:
+    out = io.BytesIO()
+    first = 8 << 20
+    with Writer(out, version=6, block_bytes=1 << 30, compressed=False) as writer:
+        writer.add_metadata(PLAIN)
+        for size in (first, V6_BLOCK_LIMIT - 10 - first - 2 * 52):
+            writer.write_event(1, 1, bytes(size), thread=1)
+    contents = read(out.getvalue())
+    assert len(contents) == 2
+    assert max(block.size for block in contents.blocks) <= V6_BLOCK_LIMIT
+
+
 def extreme_columns() -> HeaderColumns:
     """Rows that state every field, each in as many bytes as it can take."""
     headers = HeaderColumns.allocate(4)

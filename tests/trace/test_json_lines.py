@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Struct, Text
-from dotnetdiag.events.columns import plain
+from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.trace.json_lines import JsonLines, number_text, value_texts
 from dotnetdiag.trace.trace import Trace
@@ -57,7 +57,7 @@ GUIDS = np.frombuffer(bytes(range(32)), "V16")
 def test_values_have_these_forms(column: Column, expected: list[str]) -> None:
     texts = [str(text) for text in value_texts(column)]
     assert texts == expected
-    assert [json.loads(text) for text in texts] == [plain(value) for value in column.to_pylist()]
+    assert [json.loads(text) for text in texts] == [json_value(value) for value in column.to_pylist()]
 
 
 @given(st.floats(allow_nan=False))

@@ -15,7 +15,7 @@ from tests.nettrace.traces import SMALL
 
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
 from dotnetdiag.events import Scalar, decode
-from dotnetdiag.events.columns import plain
+from dotnetdiag.events.columns import json_value
 from dotnetdiag.trace import source, table
 from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.trace import Trace
@@ -180,7 +180,7 @@ def test_a_row_gives_header_and_payload_by_attribute_and_item() -> None:
     )  # fmt: skip
     assert row["tid"] == said["tid"]
     assert row.time == datetime(2026, 11, 21, 2, 4, 46, 840966, UTC)
-    assert plain(row.payload) == said["payload"]
+    assert json_value(row.payload) == said["payload"]
     assert row.activity is None
     assert row.stack > 0
     assert "u32=4294967295" in repr(row)
@@ -317,7 +317,7 @@ def comparable(value: Any) -> Any:
         return None if math.isnan(value) else float(f"{value:.6g}")
     if isinstance(value, str) and len(value) == 28 and value.endswith("Z"):
         return value[:26]
-    return plain(value)
+    return json_value(value)
 
 
 def expected(made: table.EventTable) -> dict[str, list[Any]]:

@@ -20,10 +20,8 @@ _PUBLIC = {
     "Scalar": "columns",
     "Struct": "columns",
     "Text": "columns",
-    "Table": "decoding",
-    "concat_tables": "decoding",
     "decode": "decoding",
-    "infer": "decoding",
+    "infer": "inferring",
     "Kind": "layout",
     "Layout": "layout",
     "SchemaField": "layout",
@@ -33,17 +31,21 @@ _PUBLIC = {
     "BatchTable": "slices",
     "Decoder": "slices",
     "tables": "slices",
+    "Table": "table",
+    "concat_tables": "table",
 }
 __getattr__ = loader(globals(), _PUBLIC)
 
 
 if TYPE_CHECKING:
     from dotnetdiag.events.columns import Bytes, Column, ListOf, Scalar, Struct, Text
-    from dotnetdiag.events.decoding import Table, concat_tables, decode, infer
+    from dotnetdiag.events.decoding import decode
+    from dotnetdiag.events.inferring import infer
     from dotnetdiag.events.layout import Kind, Layout, SchemaField
     from dotnetdiag.events.resolving import resolve
     from dotnetdiag.events.schema import EventSchema, Source
     from dotnetdiag.events.slices import BatchTable, Decoder, tables
+    from dotnetdiag.events.table import Table, concat_tables
 
 __all__ = [
     "BatchTable",

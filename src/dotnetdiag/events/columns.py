@@ -98,9 +98,9 @@ class Scalar:
     def _list(self, values: Array) -> list[Any]:
         if values.dtype == np.float32:  # the shortest text that gives the same single, as .NET prints it
             return [float(str(value)) for value in values]
-        plain = values.tolist()
+        items = values.tolist()
         convert = _ITEMS.get(self.kind)
-        return plain if convert is None else [convert(value) for value in plain]
+        return items if convert is None else [convert(value) for value in items]
 
     def item(self, row: int) -> Any:
         """The value of one row."""
@@ -236,10 +236,10 @@ class Text(_Variable):
         """All texts."""
         if not len(self.data) or int(self.data.max()) < 0x80:  # one decode, then slices
             text, bounds = self.data.tobytes().decode("ascii"), self.offsets.tolist()
-            plain = [text[start:end] for start, end in pairwise(bounds)]
+            texts = [text[start:end] for start, end in pairwise(bounds)]
         else:
-            plain = [part.decode("utf-8", "surrogatepass") for part in self._parts()]
-        return _with_nulls(plain, self.valid)
+            texts = [part.decode("utf-8", "surrogatepass") for part in self._parts()]
+        return _with_nulls(texts, self.valid)
 
     def take(self, rows: Array | Sequence[int]) -> Text:
         """The column of some rows."""
@@ -391,16 +391,16 @@ def concat(columns: Sequence[Column]) -> Column:
     return type(first)(offsets, data, valid)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The value in the forms of JSON: bytes as ``hex:…``, GUIDs as text, NaN and infinities by name."""
     if isinstance(value, bytes):
         return "hex:" + value.hex()
     if isinstance(value, float) and value * 0 != 0:
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: json_value(item) for name, item in value.items()}
     if isinstance(value, (UUID, Decimal)):
         return str(value)
     return value

@@ -31,12 +31,12 @@ def resolve(metadata: Metadata, pointer_size: int = 8) -> EventSchema:
     origin = Source.CATALOGUE
     if described is None and not metadata.fields and override is None:
         described = well_known.describe(provider, metadata.name, metadata.event_id, metadata.version)
-        origin = Source.KNOWN
+        origin = Source.WELL_KNOWN
     named = described or catalogue.describe_any(provider, metadata.event_id)
     fields: tuple[SchemaField, ...] = ()
     source, layout_version = Source.NONE, metadata.version
     if override is not None:
-        fields, source = _fields(override), Source.KNOWN
+        fields, source = _fields(override), Source.WELL_KNOWN
     elif metadata.fields:
         fields = from_metadata(metadata.fields, self_describing=metadata.self_describing)
         source = Source.FILE

@@ -15,8 +15,8 @@ class Source(StrEnum):
 
     FILE = "file"
     CATALOGUE = "catalogue"
-    KNOWN = "known"
-    """From ``well_known.py``."""
+    WELL_KNOWN = "well-known"
+    """Layouts of ``well_known.py``."""
     INFERRED = "inferred"
     """From the lengths of the payloads, where nothing declares them."""
     NONE = "none"

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.events import kernels
-from dotnetdiag.events.decoding import Table, decode, infer
+from dotnetdiag.events.decoding import decode
+from dotnetdiag.events.inferring import infer
 from dotnetdiag.events.resolving import resolve
 from dotnetdiag.events.schema import EventSchema, Source
+from dotnetdiag.events.table import Table
 from dotnetdiag.nettrace import EventBatch, Metadata
 from dotnetdiag.nettrace.parallel import Executor, in_order
 

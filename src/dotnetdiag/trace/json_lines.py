@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Scalar, Table, Text
-from dotnetdiag.events.columns import plain
+from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import LabelList
 from dotnetdiag.trace import header
@@ -36,7 +36,7 @@ _QUOTED = frozenset({Kind.CHAR, Kind.CHAR8, Kind.GUID, Kind.DECIMAL})
 
 def dumps(value: Any) -> str:
     """A value in the forms above, without blanks."""
-    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(json_value(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def number_text(value: float) -> str:

@@ -28,7 +28,7 @@ import numpy as np
 
 from dotnetdiag.errors import GrammarError
 from dotnetdiag.events import Column, Scalar, Text
-from dotnetdiag.events.columns import plain
+from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -348,7 +348,7 @@ def _texts(column: Column) -> list[str | None]:
 
     made: list[str | None] = []
     for value in column.to_pylist():
-        shown = plain(value)
+        shown = json_value(value)
         if shown is None or isinstance(shown, str):
             made.append(shown)
         else:

@@ -1,0 +1,57 @@
+"""Layouts that the payloads' lengths prove, for events that nobody describes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
+from dotnetdiag.events.schema import EventSchema, Source
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_SAMPLE = 64
+_LONGEST_PREFIX = 256
+_ALIKE, _ALIKE_BYTES = 16, 8
+"""Payloads of one length prove less: so many of them, with so many bytes, are asked for."""
+
+
+def infer(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array) -> EventSchema | None:
+    """A layout that the payloads' lengths prove, for an event that nobody describes; None when there is none.
+
+    An EventSource method with a ``byte[]`` at the end writes fixed-size arguments, a u32 count and the bytes, and
+    declares nothing (nettrace.md §7). It is proved when one offset, and only one, holds the count of exactly the
+    bytes behind it in every payload, and the bytes are not always none. What stands in front is shown as numbers by
+    their offset, ``u32@4``: their declared types are not to be had.
+    """
+    if not len(offsets):
+        return None
+    shortest = int(lengths.min())
+    if shortest < 4:
+        return None
+    longest = int(lengths.max())
+    candidates = [
+        size
+        for size in range(min(shortest - 4, longest - 5, _LONGEST_PREFIX) + 1)
+        if _counts_rest(buffer, offsets[:_SAMPLE], lengths[:_SAMPLE], size)
+        and _counts_rest(buffer, offsets, lengths, size)
+    ]
+    if len(candidates) != 1:
+        return None
+    (size,) = candidates
+    if shortest == longest and (len(offsets) < _ALIKE or longest - size - 4 < _ALIKE_BYTES):
+        return None
+    fields = [SchemaField(name=f"u32@{at}", layout=Layout(kind=Kind.U4)) for at in range(0, size - 3, 4)]
+    fields += [SchemaField(name=f"u8@{at}", layout=Layout(kind=Kind.U1)) for at in range(size // 4 * 4, size)]
+    fields.append(SchemaField(name=f"bytes@{size + 4}", layout=Layout(kind=Kind.BYTES, count_at=Count.U32)))
+    return replace(schema, fields=tuple(fields), source=Source.INFERRED)
+
+
+def _counts_rest(buffer: Array, offsets: Array, lengths: Array, size: int) -> bool:
+    at = offsets + size
+    count = buffer[at].astype(np.int64)
+    for byte in (1, 2, 3):
+        count |= buffer[at + byte].astype(np.int64) << 8 * byte
+    return bool((count == lengths - size - 4).all())
