@@ -11,6 +11,7 @@ from tests.client.shells import Stage
 
 from dotnetdiag.client import Client, TraceSession
 from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.commands import Commands
 from dotnetdiag.client.session_aio import AsyncTraceSession, AsyncUserEventsSession
 from dotnetdiag.client.user_events import UserEventsSession
 from dotnetdiag.ipc.commands import Command
@@ -44,6 +45,12 @@ def bare(annotation: object) -> str:
 def test_twins_have_the_same_methods(sync: type, other: type) -> None:
     assert {twin_name(name) for name in public(sync)} == set(public(other))
     assert {SPECIAL[name] for name in vars(sync) if name in SPECIAL} == set(vars(other)) & set(SPECIAL.values())
+
+
+@pytest.mark.parametrize("name", public(Commands))
+def test_a_command_is_performed_at_once_or_awaited(name: str) -> None:
+    assert not inspect.iscoroutinefunction(getattr(Client, name))
+    assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
 
 
 @pytest.mark.parametrize(("sync", "other"), PAIRS, ids=lambda kind: kind.__name__)

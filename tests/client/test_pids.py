@@ -65,6 +65,12 @@ def test_a_pid_that_was_given_away_is_not_followed(stage: Stage, tmpdir: Path) -
     assert runtime.asked == asked, "the heir was asked nothing"
 
 
+def test_the_process_is_known_before_it_was_asked_anything(stage: Stage, tmpdir: Path) -> None:
+    runtime = us_as_runtime(stage, tmpdir)
+    assert of_pid(stage, US).target_pid() == US
+    assert runtime.asked == []
+
+
 def test_a_socket_may_move_between_two_commands(stage: Stage, tmpdir: Path) -> None:
     runtime = us_as_runtime(stage, tmpdir)
     client = of_pid(stage, US)

@@ -6,7 +6,9 @@ caller to leave.
 
 from __future__ import annotations
 
+import _thread
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.client.scripted import (
     REFUSAL,
     SESSION,
     Script,
+    ScriptedRuntime,
     obeys,
     obeys_and_answers_late,
     pattern,
@@ -25,7 +28,8 @@ from tests.client.scripted import (
 )
 from tests.client.shells import Act, Stage
 
-from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, ServerError, TimedOut
+from dotnetdiag.client import Client, progress
+from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, ServerError, TimedOut, TransportError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
 
@@ -143,3 +147,62 @@ def test_a_session_ends_however_it_is_left(stage: Stage, tmp_path: Path, how: st
 
 def _started(leave: Callable[[Any, Path], None], session: Any, file: Path) -> Act:
     return Act(lambda: leave(session, file), f"{leave.__name__} {file.name}")
+
+
+# what a synchronous session does with its threads -----------------------------------------------------------------------------
+
+
+class Lock:
+    """Held by somebody who never gives it up."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def acquire(self, timeout: float) -> bool:
+        self.waited.append(timeout)
+        return False
+
+
+class Never:
+    """An event that nobody may wait for."""
+
+    def wait(self, timeout: float) -> bool:
+        raise AssertionError(f"waited for {timeout} s")
+
+
+def sync_session(tmp_path: Path, stream: Script, stop: Script) -> tuple[Any, Any]:
+    runtime = ScriptedRuntime(tmp_path / "socket", {Command.CollectTracing2: stream, Command.StopTracing: stop})
+    return runtime, Client.connect(str(runtime.path), timeout_s=5).trace("A", drain_timeout_s=DRAIN_TIMEOUT_S)
+
+
+def test_somebody_who_reads_is_waited_for_as_long_as_the_close_may_take(tmp_path: Path) -> None:
+    runtime, session = sync_session(tmp_path, streams(0.01), obeys)
+    with closing(runtime):
+        lock, session._reading = session._reading, Lock()
+        session.close(timeout_s=0.3)
+        assert session._reading.waited == [pytest.approx(0.3 + 2 * progress.TICK_S)]
+        session._reading = lock
+
+
+def test_a_stop_without_a_thread_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    runtime, session = sync_session(tmp_path, streams(0.01), obeys)
+    with closing(runtime):
+        with monkeypatch.context() as context:
+            context.setattr(_thread, "start_new_thread", no_thread)
+            session.stop()
+        with pytest.raises(TransportError, match="StopTracing was not sent: can't start new thread"):
+            list(session)
+        assert Command.StopTracing not in runtime.asked
+        session.close()
+
+
+def test_a_session_that_ended_by_itself_waits_for_no_stop(tmp_path: Path) -> None:
+    runtime, session = sync_session(tmp_path, says(SESSION, pattern(PIECE_BYTES)), obeys)
+    with closing(runtime):
+        assert b"".join(session) == pattern(PIECE_BYTES)
+        session._stop_has_ended = Never()
+        session.close()
+        assert session.state is State.ENDED

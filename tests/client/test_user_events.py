@@ -15,6 +15,7 @@ from dotnetdiag.client import commands, user_events
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, RequestRefused, ServerError, TimedOut
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
+from dotnetdiag.ipc.session_life import State
 
 PROVIDER = Provider(name="X", tracepoints=Tracepoints(default="x"))
 START, STOP = Command.CollectTracing5, Command.StopTracing
@@ -59,6 +60,7 @@ def test_a_session_ends_by_the_end_of_its_connection(stage: Stage, how: str) -> 
         pass
     assert not session.is_alive
     assert type(session.problem) is (problem or type(None))
+    assert session.state is (State.BROKEN if problem else State.ENDED)
     within_limits(session.close)
     stage.check()
 

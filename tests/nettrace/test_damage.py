@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, large_trace, small_trace
 
-from dotnetdiag.nettrace import COMPILED, HeaderColumns, Reader, arena, group, read, scan
+from dotnetdiag.nettrace import COMPILED, BlockKind, HeaderColumns, Reader, arena, group, read, scan
 from dotnetdiag.nettrace.arena import Arena, Arenas
 
 LIES = (0x7FFFFFF0, 0xFFFFFFFF, 0x00FFFFFF)
@@ -144,3 +147,45 @@ def test_columns_taken_to_be_zero_cannot_be_written_to() -> None:
     with pytest.raises(ValueError, match="read-only"):
         headers.activity[0] = 1
     assert not headers.label_list.any()
+
+
+# a file that changes while it is read ---------------------------------------------------------------------------------
+
+
+class Changing:
+    """An executor that changes what is read when it is asked for the second time."""
+
+    def __init__(self, change: Callable[[], None]) -> None:
+        self._change, self._calls = change, 0
+
+    def submit(self, fn: Callable[[Any], Any], argument: Any, /) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._calls += 1
+        if self._calls == 2:
+            self._change()
+        future.set_result(fn(argument))
+        return future
+
+
+@pytest.mark.parametrize("changed", [b"\2\0\0\0\0", b"\0\1", b"\x30" + bytes(33), b"\xff"])
+def test_nothing_is_written_outside_of_the_columns_though_the_file_changes(changed: bytes) -> None:
+    count = 20_000
+    first, same = bytes([0xCF, 1, 0, 1, 0, 1, 0, 1, 3]) + b"abc", b"\0\1abc"
+    small = small_trace(5)
+    block = next(block for block in scan(small).blocks if block.kind is BlockKind.EVENT)
+    content = struct.pack("<hhqq", 20, 1, 0, 0) + first + same * count
+    start = block.start + 20 + len(first)
+    opening = small[block.offset : block.start]
+    data = bytearray(
+        small[: block.offset] + opening[:26] + struct.pack("<i", len(content)) + opening[30:] + content + b"\x06\1"
+    )
+
+    def change() -> None:
+        data[start : start + len(same) * count] = (changed * len(same) * count)[: len(same) * count]
+
+    whole = len(read(bytes(data)))
+    assert whole == count + 1
+    guard = np.zeros(1 << 20, np.uint64)
+    contents = read(data, executor=Changing(change))
+    assert len(contents) == whole
+    assert not guard.any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -24,7 +25,7 @@ from tests.nettrace.traces import (
 )
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.nettrace import Block, BlockKind, Contents, HeaderColumns, Reader, iter_blocks, read, scan
+from dotnetdiag.nettrace import Block, BlockKind, Contents, EventBatch, HeaderColumns, Reader, iter_blocks, read, scan
 from dotnetdiag.nettrace.constants import V6_NAMES
 
 NETTRACE = [name for name in SMALL if name.startswith("nettrace")]
@@ -331,3 +332,54 @@ def test_file_of_32_bits_has_short_pointers() -> None:
     offsets, addresses = contents.stacks.arrays()
     assert offsets.tolist() == [0, 0, 3, 3, 4]
     assert addresses.tolist() == [0x1000, 0x2000, 0x3000, 0x2000]
+
+
+# one call after the other ---------------------------------------------------------------------------------------------
+
+
+def payloads(batches: Iterable[EventBatch]) -> list[bytes]:
+    return [batch.payload(row) for batch in batches for row in range(len(batch))]
+
+
+@pytest.mark.parametrize("name", NETTRACE)
+def test_batches_that_nobody_iterates_over_are_counted_all_the_same(name: str) -> None:
+    data, whole = SMALL[name], read(SMALL[name])
+    reader = Reader()
+    for at in range(0, len(data), 100):
+        reader.feed(data[at : at + 100])
+    reader.close()
+    assert (reader.lost.by_thread, reader.complete) == (whole.lost.by_thread, True)
+
+
+def test_batches_that_are_held_can_be_iterated_over_after_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dotnetdiag.nettrace.arena.BATCH_ROWS", 2)
+    data, whole = SMALL["nettrace 5"], payloads(scan(SMALL["nettrace 5"]).iter_batches())
+    reader = Reader()
+    held = [*(reader.feed(data[at : at + 500]) for at in range(0, len(data), 500)), reader.close()]
+    assert reader.complete
+    assert payloads(batch for batches in held for batch in batches) == whole
+
+
+def test_iteration_that_is_left_passes_over_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dotnetdiag.nettrace.arena.BATCH_ROWS", 1)
+    reader = Reader()
+    for _ in reader.feed(SMALL["nettrace 5"]):
+        break
+    assert reader.complete
+    assert reader.lost.total == 3
+
+
+@pytest.mark.parametrize("name", NETTRACE)
+def test_strict_reader_raises_for_a_cut_file_when_everything_before_was_given(name: str) -> None:
+    data = SMALL[name]
+    last = [block for block in iter_blocks(data) if block.kind is BlockKind.EVENT][-1]
+    cut = data[: last.end - 10]
+    reader, given = Reader(tolerant=False), []
+    given += payloads(reader.feed(cut))
+    batches = reader.close()
+    with pytest.raises(FormatError, match="left"):
+        given += [next(payload for payload in payloads([batch])) for batch in batches]
+    assert given[:4] == payloads(scan(cut).iter_batches())[:4]
+    careless = Reader(tolerant=False)
+    with pytest.raises(FormatError, match="left"):
+        [careless.feed(cut), careless.close(), careless.close()]

@@ -93,9 +93,9 @@ class TraceSession(Followed):
         """The next 1..size bytes; ``b""`` when the session is over. Raises TimedOut, after which it can be read again, and what
         broke the session.
         """
-        view = receive_buffer(size)
+        view, deadline = receive_buffer(size), Deadline(timeout_s)
         with self._turn(timeout_s):
-            return bytes(view[: receive_into(self._progress, self._stream, view, Deadline(timeout_s))])
+            return bytes(view[: receive_into(self._progress, self._stream, view, deadline)])
 
     def save(
         self,
@@ -142,8 +142,7 @@ class TraceSession(Followed):
     @contextmanager
     def _turn(self, timeout_s: float | None) -> Iterator[None]:
         """Who reads, reads alone. Raises TimedOut when another thread does for so long."""
-        limit_s = LONGEST_WAIT_S if timeout_s is None else max(0.0, min(timeout_s, LONGEST_WAIT_S))
-        if not self._reading.acquire(timeout=limit_s):
+        if not self._reading.acquire(timeout=LONGEST_WAIT_S if timeout_s is None else min(timeout_s, LONGEST_WAIT_S)):
             raise TimedOut("another thread reads this session", address=self._stream.address, timeout_s=timeout_s)
         try:
             yield

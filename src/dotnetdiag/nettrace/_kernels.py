@@ -72,17 +72,18 @@ def _value(data: cython.const[cython.uchar][::1], position: cython.longlong, n: 
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _find(
+def _far(
     table: cython.uint[::1],
     start: cython.longlong,
     bits: cython.longlong,
     defined: cython.longlong,
-    number: cython.ulonglong,
+    number: cython.longlong,
 ) -> cython.longlong:
-    """Where in ``table`` the entry of an id stands (``ids.IdMap``), -1 when it is not among the first ``defined``."""
+    """Where in ``table`` the entry of an id stands in the hash table at ``start`` (``ids.Snapshot``), -1 when it is not
+    defined.
+    """
     mask: cython.longlong = (cython.cast(cython.longlong, 1) << bits) - 1
     odd: cython.ulonglong = 0x1E3779B97F4A7C15
     half: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
@@ -92,16 +93,36 @@ def _find(
     n: cython.int = 0
     if bits == 0:
         return -1
-    at = cython.cast(cython.longlong, ((number * odd) & all_bits) >> (64 - bits))
+    at = cython.cast(cython.longlong, ((cython.cast(cython.ulonglong, number) * odd) & all_bits) >> (64 - bits))
     while n < 128:
         slot = start + 4 * at
-        if table[slot + 1] == 0:
+        if table[slot] == 0:
             return -1
-        if table[slot] == number:
-            return slot if table[slot + 2] <= defined else -1
+        if table[slot + 2] == number:
+            return slot if table[slot + 1] <= defined else -1
         at = (at + 1) & mask
         n += 1
     return -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _find(
+    table: cython.uint[::1],
+    start: cython.longlong,
+    base: cython.longlong,
+    near: cython.longlong,
+    bits: cython.longlong,
+    defined: cython.longlong,
+    number: cython.longlong,
+) -> cython.longlong:
+    """Where in ``table`` the entry of an id stands (``ids.Snapshot``), -1 when it is not defined."""
+    at: cython.longlong = number - base
+    if 0 <= at < near and table[start + 2 * at] != 0:
+        return start + 2 * at if table[start + 2 * at + 1] <= defined else -1
+    return _far(table, start + 2 * near, bits, defined, number)
 
 
 @cython.cfunc
@@ -216,7 +237,7 @@ def _fits(
     block: cython.Py_ssize_t = first
     if first < 0 or last > starts.shape[0] or last > ends.shape[0] or last > table.shape[0] or table.shape[1] < 10:
         return False
-    if places.shape[1] < 9 or places.shape[0] < 1 or (places.shape[0] > 1 and places.shape[0] < last):
+    if places.shape[1] < 15 or places.shape[0] < 1 or (places.shape[0] > 1 and places.shape[0] < last):
         return False
     while block < last and starts[block] >= 0 and ends[block] <= data.shape[0]:
         block += 1
@@ -378,9 +399,12 @@ def _count_block(
             counted = rows
             if new_id != metadata_id or rows == 0:
                 order = 0
-                slot = _find(metadata_ids, places[place, 6], places[place, 7], places[place, 8], new_id)
+                slot = _find(
+                    metadata_ids, places[place, 10], places[place, 11], places[place, 12], places[place, 13], places[place, 14],
+                    new_id,
+                )  # fmt: skip
                 if slot >= 0:
-                    order = metadata_ids[slot + 2]
+                    order = metadata_ids[slot + 1]
         at += new_size
         size = new_size
         metadata_id = new_id
@@ -437,10 +461,10 @@ def fill(
         12 payload_length               13 label_list*  14 capture_thread      15 thread            16 time
         17 payload_offset               18 is_sorted    19 runs                20 guids
 
-    ``places`` has one row, or one per block: three times (start in the table, bits of its length, how many definitions
-    count) for ``stack_ids``, ``label_ids`` and ``metadata_ids``, which translate ids (0 = not defined; such a metadata id
-    is kept). ``runs`` receives the rows where the numbers may jump, ``guids`` positions in ``data``; ``activity`` and
-    ``related`` become 1 + index into ``guids``.
+    ``places`` has one row, or one per block: three times (start in the table, then ``ids.Snapshot``) for ``stack_ids``,
+    ``label_ids`` and ``metadata_ids``, which translate ids (0 = not defined; such a metadata id is kept). ``runs``
+    receives the rows where the numbers may jump, ``guids`` positions in ``data``; ``activity`` and ``related`` become
+    1 + index into ``guids``.
     """
     block: cython.Py_ssize_t = first
     i: cython.Py_ssize_t = 0
@@ -519,14 +543,20 @@ def _fill_block(
     c_guids: cython.longlong = cursor[20]
     place: cython.Py_ssize_t = block if places.shape[0] > 1 else 0
     stack_start: cython.longlong = places[place, 0]
-    stack_bits: cython.longlong = places[place, 1]
-    stack_defined: cython.longlong = places[place, 2]
-    label_start: cython.longlong = places[place, 3]
-    label_bits: cython.longlong = places[place, 4]
-    label_defined: cython.longlong = places[place, 5]
-    metadata_start: cython.longlong = places[place, 6]
-    metadata_bits: cython.longlong = places[place, 7]
-    metadata_defined: cython.longlong = places[place, 8]
+    stack_base: cython.longlong = places[place, 1]
+    stack_near: cython.longlong = places[place, 2]
+    stack_bits: cython.longlong = places[place, 3]
+    stack_defined: cython.longlong = places[place, 4]
+    label_start: cython.longlong = places[place, 5]
+    label_base: cython.longlong = places[place, 6]
+    label_near: cython.longlong = places[place, 7]
+    label_bits: cython.longlong = places[place, 8]
+    label_defined: cython.longlong = places[place, 9]
+    metadata_start: cython.longlong = places[place, 10]
+    metadata_base: cython.longlong = places[place, 11]
+    metadata_near: cython.longlong = places[place, 12]
+    metadata_bits: cython.longlong = places[place, 13]
+    metadata_defined: cython.longlong = places[place, 14]
     meta: cython.uint = 0
     seq: cython.uint = 0
     increment: cython.uint = 1 if v6 else 0
@@ -705,9 +735,21 @@ def _fill_block(
                     break
                 meta = cython.cast(cython.uint, raw & word)
                 at += raw >> 40
-                slot = _find(metadata_ids, metadata_start, metadata_bits, metadata_defined, meta)
-                unknown = 1 if slot < 0 else 0
-                shown = meta if slot < 0 else metadata_ids[slot + 1]
+                slot = cython.cast(cython.longlong, meta) - metadata_base
+                shown = 0
+                if 0 <= slot < metadata_near:
+                    slot = metadata_start + 2 * slot
+                    if metadata_ids[slot + 1] <= metadata_defined:
+                        shown = metadata_ids[slot]
+                if shown == 0 and metadata_bits:
+                    slot = metadata_start + 2 * metadata_near
+                    slot = _far(metadata_ids, slot, metadata_bits, metadata_defined, meta)
+                    if slot >= 0:
+                        shown = metadata_ids[slot]
+                unknown = 0
+                if shown == 0:
+                    shown = meta
+                    unknown = 1
                 increment = 1 if meta != 0 or v6 else 0
             if flags & 2:
                 raw = _word(data, at, end)
@@ -744,9 +786,17 @@ def _fill_block(
                     break
                 at += raw >> 40
                 raw &= word
-                slot = _find(stack_ids, stack_start, stack_bits, stack_defined, raw)
-                frames = 0 if slot < 0 else stack_ids[slot + 1]
-                lost_stack = 1 if raw != 0 and slot < 0 else 0
+                slot = raw - stack_base
+                frames = 0
+                if 0 <= slot < stack_near:
+                    slot = stack_start + 2 * slot
+                    if stack_ids[slot + 1] <= stack_defined:
+                        frames = stack_ids[slot]
+                if frames == 0 and stack_bits:
+                    slot = _far(stack_ids, stack_start + 2 * stack_near, stack_bits, stack_defined, raw)
+                    if slot >= 0:
+                        frames = stack_ids[slot]
+                lost_stack = 1 if raw != 0 and frames == 0 else 0
         else:
             seq = cython.cast(cython.uint, (seq + increment) & word)
         raw = _word(data, at, end)  # five bytes have room for half a minute
@@ -769,8 +819,8 @@ def _fill_block(
                         break
                     at += raw >> 40
                     raw &= word
-                    slot = _find(label_ids, label_start, label_bits, label_defined, raw)
-                    label = 0 if slot < 0 else label_ids[slot + 1]
+                    slot = _find(label_ids, label_start, label_base, label_near, label_bits, label_defined, raw)
+                    label = 0 if slot < 0 else label_ids[slot]
                     lost_label = 1 if raw != 0 and slot < 0 else 0
             else:
                 if flags & 16:

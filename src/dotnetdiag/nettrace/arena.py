@@ -18,6 +18,8 @@ from dotnetdiag.nettrace.constants import BATCH_ROWS
 
 LEAST_EVENT = 2
 """Bytes of the smallest event: flags and time."""
+USUAL_EVENT = 16
+"""Bytes of an event when nothing is known of them: few have fewer."""
 MOST_IDLE, MOST_IDLE_BYTES = 16, 48 << 20
 """Memory that waits to be used again: so many pieces, and bytes."""
 SPARE = 0.8
@@ -29,23 +31,27 @@ _ORDER: tuple[str, ...] = (
     *("capture_thread", "thread", "time", "payload_offset", "is_sorted"),
 )
 
+Bounds = tuple[int, int]
+
 
 class Arena:
     """Memory for the columns of so many events, for the rows where numbers may jump and for the places of GUIDs."""
 
-    __slots__ = ("_layout", "_memory", "rows", "runs", "starts", "zeroed")
+    __slots__ = ("_memory", "layout", "rows", "zeroed")
 
-    def __init__(self, rows: int) -> None:
-        self.rows, self.runs, guids = rows, rows + 1, 2 * rows + 4
+    def __init__(self, rows: int, runs: int | None = None, guids: int | None = None) -> None:
+        """``runs`` and ``guids``: room for those, where their number is known."""
+        self.rows = rows
         self.zeroed = True
         """Whether the columns that are nearly always zero are so in every row."""
         kinds: list[tuple[int, Any]] = [(rows, COLUMN_TYPES[name]) for name in _ORDER]
-        kinds += [(self.runs, np.int64), (guids, np.int64)]
-        at, self._layout = 0, []
+        kinds += [(rows if runs is None else runs, np.int64), (2 * rows + 2 if guids is None else guids, np.int64)]
+        at = 0
+        self.layout: list[tuple[int, int, np.dtype[Any]]] = []
+        """(first byte, items, type) of each column, of the rows where numbers may jump, and of the places of GUIDs."""
         for count, kind in kinds:
-            self._layout.append((at, count, np.dtype(kind)))
+            self.layout.append((at, count, np.dtype(kind)))
             at += -(-count * np.dtype(kind).itemsize // 64) * 64
-        self.starts = [start // kind.itemsize for start, _, kind in self._layout]
         self._memory = np.zeros(at // 8 + 1, np.uint64)
 
     @property
@@ -53,24 +59,35 @@ class Arena:
         """All of it; only what was written to takes memory."""
         return self._memory.nbytes
 
-    def lend(self) -> Lent:
-        """Its arrays, under a name of their own."""
-        return Lent(np.frombuffer(self._memory.data, np.uint64), self)
-
-    @property
-    def layout(self) -> list[tuple[int, int, np.dtype[Any]]]:
-        """(first byte, items, type) of each column, of the rows where numbers may jump, and of the places of GUIDs."""
-        return self._layout
+    def lend(self, window: tuple[Bounds, Bounds, Bounds] | None = None) -> Lent:
+        """Its arrays, under a name of their own; with a window those rows, runs and GUIDs alone."""
+        if window is None:
+            window = (0, self.rows), (0, self.layout[-2][1]), (0, self.layout[-1][1])
+        return Lent(np.frombuffer(self._memory.data, np.uint64), self, window)
 
 
 class Lent:
     """One use of an arena. All views hold ``words``, and nothing else does when this is gone."""
 
-    __slots__ = ("arena", "outs", "words")
+    __slots__ = ("arena", "outs", "window", "words", "zeroed")
 
-    def __init__(self, words: npt.NDArray[np.uint64], arena: Arena) -> None:
-        self.words, self.arena = words, arena
+    def __init__(self, words: npt.NDArray[np.uint64], arena: Arena, window: tuple[Bounds, Bounds, Bounds]) -> None:
+        self.words, self.arena, self.window = words, arena, window
+        self.zeroed = arena.zeroed
         self.outs = (words.view(np.uint8), words.view(np.uint32), words)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each column begins, in its own items, then runs and GUIDs."""
+        firsts = [self.window[0][0]] * len(_ORDER) + [self.window[1][0], self.window[2][0]]
+        return [
+            start // kind.itemsize + first for first, (start, _, kind) in zip(firsts, self.arena.layout, strict=True)
+        ]
+
+    @property
+    def limits(self) -> list[int]:
+        """How many rows, runs and GUIDs there may be."""
+        return [last - first for first, last in self.window]
 
     def views(
         self, rows: int, runs: int, guids: int
@@ -78,11 +95,11 @@ class Lent:
         """(headers, rows where numbers may jump, places of GUIDs): the first so many of each."""
         raw, counts = self.outs[0], [rows] * len(_ORDER) + [runs, guids]
         arrays = [
-            raw[start : start + count * kind.itemsize].view(kind)
-            for count, (start, _, kind) in zip(counts, self.arena.layout, strict=True)
+            raw[start * kind.itemsize : (start + count) * kind.itemsize].view(kind)
+            for start, count, (_, _, kind) in zip(self.starts, counts, self.arena.layout, strict=True)
         ]
         named = dict(zip(_ORDER, arrays, strict=False))
-        if self.arena.zeroed:
+        if self.zeroed:
             for name in SPARSE_COLUMNS:
                 named[name].flags.writeable = False
         return HeaderColumns(**named), arrays[-2], arrays[-1]
@@ -98,9 +115,8 @@ class Arenas:
 
     def take(self, size_bytes: int) -> Lent:
         """Room for the events of blocks of that size, as far as can be told from those before."""
-        rows = min(BATCH_ROWS, size_bytes // LEAST_EVENT + 1)
-        if self.bytes_per_event:
-            rows = min(rows, int(size_bytes / self.bytes_per_event) + 64)
+        rows = int(size_bytes / (self.bytes_per_event or USUAL_EVENT)) + 64
+        rows = min(rows, size_bytes // LEAST_EVENT + 1, BATCH_ROWS)
         # the smallest that will do, or the large ones are gone when they are needed; of equals the latest, still cached
         latest_first = self._idle[::-1]
         for arena in sorted(latest_first, key=lambda arena: arena.rows):

@@ -66,13 +66,6 @@ class HeaderColumns:
             return cls.allocate(0)
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMN_NAMES))
 
-    def put(self, first: int, rows: HeaderColumns) -> None:
-        """Copy rows here from row ``first`` on, as many as there is room for; zeros stay where they are."""
-        for name in COLUMN_NAMES:
-            column, values = getattr(self, name)[first:], getattr(rows, name)
-            if values.flags.writeable or name not in SPARSE_COLUMNS:
-                column[: len(values)] = values[: len(column)]
-
     def equals(self, other: HeaderColumns) -> bool:
         """True when every column has the same values."""
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMN_NAMES)

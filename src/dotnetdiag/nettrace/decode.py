@@ -166,21 +166,21 @@ class _Tables:
         self._tables: list[npt.NDArray[np.uint32]] = []
         self._size = 0
 
-    def place(self, snapshot: Snapshot | None) -> tuple[int, int, int]:
+    def place(self, snapshot: Snapshot | None) -> tuple[int, int, int, int, int]:
         if snapshot is None:
-            return 0, 0, 0
+            return 0, 0, 0, 0, 0
         table = snapshot.table
         start = self._starts.get(id(table))
         if start is None:
             start = self._starts[id(table)] = self._size
             self._tables.append(table)
             self._size += table.size
-        return start, snapshot.bits, snapshot.defined
+        return start, snapshot.base, snapshot.near, snapshot.bits, snapshot.defined
 
     def joined(self) -> npt.NDArray[np.uint32]:
         if len(self._tables) == 1:
-            return self._tables[0].reshape(-1)
-        return np.concatenate(self._tables).reshape(-1) if self._tables else np.zeros(0, np.uint32)
+            return self._tables[0]
+        return np.concatenate(self._tables) if self._tables else np.zeros(0, np.uint32)
 
 
 def translate(parts: Sequence[tuple[int, Translation]]) -> Translated:
@@ -219,10 +219,11 @@ def fill(
     place: Place,
 ) -> Filled:
     """The events of compressed blocks from ``place`` on, as many as fit the arena."""
-    arena, first = lent.arena, place.block
+    first = place.block
     table = np.zeros((len(starts), TABLE_WIDTH), np.int64)
     state = np.zeros(STATE_WIDTH, np.uint64) if place.state is None else place.state.copy()
-    cursor = np.array([0, 0, 0, arena.rows, arena.zeroed, 0, *arena.starts, arena.runs, 2 * arena.rows + 4], np.int64)
+    most_rows, most_runs, most_guids = lent.limits
+    cursor = np.array([0, 0, 0, most_rows, lent.zeroed, 0, *lent.starts, most_runs, most_guids], np.int64)
     done: int = kernels.fill(
         data, starts, ends, first, len(starts), v6, table, translated.places, cursor, state,
         translated.stacks, translated.labels, translated.metadata, *lent.outs,
@@ -230,7 +231,7 @@ def fill(
     assert done >= 0, "arrays that do not fit each other"
     rows, runs, guids, _, zeroed, odd = cursor[:6].tolist()
     if zeroed != 1:
-        arena.zeroed = False
+        lent.zeroed = lent.arena.zeroed = False
     last = first + done
     rest = None
     if last < len(starts):

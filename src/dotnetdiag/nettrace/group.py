@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.nettrace.arena import Arenas
+from dotnetdiag.nettrace.arena import Arena, Arenas, Lent
 from dotnetdiag.nettrace.blocks import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BATCH_ROWS
@@ -31,7 +31,18 @@ from dotnetdiag.nettrace.decode import (
     translate,
 )
 from dotnetdiag.nettrace.ids import Snapshot
-from dotnetdiag.nettrace.kernels import DETAIL, KERNELS, PROBLEM, ROWS, STOP, TABLE_WIDTH, UNDEFINED, UNRESOLVED
+from dotnetdiag.nettrace.kernels import (
+    DETAIL,
+    GUIDS,
+    KERNELS,
+    PROBLEM,
+    ROWS,
+    RUNS,
+    STOP,
+    TABLE_WIDTH,
+    UNDEFINED,
+    UNRESOLVED,
+)
 from dotnetdiag.nettrace.parallel import Executor, in_order
 from dotnetdiag.nettrace.state import TraceState
 
@@ -115,6 +126,8 @@ class Group:
     """Event blocks to be decoded together."""
 
     runs: list[EventRun]
+    window: Lent | None = None
+    """Memory for all their events, where that was counted."""
     edges: list[int] = field(init=False)
     """The number of the block that begins each run, and that of all."""
 
@@ -168,9 +181,30 @@ def one_form(runs: Iterable[EventRun]) -> Form | None:
     return form if form in COMPRESSED_FORMS else None
 
 
-def count_rows(view: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None) -> int:
-    """Events of compressed blocks."""
-    return int(_count(view, runs, form, executor, 0)[0][:, ROWS].sum())
+_SPARE = np.array([1, 1, 2])
+"""Of rows, runs and GUIDs: a kernel stops where an event might not fit, before it looks at it."""
+
+
+class Whole:
+    """Memory for all events of a file, counted first, given out group by group in file order."""
+
+    def __init__(self, view: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None) -> None:
+        table, _ = _count(view, runs, form, executor, 0)
+        self._ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(table[:, [ROWS, RUNS, GUIDS]], axis=0)])
+        self._arena = Arena(*(self._ends[-1] + _SPARE).tolist())
+        self._block = 0
+
+    def window(self, blocks: int) -> Lent:
+        """That of the next blocks."""
+        before, self._block = self._block, self._block + blocks
+        ends = (self._ends[self._block] + _SPARE).tolist()
+        rows, runs, guids = zip(self._ends[before].tolist(), ends, strict=True)
+        return self._arena.lend((rows, runs, guids))
+
+    @property
+    def headers(self) -> HeaderColumns:
+        """All of them."""
+        return self._arena.lend().views(int(self._ends[-1][0]), 0, 0)[0]
 
 
 def count_by_type(
@@ -231,8 +265,10 @@ def decode_piece(group: Group, view: memoryview, base: int, lender: Lender, plac
         return _decode_slowly(group, view, base, place)
     starts, ends = group.bounds(base)
     size_bytes = int((ends[place.block :] - starts[place.block :]).sum())
-    lent = lender.take(size_bytes)
+    lent = lender.take(size_bytes) if group.window is None else group.window
     filled = fill(KERNELS, view, starts, ends, form is Form.COMPRESSED_V6, lender.translated(group.runs), lent, place)
+    if group.window is not None:
+        filled.rest = None  # there are more events now than were counted: somebody has changed them
     if filled.rest is None:
         lender.expect(len(filled.headers), size_bytes)
     else:  # there were more than anybody thought

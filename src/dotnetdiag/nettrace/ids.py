@@ -1,7 +1,8 @@
 """What the ids of a file stand for: numbers that are given once and stay.
 
 Rule 1: the first definition of an id counts; a map begins anew where the format says so (nettrace.md §5.8).
-Rule 2: any id of 32 bits costs the same. A map is a hash table that kernels read: as long as it has few entries, short.
+Rule 2: ids may be any of 32 bits. Those near the first one are places of an array, others keys of a hash table; both have
+room in proportion to the number of ids.
 Rule 3: a snapshot costs nothing. Entries carry the order of their definition, and a snapshot is how many of them count.
 """
 
@@ -15,51 +16,55 @@ import numpy as np
 import numpy.typing as npt
 
 MULTIPLIER = np.uint64(0x1E3779B97F4A7C15)
-"""As in ``_kernels.py``: the high bits of the product choose the slot."""
+"""As in ``_kernels.py``: the high bits of the product choose the slot of the hash table."""
 PROBES = 128
 """Slots that are looked at for one id. Only ids chosen to meet need more; those are not found."""
 _LEAST_BITS = 3
 _MOST_SPARE_BITS = 4
-"""A table where ids meet too often becomes so many times twice as large before they are given up."""
+"""A hash table where ids meet too often becomes so many times twice as large before they are given up."""
+_NEAR, _NEAR_FOR_EACH = 64, 4
+"""The array reaches so far, and so much farther for each id."""
 
 Table = npt.NDArray[np.uint32]
-_EMPTY: Table = np.zeros((0, 4), np.uint32)
+Ids = npt.NDArray[np.uint32]
 
 
 class Snapshot(NamedTuple):
-    """The first ``defined`` entries of a map. A slot of ``table`` holds id, number (0: it is free), order from 1 on."""
+    """The first ``defined`` entries of a map, as kernels read them: number (0: nothing is there) and order from 1 on.
+
+    ``table`` begins with two words for each id from ``base`` on, ``near`` of them. A hash table follows where ``bits`` are
+    not 0: 2 to the power of that many slots of four words, of which the third is the id.
+    """
 
     ids: IdMap
     table: Table
+    base: int
+    near: int
     bits: int
     defined: int
 
-    def look_up(self, ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    def look_up(self, ids: Ids) -> npt.NDArray[np.uint32]:
         """What ids stand for, 0 where they are not defined."""
-        numbers = np.zeros(len(ids), np.uint32)
-        if not self.bits:
-            return numbers
-        rows, at = np.arange(len(ids)), _slots(ids, self.bits)
-        for _ in range(PROBES):
-            slots = self.table[at]
-            hit = (slots[:, 0] == ids) & (slots[:, 1] != 0) & (slots[:, 2] <= self.defined)
-            numbers[rows[hit]] = slots[hit, 1]
-            left = (slots[:, 0] != ids) & (slots[:, 1] != 0)
-            if not left.any():
-                break
-            rows, ids, at = rows[left], ids[left], at[left] + 1 & (1 << self.bits) - 1
-        return numbers
+        at = ids.astype(np.int64) - self.base
+        inside = (at >= 0) & (at < self.near)
+        entries = np.zeros((len(ids), 2), np.uint32)
+        entries[inside] = self.table[: 2 * self.near].reshape(-1, 2)[at[inside]]
+        if self.bits:
+            left = np.flatnonzero(entries[:, 0] == 0)
+            entries[left] = _find(self.table[2 * self.near :].reshape(-1, 4), self.bits, ids[left])
+        return np.where(entries[:, 1] <= self.defined, entries[:, 0], np.uint32(0))
 
 
 class IdMap:
     """Ids of one region of a file, and the numbers (never 0) that they stand for."""
 
-    __slots__ = ("_bits", "_new", "_numbers", "_table")
+    __slots__ = ("_base", "_bits", "_far", "_near", "_new", "_numbers", "_table")
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
         self._new: list[int] = []
-        self._table, self._bits = _EMPTY, 0
+        self._base = 0
+        self._make(0, 0)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -86,41 +91,79 @@ class IdMap:
         """The entries there are now; those that follow do not change it."""
         if self._new:
             self._write()
-        return Snapshot(self, self._table, self._bits, len(self._numbers))
+        return Snapshot(self, self._table, self._base, len(self._near), self._bits, len(self._numbers))
+
+    def _make(self, near: int, bits: int) -> None:
+        """A new table; the old one stays as it is for the snapshots that have it."""
+        self._bits = bits
+        self._table = np.zeros(2 * near + (4 << bits if bits else 0), np.uint32)
+        self._near = self._table[: 2 * near].reshape(-1, 2)
+        self._far = self._table[2 * near :].reshape(-1, 4)
 
     def _write(self) -> None:
         fresh, defined = len(self._new), len(self._numbers)
+        if fresh == defined:
+            self._base = self._new[0] // _NEAR * _NEAR
         entries = np.zeros((fresh, 4), np.uint32)
-        entries[:, 0] = self._new
-        entries[:, 1] = [self._numbers[number] for number in self._new]
-        entries[:, 2] = np.arange(defined - fresh + 1, defined + 1)
+        entries[:, 0] = [self._numbers[number] for number in self._new]
+        entries[:, 1] = np.arange(defined - fresh + 1, defined + 1)
+        entries[:, 2] = self._new
         self._new = []
-        least = max(_LEAST_BITS, (2 * defined - 1).bit_length())
-        if self._bits >= least and not len(_put(self._table, self._bits, entries)):
+        at = entries[:, 2].astype(np.int64) - self._base
+        reach = _NEAR + _NEAR_FOR_EACH * defined
+        inside = (at >= 0) & (at < reach)
+        last = int(at[inside].max(initial=-1))
+        if last >= len(self._near):
+            near, far = self._near, self._far
+            self._make(min(reach, max(_NEAR, 2 * len(near), last + 1)), self._bits)
+            self._near[: len(near)], self._far[:] = near, far
+        self._near[at[inside]] = entries[inside, :2]
+        if not inside.all():
+            self._write_far(entries[~inside], defined - fresh)
+
+    def _write_far(self, entries: Table, before: int) -> None:
+        kept = self._far[(self._far[:, 0] != 0) & (self._far[:, 1] <= before)]
+        least = max(_LEAST_BITS, (2 * (len(kept) + len(entries)) - 1).bit_length())
+        if self._bits >= least and not len(_put(self._far, self._bits, entries)):
             return
-        kept = self._table[(self._table[:, 1] != 0) & (self._table[:, 2] <= defined - fresh)]
         entries = np.concatenate([kept, entries])
+        near = self._near
         for bits in range(max(least, self._bits + 1), least + _MOST_SPARE_BITS + 1):
-            self._table, self._bits = np.zeros((1 << bits, 4), np.uint32), bits
-            if not len(_put(self._table, bits, entries)):
+            self._make(len(near), bits)
+            self._near[:] = near
+            if not len(_put(self._far, bits, entries)):
                 break
 
 
-def _slots(ids: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.int64]:
+def _slots(ids: Ids, bits: int) -> npt.NDArray[np.int64]:
     return (ids * MULTIPLIER >> np.uint64(64 - bits)).astype(np.int64)
 
 
 def _put(table: Table, bits: int, entries: Table) -> Table:
-    """Put entries into a table that has room; returns those that found none within so many slots."""
-    at = _slots(entries[:, 0], bits)
+    """Put entries into a hash table that has room; returns those that found none within so many slots."""
+    at = _slots(entries[:, 2], bits)
     for _ in range(PROBES):
-        free = table[at, 1] == 0
+        free = table[at, 0] == 0
         table[at[free]] = entries[free]  # of those that want one slot one gets it
-        left = table[at, 2] != entries[:, 2]
+        left = table[at, 1] != entries[:, 1]
         if not left.any():
             return entries[:0]
         entries, at = entries[left], at[left] + 1 & (1 << bits) - 1
     return entries
+
+
+def _find(table: Table, bits: int, ids: Ids) -> Table:
+    """(number, order) of ids in a hash table, zeros for those that are not there."""
+    found, rows, at = np.zeros((len(ids), 2), np.uint32), np.arange(len(ids)), _slots(ids, bits)
+    for _ in range(PROBES):
+        slots = table[at]
+        hit = (slots[:, 2] == ids) & (slots[:, 0] != 0)
+        found[rows[hit]] = slots[hit, :2]
+        left = ~hit & (slots[:, 0] != 0)
+        if not left.any():
+            break
+        rows, ids, at = rows[left], ids[left], at[left] + 1 & (1 << bits) - 1
+    return found
 
 
 class FreeNumbers:

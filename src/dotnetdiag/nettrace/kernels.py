@@ -10,7 +10,7 @@ from types import ModuleType
 # columns of the table that `count` and `fill` fill
 ROWS, RUNS, GUIDS, STOP, PROBLEM, UNDEFINED, DETAIL, UNRESOLVED = range(8)
 TABLE_WIDTH = 10
-PLACES_WIDTH = 9
+PLACES_WIDTH = 15
 STATE_WIDTH = 18
 FRAME_WIDTH = 4
 

@@ -22,8 +22,8 @@ from dotnetdiag.nettrace.group import (
     Lender,
     Piece,
     Resolved,
+    Whole,
     count_by_type,
-    count_rows,
     decode_piece,
     one_form,
     resolve,
@@ -186,7 +186,9 @@ class Scan(Findings):
         what it has not begun. The memory of columns that nobody holds any more becomes that of later ones: keep a batch
         (or any of its columns) and they stay, at the price of new memory for the next.
         """
-        state = self._index(stacks=True)
+        return self._batches(self._index(stacks=True), executor, None)
+
+    def _batches(self, state: TraceState, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         acts, state.postponed = state.postponed or [], None
         lender = Lender()
@@ -194,7 +196,7 @@ class Scan(Findings):
         def act_on(step: _Step) -> Piece:
             return decode_piece(step.group, view, 0, lender, Place())
 
-        for step, piece in in_order(_steps(acts, self._runs, lender), act_on, executor):
+        for step, piece in in_order(_steps(acts, self._runs, lender, whole), act_on, executor):
             while True:
                 for headers, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
                     yield EventBatch(
@@ -216,22 +218,18 @@ class Scan(Findings):
 
     def decode(self, *, executor: Executor | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result."""
-        self._found()
+        state = self._index(stacks=True)
         form = one_form(self._runs)
-        rows = count_rows(self._view, self._runs, form, executor) if KERNELS is not None and form is not None else None
-        columns = None if rows is None else HeaderColumns.allocate(rows)
+        whole = None if KERNELS is None or form is None else Whole(self._view, self._runs, form, executor)
         parts: list[HeaderColumns] = []
-        starts, first = [0], 0
-        for batch in self.iter_batches(executor=executor):
-            starts += [first] * (batch.segment + 1 - len(starts))
-            if columns is None:
+        starts, rows = [0], 0
+        for batch in self._batches(state, executor, whole):
+            starts += [rows] * (batch.segment + 1 - len(starts))
+            rows += len(batch)
+            if whole is None:
                 parts.append(batch.headers)
-            else:
-                columns.put(first, batch.headers)
-            first += len(batch)
-        state = self._found()
-        starts += [first] * (state.segment + 1 - len(starts))
-        headers = HeaderColumns.concatenate(parts) if columns is None else columns[:first]
+        starts += [rows] * (state.segment + 1 - len(starts))
+        headers = HeaderColumns.concatenate(parts) if whole is None else whole.headers
         return Contents(
             buffer=np.frombuffer(self._view, np.uint8),
             format=state.format,
@@ -275,8 +273,15 @@ class _Step:
     acts: deque[tuple[int, Callable[[], None]]]
 
 
-def _steps(acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender) -> Iterator[_Step]:
+def _steps(
+    acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender, whole: Whole | None
+) -> Iterator[_Step]:
     """All event blocks, in steps that fit a batch: a call of the kernels and a thread that is woken have to pay."""
+
+    def step() -> _Step:
+        window = None if whole is None else whole.window(sum(map(len, gathered)))
+        return _Step(Group(gathered, window), waiting)
+
     gathered: list[EventRun] = []
     waiting: deque[tuple[int, Callable[[], None]]] = deque()
     size = 0
@@ -292,9 +297,9 @@ def _steps(acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender:
             gathered.append(run)
             size += run.size_bytes
             if size >= LEAST_FULL * limit:
-                yield _Step(Group(gathered), waiting)
+                yield step()
                 gathered, waiting, size = [], deque(), 0
-    yield _Step(Group(gathered), waiting)
+    yield step()
 
 
 def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[tuple[HeaderColumns, int]]:

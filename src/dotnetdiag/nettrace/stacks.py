@@ -5,8 +5,6 @@ Ids in a file are reset at every sequence point (nettrace.md §5.8); a :class:`S
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -66,31 +64,34 @@ class StackTable:
         return offsets, np.frombuffer(whole, dtype=kind).astype(np.uint64, copy=False)
 
 
-def parse_stacks(cursor: Cursor, stacks: StackTable, ids: IdMap, afford: Callable[[int], bool]) -> int:
-    """Read a StackBlock (nettrace.md §5.7, §6.4) into the tables. Returns how many ids were there already, differently.
+def parse_stacks(cursor: Cursor, stacks: StackTable, ids: IdMap, room: int) -> tuple[int, int]:
+    """Read a StackBlock (nettrace.md §5.7, §6.4) into the tables, as much of it as ``room`` bytes have place for.
 
-    A block that breaks off raises, after the stacks before that place were taken. ``afford`` is asked for each stack.
+    Returns how many ids were there already, differently, and how many stacks there was no room for. A block that breaks
+    off raises, after the stacks before that place were taken.
     """
     first, count = cursor.u32("first stack id"), cursor.u32("stack count")
     if count > cursor.left // 4:
         raise cursor.fail(f"{count} stacks in {cursor.left} bytes")
     if first + count > 1 << 32:
         raise cursor.fail(f"stack ids {first} + {count} do not fit")
-    start, data = cursor.offset, cursor.view(cursor.left)
-    at, end, left = 0, 0, len(data)
-    clashes = 0
+    data, at, end = bytes(cursor.view(cursor.left)), 0, 0
+    clashes = refused = 0
+    left = len(data)
     pointer = stacks.pointer_size
     for number in range(first, first + count):
         if at + 4 > left:
-            raise FormatError(f"stack {number} is cut", offset=start + at, where=cursor.where)
+            raise FormatError(f"stack {number} is cut", offset=cursor.offset - left + at, where=cursor.where)
         size = int.from_bytes(data[at : at + 4], "little")
         end = at + 4 + size
         if end > left:
             problem = f"stack of {size} bytes, {left - at - 4} left"
-            raise FormatError(problem, offset=start + at, where=cursor.where)
-        if afford(STACK_COST + size) and not ids.define(
-            number, stacks.intern(bytes(data[at + 4 : end - size % pointer]))
-        ):
+            raise FormatError(problem, offset=cursor.offset - left + at, where=cursor.where)
+        room -= STACK_COST + size
+        if room < 0:
+            room += STACK_COST + size
+            refused += 1
+        elif not ids.define(number, stacks.intern(data[at + 4 : end - size % pointer])):
             clashes += 1
         at = end
-    return clashes
+    return clashes, refused

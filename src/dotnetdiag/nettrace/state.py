@@ -159,8 +159,9 @@ class TraceState:
                 self._metadata_block(block, cursor)
             elif block.kind is BlockKind.STACK:
                 self._translation = None
-                affords = partial(self._affords, "ids", offset=block.offset)
-                clashes = parse_stacks(cursor, self.stacks, self._stack_ids, affords)
+                clashes, refused = self._stacks(cursor)
+                if refused:
+                    self.warn(BEYOND, block.offset, refused)
                 if clashes:
                     self.warn("stack ids given twice", block.offset, clashes)
             elif block.kind is BlockKind.SEQUENCE_POINT:
@@ -241,6 +242,14 @@ class TraceState:
         self.define(made, offset, size)
 
     # stacks, sequence points, threads, labels -----------------------------------------------------------------------
+
+    def _stacks(self, cursor: Cursor) -> tuple[int, int]:
+        count, size = len(self._stack_ids), self.stacks.size_bytes
+        try:
+            return parse_stacks(cursor, self.stacks, self._stack_ids, self._left)
+        finally:
+            cost = STACK_COST * (len(self._stack_ids) - count) + self.stacks.size_bytes - size
+            self._spend("ids", self._spent["ids"] + cost)
 
     def _sequence_point(self, cursor: Cursor) -> None:
         time = cursor.i64("timestamp")

@@ -1,0 +1,87 @@
+"""The way of a stop to the runtime, which is of interest for as long as the session is there."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from dotnetdiag.client import routes
+from dotnetdiag.client.routes import WhileOpen
+from dotnetdiag.errors import TimedOut, TransportError
+from dotnetdiag.transport import Deadline
+
+
+class Connection:
+    """A stream that is open for so many looks."""
+
+    address = "of the stream"
+
+    def __init__(self, looks: int = 1000) -> None:
+        self.looks, self.is_closed = looks, False
+
+    def fileno(self) -> int:
+        self.looks -= 1
+        return 7 if self.looks >= 0 else -1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Unreachable:
+    """Lets every dial take its time, and remembers how long that was."""
+
+    def __init__(self) -> None:
+        self.slices: list[float | None] = []
+
+    def dial(self, deadline: Deadline) -> Any:
+        self.slices.append(deadline.timeout_s)
+        raise TimedOut("the backlog is full", address="of the runtime")
+
+
+class Reachable:
+    def __init__(self) -> None:
+        self.connection = Connection()
+
+    def dial(self, _: Deadline) -> Any:
+        return self.connection
+
+
+def route(of: Any, stream: Any) -> Any:
+    return WhileOpen(of, stream)
+
+
+def test_a_dial_is_tried_for_longer_each_time() -> None:
+    unreachable = Unreachable()
+    with pytest.raises(TransportError, match="the session is closed") as caught:
+        route(unreachable, Connection(5)).dial(Deadline(None))
+    assert caught.value.address == "of the stream"
+    assert unreachable.slices == [routes.DIAL_SLICE_S * factor for factor in (1, 2, 4, 8, 16)]
+
+
+def test_a_dial_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    unreachable = Unreachable()
+    clock = itertools.count(0.0, 1.0)
+    deadline = Deadline(6, clock=lambda: next(clock))
+    with pytest.raises(TimedOut) as caught:
+        route(unreachable, Connection()).dial(deadline)
+    assert (str(caught.value), caught.value.timeout_s) == (str(TimedOut("no connection", address="of the runtime", timeout_s=6)), 6)
+    assert str(caught.value.__cause__).startswith("of the runtime: the backlog is full")
+    assert len(unreachable.slices) == 3
+
+
+def test_a_session_that_is_closed_dials_nobody() -> None:
+    unreachable = Unreachable()
+    with pytest.raises(TransportError, match="the session is closed"):
+        route(unreachable, Connection(0)).dial(Deadline(1))
+    assert unreachable.slices == []
+
+
+def test_a_connection_of_a_session_that_was_closed_meanwhile_is_hung_up() -> None:
+    reachable = Reachable()
+    assert route(reachable, Connection()).dial(Deadline(1)) is reachable.connection
+    assert not reachable.connection.is_closed
+    with pytest.raises(TransportError, match="the session is closed"):
+        route(reachable, Connection(1)).dial(Deadline(1))
+    assert reachable.connection.is_closed
