@@ -194,7 +194,7 @@ def payload(data: bytes) -> Seen:
     if source.random() < 0.2:
         assert events.concat_tables([table, table]).to_pylist() == [*listed, *listed] or "nan" in repr(listed)
     kinds = tuple(sorted({field.layout.kind.name for field in schema.fields}))
-    return kinds, table.undecodable_count, table.rest is None
+    return kinds, table.undecodable_count, table.remainder is None
 
 
 def _payload_seeds() -> list[bytes]:

@@ -86,7 +86,7 @@ def test_a_value_of_every_type_between_others(text: str, payload: bytes, value: 
     assert table.row(2) == {"a": 7, "x": value, "b": 1}
     assert table.to_pylist() == [table.row(0)] * 3
     assert table.undecodable is None
-    assert table.rest is None
+    assert table.remainder is None
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_payload_cut_anywhere_costs_only_what_is_cut(text: str, payload: bytes
         )
         assert broken or clean, cut
         if broken:
-            assert table.rest is not None
-            assert table.rest.item(row) == cut
+            assert table.remainder is not None
+            assert table.remainder.item(row) == cut
         assert table["b"].item(row) is None
         assert table["a"].item(row) == (7 if cut else None)
 
@@ -114,8 +114,8 @@ def test_a_payload_cut_anywhere_costs_only_what_is_cut(text: str, payload: bytes
 def test_a_payload_longer_than_its_fields_keeps_the_rest() -> None:
     table = decoded(schema_of("a:u4"), [struct.pack("<II", 1, 2), struct.pack("<I", 3)])
     assert table.to_pylist() == [{"a": 1}, {"a": 3}]
-    assert table.rest is not None
-    assert table.rest.to_pylist() == [b"\2\0\0\0", b""]
+    assert table.remainder is not None
+    assert table.remainder.to_pylist() == [b"\2\0\0\0", b""]
 
 
 def test_one_bad_payload_does_not_touch_the_others() -> None:
@@ -193,8 +193,8 @@ def test_tables_join() -> None:
     joined = concat_tables([one, two])
     assert joined["s"].to_pylist() == ["x", "y", None]
     assert joined.undecodable_count == 1
-    assert joined.rest is not None
-    assert joined.rest.to_pylist() == [b"rest", b"", b"\3."]
+    assert joined.remainder is not None
+    assert joined.remainder.to_pylist() == [b"rest", b"", b"\3."]
 
 
 def test_rows_outside_of_the_buffer_are_refused() -> None:
@@ -303,8 +303,8 @@ def test_a_field_list_that_would_swell_the_output_is_refused_in_whole() -> None:
     table = decode(schema, np.zeros(8, np.uint8), np.zeros(rows, np.int64), np.full(rows, 1, np.uint32))
     assert table.undecodable_count == rows
     assert not table.columns
-    assert table.rest is not None
-    assert table.rest.item(rows - 1) == b"\0"
+    assert table.remainder is not None
+    assert table.remainder.item(rows - 1) == b"\0"
 
 
 @pytest.mark.parametrize(("count", "fits"), [(0, True), (16, True), (17, False)])
@@ -358,8 +358,8 @@ def test_a_payload_whose_lists_would_take_memory_out_of_proportion_stays_bytes_a
     assert peak < 20 << 20
     assert table.undecodable is not None
     assert table.undecodable.tolist() == [False, False, True, False, True, False]
-    assert table.rest is not None
-    assert [table.rest.item(row) for row in (2, 4)] == [payloads[2], payloads[4]]
+    assert table.remainder is not None
+    assert [table.remainder.item(row) for row in (2, 4)] == [payloads[2], payloads[4]]
     alone = decoded(schema_of(text), [payloads[row] for row in (0, 1, 3, 5)])
     assert [table.row(row) for row in (0, 1, 3, 5)] == alone.to_pylist()
 
@@ -411,8 +411,8 @@ def test_events_of_the_runtime_get_the_catalogue_s_fields() -> None:
     table = decoded(schema, [payload + b"new"])
     assert table["TypeName"].item(0) == "T"
     assert table["ObjectSize"].item(0) == 64
-    assert table.rest is not None
-    assert table.rest.item(0) == b"new"
+    assert table.remainder is not None
+    assert table.remainder.item(0) == b"new"
 
 
 def test_an_event_of_which_nothing_is_known_keeps_its_bytes() -> None:
@@ -420,8 +420,8 @@ def test_an_event_of_which_nothing_is_known_keeps_its_bytes() -> None:
     assert (schema.name, schema.source) == ("EventID(7)", Source.NONE)
     table = decoded(schema, [b"ab", b""])
     assert table.to_pylist() == [{}, {}]
-    assert table.rest is not None
-    assert table.rest.to_pylist() == [b"ab", b""]
+    assert table.remainder is not None
+    assert table.remainder.to_pylist() == [b"ab", b""]
 
 
 def test_universal_events_have_their_real_layout_whatever_is_declared() -> None:
@@ -490,7 +490,7 @@ def test_what_is_not_proved_stays_bytes(payloads: list[bytes]) -> None:
     table = decoded(schema_of(""), payloads)
     assert not table.inferred
     assert table.to_pylist() == [{}] * len(payloads)
-    kept = [b""] * len(payloads) if table.rest is None else table.rest.to_pylist()
+    kept = [b""] * len(payloads) if table.remainder is None else table.remainder.to_pylist()
     assert kept == payloads
 
 
@@ -613,7 +613,7 @@ def test_any_values_of_any_layout_come_back_and_any_bytes_do_no_harm(
     assert table.undecodable is None
     mixed = decoded(schema, [*payloads, noise, noise[:-1], *[payload[:-1] for payload in payloads]], infer_layout=False)
     assert mixed.to_pylist()[: len(rows)] == wanted
-    both = (str(mixed.to_pylist()), None if mixed.rest is None else mixed.rest.to_pylist())
+    both = (str(mixed.to_pylist()), None if mixed.remainder is None else mixed.remainder.to_pylist())
     assert both == other_way(mixed, schema, [*payloads, noise, noise[:-1], *[payload[:-1] for payload in payloads]])
 
 
@@ -623,4 +623,4 @@ def other_way(table: Table, schema: Any, payloads: list[bytes]) -> tuple[str, An
         context.setattr(kernels, "KERNELS", None if kernels.KERNELS is not None else kernels._compiled())
         again = decoded(schema, payloads, infer_layout=False)
     assert (table.undecodable_count, len(table)) == (again.undecodable_count, len(again))
-    return str(again.to_pylist()), None if again.rest is None else again.rest.to_pylist()
+    return str(again.to_pylist()), None if again.remainder is None else again.remainder.to_pylist()

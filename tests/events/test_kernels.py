@@ -56,7 +56,7 @@ def walk(*ops: Operation, rows: int = 4, slots: tuple[int, ...] = (0,), words: i
         (Operation(code=Op.VARINT, slot=0), 8),
         (Operation(code=Op.Z16, slot=0), 16),
         (Operation(code=Op.Z8, slot=0), 16),
-        (Operation(code=Op.REST, slot=0), 16),
+        (Operation(code=Op.REMAINDER, slot=0), 16),
         (Operation(code=Op.SPAN, slot=0, size=1, count_at=Count.U32), 16),
         (Operation(code=Op.LIST, slot=0, size=1, count_at=Count.U16, behind=1), 16),
     ],

@@ -90,9 +90,9 @@ def test_every_payload_decodes_to_its_last_byte(name: str) -> None:
         assert table.undecodable is None, schema.name
         if (schema.provider, schema.name) in UNDECLARED:
             assert table.inferred == (schema.name != "Nested")
-            assert (table.rest is None) == table.inferred
+            assert (table.remainder is None) == table.inferred
         else:
-            assert table.rest is None, (schema.provider, schema.name, schema.version)
+            assert table.remainder is None, (schema.provider, schema.name, schema.version)
 
 
 def test_selected_fields_are_the_same_values(name: str) -> None:

@@ -26,7 +26,7 @@ cdef enum Code:
     SPAN = 6
     LIST = 7
     BLOCK = 8
-    REST = 9
+    REMAINDER = 9
 
 cdef enum CountAt:
     FIXED = 0
@@ -46,7 +46,7 @@ cdef enum:
     EMPTY_ELEMENTS = 16
 
 NUMBERS = {
-    "Op": [SCALAR, VARUINT, VARINT, Z16, Z8, SPAN, LIST, BLOCK, REST],
+    "Op": [SCALAR, VARUINT, VARINT, Z16, Z8, SPAN, LIST, BLOCK, REMAINDER],
     "Count": [FIXED, U16, U32, FIELD, REL, DATA],
     "State": [WHOLE, ENDED, BROKEN],
     "LARGEST_COUNT": LARGEST_COUNT,
@@ -242,7 +242,7 @@ cdef int64_t skip(
             if found < 0:
                 return -1
             p += found + 1
-        elif code == REST:
+        elif code == REMAINDER:
             p = end
         elif code == SPAN or code == LIST:
             if ops[k].count_at >= REL:
@@ -464,7 +464,7 @@ cdef bint is_sound(
     cdef int64_t k, j, at, size
     for k in range(steps):
         size = ops[k].size
-        if not (SCALAR <= ops[k].code <= REST) or size < 0 or ops[k].keep >= registers or ops[k].slot >= slot_count:
+        if not (SCALAR <= ops[k].code <= REMAINDER) or size < 0 or ops[k].keep >= registers or ops[k].slot >= slot_count:
             return False
         if ops[k].code == LIST or ops[k].code == BLOCK:
             if not k < ops[k].behind <= steps:
@@ -549,7 +549,7 @@ def walk(
                     varuints(&rows, &program[k], base, top)
                 elif program[k].code == Z16 or program[k].code == Z8:
                     texts(&rows, &program[k], base, top)
-                elif program[k].code == REST:
+                elif program[k].code == REMAINDER:
                     remainders(&rows, &program[k], base, top)
                 elif (
                     program[k].code == SPAN and program[k].count_at == U32 and program[k].size == 1 and program[k].slot >= 0

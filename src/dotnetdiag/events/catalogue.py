@@ -31,8 +31,8 @@ class ValueMap:
         if not self.bits:
             return self.values.get(value, str(value))
         words = [word for bit, word in self.values.items() if bit and value & bit == bit]
-        rest = value & ~sum(bit for bit in self.values if value & bit == bit)
-        return "|".join(words + ([hex(rest)] if rest else [])) or self.values.get(0, "0")
+        remainder = value & ~sum(bit for bit in self.values if value & bit == bit)
+        return "|".join(words + ([hex(remainder)] if remainder else [])) or self.values.get(0, "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Payloads of one event type → a table of typed columns.
 
-A bad payload marks its row and nothing else: its values from the first bad one on are None, its bytes are in ``rest``.
+A bad payload marks its row and nothing else: its values from the first bad one on are None, its bytes are in ``remainder``.
 So does one whose lists would take memory out of all proportion to its bytes.
 """
 
@@ -70,26 +70,26 @@ def decode(
     selection = None if fields is None else tuple(fields)
     made = _program(schema.fields, pointer_size or schema.pointer_size, selection)
     if made.row_bytes * rows > OUTPUT_LIMIT + OUTPUT_RATIO * payload_bytes:  # a hostile field list (nettrace.md §13)
-        rest = Bytes(*kernels.gather(buffer, starts, ends - starts))
-        return Table(schema=schema, columns={}, rows=rows, undecodable=np.ones(rows, np.bool_), rest=rest)
+        payloads = Bytes(*kernels.gather(buffer, starts, ends - starts))
+        return Table(schema=schema, columns={}, rows=rows, undecodable=np.ones(rows, np.bool_), remainder=payloads)
     done, refused = _run(made, buffer, starts, ends, NESTED_LIMIT + OUTPUT_RATIO * payload_bytes, lazy_text)
     walked = done.walked
     broken: Mask | None = walked.state == State.BROKEN if walked.broken else None
     if refused is not None:
         broken = refused if broken is None else broken | refused
-    rest_column: Bytes | None = None
+    remainder: Bytes | None = None
     if made.complete and (broken is not None or (walked.left and not made.locations)):
-        rest_from = ends if made.locations else walked.positions
+        remainder_from = ends if made.locations else walked.positions
         if broken is not None:
-            rest_from = np.where(broken, starts, rest_from)
-        if not np.array_equal(ends, rest_from):
-            rest_column = Bytes(*kernels.gather(buffer, rest_from, ends - rest_from))
+            remainder_from = np.where(broken, starts, remainder_from)
+        if not np.array_equal(ends, remainder_from):
+            remainder = Bytes(*kernels.gather(buffer, remainder_from, ends - remainder_from))
     return Table(
         schema=schema,
         columns=done.columns,
         rows=rows,
         undecodable=broken,
-        rest=rest_column,
+        remainder=remainder,
         inferred=schema.source == Source.INFERRED,
     )
 

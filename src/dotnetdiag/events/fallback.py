@@ -118,7 +118,7 @@ def walk(
             _span(out, rows, at, np.where(ok, found - at, 0))
             positions[:] = np.where(ok, found + unit, at)
             self.stop(ok, op.ordinal)
-        elif op.code == Op.REST:
+        elif op.code == Op.REMAINDER:
             _span(out, rows, at, ends - at)
             self.stop(at < ends, op.ordinal)
             positions[:] = ends
@@ -200,7 +200,7 @@ def _skip(
             if at < 0:
                 return -1
             position += at + unit
-        elif op.code == Op.REST:
+        elif op.code == Op.REMAINDER:
             position = end
         elif op.code in (Op.SPAN, Op.LIST):
             width = {Count.U16: 2, Count.U32: 4}.get(Count(op.count_at), 0)

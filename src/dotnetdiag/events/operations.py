@@ -27,7 +27,7 @@ class Op(IntEnum):
     """Counted elements that vary in size: the operations up to ``behind`` describe one."""
     BLOCK = 8
     """Scalars that stand together: the operations up to ``behind``."""
-    REST = 9
+    REMAINDER = 9
     """All that is left."""
 
 

@@ -207,7 +207,7 @@ class _Builder:
             return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=8)
         slot = self.slot(16, wanted)
         if kind in (Kind.Z16, Kind.Z8, Kind.OPAQUE):
-            self.op({Kind.Z16: Op.Z16, Kind.Z8: Op.Z8, Kind.OPAQUE: Op.REST}[kind], slot=slot)
+            self.op({Kind.Z16: Op.Z16, Kind.Z8: Op.Z8, Kind.OPAQUE: Op.REMAINDER}[kind], slot=slot)
             self.ordinal += 1
             return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot)
         return self.counted(name, layout, slot, selection, keeps)

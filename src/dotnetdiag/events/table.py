@@ -19,7 +19,7 @@ class Table:
     """The columns of one event type, one row per event.
 
     ``columns`` are by field name, in the order of the schema; only the selected ones. ``undecodable`` is None or a
-    mask of the rows whose payload broke. ``rest`` is None or the bytes behind the fields, per row (of a broken row,
+    mask of the rows whose payload broke. ``remainder`` is None or the bytes behind the fields, per row (of a broken row,
     and where nothing is known of the payload, all of it); it is known only when all fields were asked for.
     ``inferred`` says that the layout is a conclusion from the payloads' lengths, and nobody's declaration.
     """
@@ -28,7 +28,7 @@ class Table:
     columns: Mapping[str, Column]
     rows: int
     undecodable: Mask | None = None
-    rest: Bytes | None = None
+    remainder: Bytes | None = None
     inferred: bool = False
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class Table:
             columns={name: column.take(picked) for name, column in self.columns.items()},
             rows=len(picked),
             undecodable=None if self.undecodable is None else self.undecodable[picked],
-            rest=None if self.rest is None else self.rest.take(picked),
+            remainder=None if self.remainder is None else self.remainder.take(picked),
         )
 
 
@@ -99,20 +99,20 @@ def concat_tables(tables: Sequence[Table]) -> Table:
     """The rows of tables of one schema, one after another."""
     first = tables[0]
     undecodable: Mask | None = None
-    rest: Bytes | None = None
+    remainder: Bytes | None = None
     if any(table.undecodable is not None for table in tables):
         undecodable = np.concatenate(
             [table.undecodable if table.undecodable is not None else np.zeros(table.rows, np.bool_) for table in tables]
         )
-    if any(table.rest is not None for table in tables):
+    if any(table.remainder is not None for table in tables):
         empty = np.zeros(0, np.uint8)
-        joined = concat([table.rest or Bytes(np.zeros(table.rows + 1, np.int64), empty) for table in tables])
+        joined = concat([table.remainder or Bytes(np.zeros(table.rows + 1, np.int64), empty) for table in tables])
         assert isinstance(joined, Bytes)
-        rest = joined
+        remainder = joined
     return replace(
         first,
         columns={name: concat([table.columns[name] for table in tables]) for name in first.columns},
         rows=sum(table.rows for table in tables),
         undecodable=undecodable,
-        rest=rest,
+        remainder=remainder,
     )

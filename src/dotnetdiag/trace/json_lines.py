@@ -166,7 +166,7 @@ class JsonLines:
             inner = table.flat
             names = [name for name in inner if name.lower() in self._fields]
             columns = [value_texts(inner[name]) for name in names]
-        if table.rest is not None and self._fields is None:
+        if table.remainder is not None and self._fields is None:
             return [*names, "\0rest"], [*columns, _rest_texts(table, sizes)]
         return names, columns
 
@@ -211,11 +211,11 @@ class JsonLines:
 
 def _rest_texts(table: Table, lengths: Array) -> list[str]:
     """Bytes behind the fields, or of a payload that broke, as one more field; nothing where there are none."""
-    assert table.rest is not None
+    assert table.remainder is not None
     comma = "," if table.columns else ""
-    sizes = np.diff(table.rest.offsets)
+    sizes = np.diff(table.remainder.offsets)
     starts = np.maximum(lengths.astype(np.int64) - sizes, 0).tolist()
     return [
         f'{comma}"bytes@{start}":"hex:{raw.hex()}"' if raw else ""
-        for raw, start in zip(table.rest.to_pylist(), starts, strict=True)
+        for raw, start in zip(table.remainder.to_pylist(), starts, strict=True)
     ]
