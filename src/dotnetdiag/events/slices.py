@@ -25,9 +25,6 @@ CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
 AHEAD_ROWS = 3 << 14
 """Of the size of pieces taken ahead: less lets threads wait while the next slice is read, more leaves the cache."""
-KEPT_BYTES = 16 << 20
-"""Allocated and freed once. The C library of Linux gives freed memory back to the system and asks for it again page by
-page, unless it has seen a larger block freed (mallopt(3), M_TRIM_THRESHOLD): a tenth of the time of :func:`tables`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +89,6 @@ def tables(
     threads make the tables. ``pointer_size`` is the trace's unless another is given. Events of which the trace has no
     metadata are left out.
     """
-    np.empty(KEPT_BYTES, np.uint8)
     pieces = _Slices(pointer_size).pieces(batches)
     for piece, table in in_order(pieces, _Piece.table, executor, size=len, usual=AHEAD_ROWS):
         yield piece.metadata_id, table
