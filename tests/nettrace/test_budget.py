@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.nettrace.by_hand import block, event, event_type, labels, metadata, text, thread, threads, trace, varuint
 from tests.nettrace.traces import SMALL
 
-from dotnetdiag.nettrace import Reader, iter_blocks
+from dotnetdiag.nettrace import Reader, constants, iter_blocks
 
 LIMIT_MB = 400
 """Address space beyond what the process has when it begins."""
@@ -48,14 +49,12 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     yield "labels of one list", trace(labels(1, repeated(b"\x06\0\0", 15) + b"\x86\0\0"))
     lists = b"".join(b"\x86" + text(str(n)) + b"\0" for n in range(10**6))
     yield "label lists", trace(block(8, struct.pack("<II", 1, 10**6) + lists))
-    stacks = (
-        block(
-            5,
-            struct.pack("<II", 1 + 10**6 * part, 10**6)
-            + b"".join(struct.pack("<IQ", 8, n + part) for n in range(0, 10**9, 10**3)),
-        )
-        for part in range(4)
-    )
+    table = np.zeros(10**6, [("size", "<u4"), ("address", "<u8")])
+    table["size"] = 8
+    stacks = []
+    for part in range(4):
+        table["address"] = np.arange(part * 10**6, (part + 1) * 10**6)
+        stacks.append(block(5, struct.pack("<II", 1 + part * 10**6, 10**6) + table.tobytes()))
     yield "stacks", trace(*stacks)
     listed = block(4, struct.pack("<qII", 0, 0, 7 << 20) + repeated(b"\x01\x01", 14))
     yield "threads of a sequence point", trace(*opening, listed)
@@ -67,13 +66,13 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     yield "uncompressed events", trace(*opening, block(2, struct.pack("<hhqq", 20, 0, 0, 0) + repeated(plain, 15)))
     far = (metadata(*(event_type((n << 10) + part) for n in range(200_000))) for part in range(1, 6))
     yield "far metadata ids", trace(*far)
-    ids = b"".join(b"\x31\1\0" + struct.pack("<4Q", n, n, ~n & (1 << 64) - 1, n) for n in range(1, 700_000))
+    ids = b"".join(b"\x31\1\0" + struct.pack("<4Q", n, n, ~n & (1 << 64) - 1, n) for n in range(1, 500_000))
     yield "activity ids", V5_OPENING + v5_object("EventBlock", struct.pack("<hhqq", 20, 1, 0, 0) + ids, len(V5_OPENING))
     name = struct.pack("<i", 1) + (b"P\0" * (8 << 20)) + bytes(100)
     record = bytes([0x80, 0]) + varuint(len(name)) + name
     yield "names", V5_OPENING + v5_object("MetadataBlock", struct.pack("<hhqq", 20, 1, 0, 0) + record, len(V5_OPENING))
     out = bytearray(V5_OPENING)
-    for number in range(400_000):
+    for number in range(200_000):
         out += v5_object(f"Unknown{number:031}", b"", len(out))
     yield "names of blocks", bytes(out)
     out = bytearray(V5_OPENING)
@@ -107,3 +106,11 @@ def test_no_stream_takes_more_memory_than_the_budget() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_limits_are_those_of_the_document() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+    megabytes = (constants.STREAM_BLOCK_LIMIT, constants.STREAM_TABLES_LIMIT, constants.STACK_BYTES_LIMIT)
+    counts = (constants.BATCH_ROWS, constants.GUIDS_LIMIT, constants.THREADS_LIMIT, constants.GAPS_LIMIT)
+    for said in (*(f" {size >> 20} MB" for size in megabytes), *(f" {count:,}" for count in counts)):
+        assert said in text

@@ -218,7 +218,7 @@ def test_random_blocks_in_pieces_are_the_whole_blocks(form: Form, monkeypatch: p
         whole, runs, guids, *rest = made_by(plain, data, form)
         for name in ("activity", "related"):
             whole[name] = [guids[number - 1] if number else None for number in whole[name]]
-        monkeypatch.setattr(arena, "BATCH_ROWS", 3)
+        monkeypatch.setattr(decode, "BATCH_ROWS", 3)
         for kernels in (plain, *FORMS):
             assert pieces_of(kernels, data, form) == (whole, runs, *rest)
         monkeypatch.undo()

@@ -24,6 +24,7 @@ from tests.nettrace.by_hand import (
     threads,
     trace,
 )
+from tests.nettrace.traces import SYNC, netperf_flat
 
 from dotnetdiag.nettrace import Metadata, Reader, Writer, ids, loss, scan
 
@@ -126,6 +127,19 @@ def removed_threads(count: int) -> bytes:
 def test_twice_the_input_takes_twice_the_steps(made: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     once, twice = (steps_of(made(count), monkeypatch) for count in (300, 600))
     assert twice < 2.5 * once
+
+
+def test_events_without_blocks_are_gone_through_once_however_small_the_pieces() -> None:
+    def steps(count: int) -> int:
+        data, counted, reader = netperf_flat(2, [(5, SYNC + 1, bytes(20), b"")] * count), Steps(), Reader()
+        with counted:
+            for at in range(0, len(data), 40):
+                reader.feed(data[at : at + 40])
+            reader.close()
+        assert reader.complete
+        return counted.taken
+
+    assert steps(600) < 2.5 * steps(300)
 
 
 def test_threads_that_are_forgotten_are_gone_through_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from dotnetdiag.nettrace.constants import BATCH_ROWS
 
 LEAST_EVENT = 2
 """Bytes of the smallest event: flags and time."""
-USUAL_EVENT = 16
-"""Bytes of an event when nothing is known of them: few have fewer."""
+USUAL_EVENT = 10
+"""Bytes of an event when nothing is known of them: few have fewer, and so the first memory will do for all that follow."""
 MOST_IDLE, MOST_IDLE_BYTES = 16, 48 << 20
 """Memory that waits to be used again: so many pieces, and bytes."""
 SPARE = 0.8

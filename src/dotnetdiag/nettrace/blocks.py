@@ -478,9 +478,9 @@ class Framer:
                 version=self.major,
             )
         if not final:
-            if stop + 4 > limit:
-                return max(have + 1, size + 4 + FLAT_TAIL_SIZE)
-            return max(have + 1, size + 4 + int(_U32.unpack_from(data, stop)[0]) + FLAT_TAIL_SIZE)
+            # nothing comes before a chunk is full: it is looked at again only then
+            extent = 4 if stop + 4 > limit else 4 + int(_U32.unpack_from(data, stop)[0])
+            return max(have + 1, FLAT_CHUNK_BYTES, size + extent + FLAT_TAIL_SIZE)
         if tail and stop == end:
             self.done = True
             self.position = base + len(data)

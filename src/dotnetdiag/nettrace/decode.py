@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from dotnetdiag.nettrace.arena import Arenas, Lent
+from dotnetdiag.nettrace.arena import LEAST_EVENT, Arena, Lent
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BATCH_ROWS, UNKNOWN_PROCESSOR
 from dotnetdiag.nettrace.ids import Snapshot
@@ -136,7 +136,7 @@ def decode_with(kernels: Any, data: memoryview, job: Job, base: int = 0, place: 
     """Like :func:`decode` for the compressed forms, with the given kernels (compiled or not)."""
     starts, ends = np.array([job.start - base], np.int64), np.array([job.end - base], np.int64)
     translated = translate([(1, job.translation)])
-    lent = Arenas().take(job.end - job.start)
+    lent = Arena(min(BATCH_ROWS, (job.end - job.start) // LEAST_EVENT + 1)).lend()
     filled = fill(kernels, data, starts, ends, job.form is Form.COMPRESSED_V6, translated, lent, place or Place())
     stop, problem, _, detail, first, second, third = filled.table[0, STOP:].tolist()
     unresolved = (first, second, third)
