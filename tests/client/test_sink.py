@@ -17,7 +17,8 @@ def pour(path: Path, sizes: list[int], quiet: frozenset[int] = frozenset()) -> b
     """Random bytes in pieces; after the pieces of ``quiet`` the stream rests. Returns what should be in the file."""
     numbers = random.Random(1)
     expected = bytearray()
-    sink = FileSink(path)
+    told = bytearray()
+    sink = FileSink(path, tee=told.extend)
     for index, size in enumerate(sizes):
         left = numbers.randbytes(size)
         while left:
@@ -30,8 +31,9 @@ def pour(path: Path, sizes: list[int], quiet: frozenset[int] = frozenset()) -> b
             sink.take(count)
         if index in quiet:
             sink.flush()
-            assert path.stat().st_size == len(expected) == sink.written
+            assert path.stat().st_size == len(expected) == sink.written == len(told)
     sink.close()
+    assert told == expected
     assert sink.written == len(expected)
     return bytes(expected)
 
@@ -96,3 +98,25 @@ def test_a_disk_that_takes_part_of_a_write_or_refuses_it_loses_nothing(
 def test_a_file_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="No such file or directory"):
         FileSink(tmp_path / "missing" / "x")
+
+
+def test_a_tee_of_a_fast_stream_is_told_in_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(FileSink, "_is_fast", lambda self: True)
+    with FileSink(tmp_path / "x", tee=lambda view: sizes.append(len(view))) as sink:
+        for _ in range(1 + 2 * BUFFER_BYTES // 1000):
+            sink.view[:1000] = bytes(1000)
+            sink.take(1000)
+    assert sum(sizes) == 1000 * (1 + 2 * BUFFER_BYTES // 1000)
+    if sink._may_be_direct:  # the file system has such a thing
+        assert len(sizes) < 10
+
+
+def test_what_a_tee_raises_comes_out_and_the_bytes_are_in_the_file(tmp_path: Path) -> None:
+    def fail(_: memoryview) -> None:
+        raise ValueError("a mistake")
+
+    with pytest.raises(ValueError, match="a mistake"), FileSink(tmp_path / "x", tee=fail) as sink:
+        sink.view[:4] = b"1234"
+        sink.take(4)
+    assert (tmp_path / "x").read_bytes() == b"1234"

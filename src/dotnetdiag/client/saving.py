@@ -49,7 +49,7 @@ def save_stream(
         if progress.next_wait(Deadline(None)) is None:
             raise OutputError(str(path), "the recording was aborted while nobody read this pipe")
 
-    with FileSink(path, while_waiting) as sink:
+    with FileSink(path, while_waiting, tee) as sink:
         last = 0.0
         while True:
             view = sink.view
@@ -62,11 +62,7 @@ def save_stream(
             else:
                 if not count:
                     break
-                try:
-                    if tee is not None:
-                        tee(view[:count])
-                finally:
-                    sink.take(count)
+                sink.take(count)
                 if (
                     count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S
                 ):  # they come fast: let some more gather
