@@ -29,9 +29,11 @@ from tests.client.scripted import (
 from tests.client.shells import Act, Stage
 
 from dotnetdiag.client import Client, progress
+from dotnetdiag.client.session import STOPPER_EXIT_S
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, ServerError, TimedOut, TransportError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 
 DRAIN_TIMEOUT_S = 0.6
 
@@ -163,6 +165,20 @@ class Lock:
         return False
 
 
+class Unanswered:
+    """An event that does not come."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def wait(self, timeout: float) -> bool:
+        self.waited.append(timeout)
+        return False
+
+    def set(self) -> None:
+        pass
+
+
 class Never:
     """An event that nobody may wait for."""
 
@@ -182,6 +198,30 @@ def test_somebody_who_reads_is_waited_for_as_long_as_the_close_may_take(tmp_path
         session.close(timeout_s=0.3)
         assert session._reading.waited == [pytest.approx(0.3 + 2 * progress.TICK_S)]
         session._reading = lock
+
+
+@pytest.mark.parametrize(("timeout_s", "waited"), [(0.2, 0.2), (None, LONGEST_WAIT_S), (1e9, LONGEST_WAIT_S)])
+def test_who_reads_waits_for_its_turn(tmp_path: Path, timeout_s: float | None, waited: float) -> None:
+    runtime, session = sync_session(tmp_path, streams(0.01), obeys)
+    with closing(runtime):
+        lock, session._reading = session._reading, Lock()
+        with pytest.raises(TimedOut, match="another thread reads this session"):
+            session.read(timeout_s=timeout_s)
+        assert session._reading.waited == [waited]
+        session._reading = lock
+        session.close()
+
+
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_an_answer_to_a_stop_is_waited_for_unless_nobody_wants_the_rest(tmp_path: Path, is_aborted: bool) -> None:
+    runtime, session = sync_session(tmp_path, streams(0.01), obeys)
+    with closing(runtime):
+        session.stop()
+        if is_aborted:
+            session.abort()
+        session._stop_has_ended = Unanswered()
+        session.close()
+        assert session._stop_has_ended.waited[:2] == [0 if is_aborted else STOPPER_EXIT_S, STOPPER_EXIT_S]
 
 
 def test_a_stop_without_a_thread_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
