@@ -306,3 +306,18 @@ def test_a_step_makes_the_call_that_it_stands_for() -> None:
     assert calls == [("send", b"x", "soon"), ("send_descriptor", 3, "soon"), ("receive", 7, "soon"), ("close",)]
     assert Dial().perform(connection, "soon") == "dial"
     assert calls[-1] == ("dial", "soon")
+
+
+def test_steps_are_equal_by_what_they_do() -> None:
+    steps: list[Any] = [Dial(), Close(), Receive("c", 1), Receive("c", 2), Receive("c", 1, slow=True), Send("c", b"x"), Send("d", b"x")]
+    assert all((one == other) is (one is other) for one in steps for other in steps)
+    assert Send("c", b"x") == Send("c", b"x") != "Send"
+
+
+def test_an_operation_that_is_abandoned_ends_where_it_stands() -> None:
+    operation = ask(REQUEST)
+    run = Run(operation)
+    at(run, "c", None)
+    assert run.abandon() == ["c"]
+    with pytest.raises(StopIteration):
+        operation.send(None)

@@ -346,3 +346,13 @@ def test_an_error_code_may_be_signed() -> None:
 def test_guids_stand_in_the_order_of_dotnet() -> None:
     cookie = UUID(bytes=bytes(range(16)))
     assert Advertise(cookie=cookie, pid=0).pack()[8:24].hex() == "03020100" + "0504" + "0706" + "08090a0b0c0d0e0f"
+
+
+def test_an_environment_of_more_variables_than_anybody_has_is_refused() -> None:
+    def of(count: int) -> bytes:
+        return count.to_bytes(4, "little") + bytes(4 * count)
+
+    assert EnvironmentBlock.parse(of(65_536)).entries == (None,) * 65_536
+    assert EnvironmentBlock.parse(of(65_535)).entries == (None,) * 65_535
+    with pytest.raises(ProtocolError, match="65537 variables are more than the limit of 65536"):
+        EnvironmentBlock.parse(of(65_537))

@@ -617,3 +617,21 @@ def test_an_answer_of_another_kind_closes_the_connection() -> None:
 
 def drive_stop() -> bytes:
     return tracing.StopTracing(session_id=1).pack()
+
+
+def test_the_version_of_a_runtime_that_tells_none_is_empty() -> None:
+    assert drive(information.runtime_version(), "3.1").result == ""
+    assert drive(information.runtime_version(), "5").result == ""
+    version = drive(information.runtime_version(), "8").result
+    assert version is not None
+    assert version.startswith("8.")
+
+
+def test_operations_are_loaded_when_they_are_named() -> None:
+    from dotnetdiag.ipc import operations
+
+    assert operations.startup is startup
+    with pytest.raises(AttributeError):
+        operations.__path_of_nothing__  # noqa: B018 - it is the asking
+    with pytest.raises(ModuleNotFoundError):
+        operations.nothing_such  # noqa: B018

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
@@ -56,3 +56,4 @@ def test_messages_are_compared_by_kind_and_values() -> None:
     assert SetEnvironmentVariable(name="A", value="") != MESSAGE
     assert MESSAGE != "SetEnvironmentVariable"
     assert repr(MESSAGE) == "SetEnvironmentVariable(trailing=b'', name='A', value=None)"
+    assert all(field.kw_only for field in fields(MESSAGE))

@@ -196,3 +196,15 @@ def test_so_many_resumed_runtimes_are_remembered_and_the_oldest_are_forgotten_fi
     for _ in range(10):
         table.resumed(UUID(int=5000))
     assert table.admit(said(forgotten + 2), "x") == (KEEP, None)
+
+
+def test_a_stranger_that_is_being_resumed_and_dials_again_is_kept_till_it_has_answered() -> None:
+    table: WaitingRuntimes[str] = WaitingRuntimes()
+    table.admit(said(1), "chosen")
+    table.admit(said(2), "stranger")
+    assert table.choose(all_live) is not None
+    assert [one.connection for one in table.to_resume()] == ["stranger"]
+    assert table.admit(said(2), "again") == (KEEP, None)
+    assert table.to_resume() == []
+    table.not_resumed(UUID(int=2))
+    assert [one.connection for one in table.to_resume()] == ["again"]
