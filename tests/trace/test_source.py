@@ -8,7 +8,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag.nettrace import HeaderColumns, read
-from dotnetdiag.trace import source
+from dotnetdiag.trace import source, summary
 from dotnetdiag.trace.source import Source, wanted_of
 
 DATA = [*SMALL, *recordings()]
@@ -76,3 +76,33 @@ def test_findings_are_final_after_a_pass_broken_off(monkeypatch: pytest.MonkeyPa
     assert made.first_rows(1, 2).metadata_id.tolist() == [1, 1]
     assert made.passed().lost.total == 3
     assert made.passed().complete
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_totals_bring_counts_and_the_first_rows_of_each_type(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    alone, together = Source(data(name)), Source(data(name))
+    counts = dict(alone.counts())
+    assert not together.has_totals
+    totals = together.totals(counts)
+    assert together.has_totals
+    assert {number: (row.count, row.bytes) for number, row in totals.by_type.items()} == counts == dict(together.counts())
+    monkeypatch.setattr(together, "scan", None)  # nothing is read again
+    for number, (count, _) in counts.items():
+        rows = together.first_rows(number, summary.FIRST_ROWS)
+        assert len(rows) == min(count, summary.FIRST_ROWS)
+        assert rows.equals(alone.first_rows(number, summary.FIRST_ROWS))
+        assert len(together.first_rows(number, 1)) == 1
+
+
+def test_types_that_find_no_room_are_read_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    whole = data_of("default-10.nettrace")
+    alone, together = Source(whole), Source(whole)
+    counts = alone.counts()
+    events = sum(count for count, _ in counts.values())
+    monkeypatch.setattr(summary, "MOST_ROWS", events // 2)
+    together.totals(counts)
+    assert 0 < sum(map(len, together._firsts.values())) < events
+    for number in counts:
+        assert together.first_rows(number, 1000).equals(alone.first_rows(number, 1000))

@@ -74,6 +74,7 @@ class TraceContents:
 
 def describe(trace: Trace) -> TraceContents:
     """The contents of a trace, in one pass over its headers, and one over the payloads of a smaller file."""
+    summary = trace.summary()  # first: its pass finds out what the others ask for
     warnings = [*trace.warnings]
     if len(trace.buffer) <= CHECKED_BYTES:
         warnings += [
@@ -94,7 +95,7 @@ def describe(trace: Trace) -> TraceContents:
         warnings=tuple(warnings),
         processes=trace.processes,
         threads=trace.threads,
-        summary=trace.summary(),
+        summary=summary,
     )
 
 

@@ -8,8 +8,8 @@ Rule 3: ids of stacks and GUIDs are the same in every pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, 
 from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace.distinct import distinct
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.summary import Totals
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Wanted: TypeAlias = npt.NDArray[np.uint32]
@@ -53,6 +56,8 @@ class Source:
         self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
         self._executor, self._release = executor, release
         self._counts: dict[int, tuple[int, int]] | None = None
+        self._totals: Totals | None = None
+        self._firsts: dict[int, HeaderColumns] = {}
         self._contents: Contents | None = None
         self._kept: HeaderColumns | None = None
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
@@ -75,6 +80,20 @@ class Source:
                 self._let_go(0, len(self.buffer))
             self._passed = False  # counting begins the index anew
         return self._counts
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether :meth:`totals` costs nothing any more."""
+        return self._totals is not None
+
+    def totals(self, keep: Container[int] = ()) -> Totals:
+        """Totals by type and thread, in one pass that also finds out losses, counts, and the first rows of the types of ``keep``."""
+        if self._totals is None:
+            from dotnetdiag.trace.summary import total
+
+            self._totals, self._firsts = total(self.batches(), keep)
+            self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
+        return self._totals
 
     def batches(self) -> Iterator[EventBatch]:
         """All events in file order."""
@@ -175,6 +194,9 @@ class Source:
     def first_rows(self, metadata_id: int, limit: int) -> HeaderColumns:
         """The first events of one type, in no order that counts."""
         wanted = wanted_of([metadata_id])
+        firsts = self._firsts.get(metadata_id)
+        if firsts is not None:  # all there are, or as many as anybody asks for
+            return firsts[:limit]
         if self._kept is not None or len(self.buffer) <= KEEP_BYTES:
             return HeaderColumns.concatenate(list(self.windows(wanted, limit=limit)))
         parts: list[HeaderColumns] = []

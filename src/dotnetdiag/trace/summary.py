@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from dotnetdiag.nettrace import EventBatch
+from dotnetdiag.nettrace import EventBatch, HeaderColumns
 from dotnetdiag.trace.event_types import EventTypes
 
 
@@ -48,10 +48,18 @@ class Totals:
     by_thread: dict[int, int]
 
 
-def total(batches: Iterator[EventBatch]) -> Totals:
-    """Count a whole trace in bounded memory."""
+FIRST_ROWS = 1 << 16
+"""Payloads looked at to infer the layout of an event that nobody describes; so many rows are kept on the way."""
+MOST_ROWS = 1 << 20
+"""All of them together: 60 MB. Types that find no room any more are left out."""
+
+
+def total(batches: Iterator[EventBatch], keep: Container[int] = ()) -> tuple[Totals, dict[int, HeaderColumns]]:
+    """Count a whole trace in bounded memory. With it come the first FIRST_ROWS rows of each type of ``keep``."""
     types: dict[int, TypeTotals] = {}
     threads: dict[int, int] = {}
+    kept: dict[int, list[HeaderColumns]] = {}
+    room = MOST_ROWS
     for batch in batches:
         headers = batch.headers
         order = np.argsort(headers.metadata_id, kind="stable")
@@ -59,6 +67,7 @@ def total(batches: Iterator[EventBatch]) -> Totals:
         starts = np.flatnonzero(np.concatenate([[True], sorted_ids[1:] != sorted_ids[:-1]]))
         time = headers.time[order]
         rows = zip(
+            starts.tolist(),
             sorted_ids[starts].tolist(),
             np.diff(np.append(starts, len(headers))).tolist(),
             np.add.reduceat(headers.payload_length[order].astype(np.int64), starts).tolist(),
@@ -66,8 +75,12 @@ def total(batches: Iterator[EventBatch]) -> Totals:
             np.maximum.reduceat(time, starts).tolist(),
             strict=True,
         )
-        for number, count, size, first, last in rows:
+        for start, number, count, size, first, last in rows:
             old = types.get(number)
+            missing = FIRST_ROWS - (old.count if old is not None else 0)
+            if number in keep and missing > 0 and room > 0:
+                kept.setdefault(number, []).append(headers[order[start : start + min(missing, count)]])
+                room -= min(missing, count)
             if old is not None:
                 count, size = count + old.count, size + old.bytes
                 first, last = min(first, old.first), max(last, old.last)
@@ -79,7 +92,9 @@ def total(batches: Iterator[EventBatch]) -> Totals:
         counts = np.bincount(which, weights=sizes, minlength=len(distinct))
         for thread, number_of in zip(distinct.tolist(), counts.tolist(), strict=True):
             threads[thread] = threads.get(thread, 0) + int(number_of)
-    return Totals(by_type=types, by_thread=threads)
+    firsts = {number: HeaderColumns.concatenate(parts) for number, parts in kept.items()}
+    firsts = {number: rows for number, rows in firsts.items() if len(rows) == min(types[number].count, FIRST_ROWS)}
+    return Totals(by_type=types, by_thread=threads), firsts
 
 
 def summarize(totals: Totals, types: EventTypes, elapsed: dict[int, int]) -> tuple[EventSummary, ...]:

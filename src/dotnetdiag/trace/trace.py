@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.where import Where
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-INFER_ROWS = 1 << 16
-"""Payloads looked at to infer the layout of an event that nobody describes."""
 _REPR_BYTES = 64 << 20
 
 
@@ -86,7 +84,6 @@ class Trace:
         """
         self.name = name
         self._tables: dict[str, EventTable] = {}
-        self._totals: Totals | None = None
         self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
         self.source = Source(buffer, executor=executor, release=release)
         scan = self.source.scan
@@ -242,8 +239,9 @@ class Trace:
         if not self._has_payload(number):
             return schema
         from dotnetdiag.events import infer
+        from dotnetdiag.trace.summary import FIRST_ROWS
 
-        rows = self.source.first_rows(number, INFER_ROWS)
+        rows = self.source.first_rows(number, FIRST_ROWS)
         return infer(schema, self.buffer, rows.payload_offset, rows.payload_length.astype(np.int64)) or schema
 
     @property
@@ -280,11 +278,15 @@ class Trace:
         return summarize(totals, self.types, dict(zip(ticks, elapsed, strict=True)))
 
     def _all_totals(self) -> Totals:
-        if self._totals is None:
-            from dotnetdiag.trace.summary import total
+        return self.source.totals(self._undeclared)
 
-            self._totals = total(self.source.batches())
-        return self._totals
+    @cached_property
+    def _undeclared(self) -> frozenset[int]:
+        """The event types whose layout nobody declares: it is inferred from their first events."""
+        from dotnetdiag.events import Source as SchemaSource
+
+        names = {number: self.types.name_of(number) for number in self.metadata}
+        return frozenset(number for number, name in names.items() if name.source == SchemaSource.NONE and not name.fields)
 
     @property
     def threads(self) -> tuple[Thread, ...]:
@@ -483,7 +485,7 @@ class Trace:
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
         parts = [self.format, f"{len(self):,} events of {len(self.providers)} providers"]
-        if self._totals is not None or len(self.buffer) <= _REPR_BYTES:
+        if self.source.has_totals or len(self.buffer) <= _REPR_BYTES:
             parts.append(f"{self.duration_ns / 1e9:.3f} s")
             lost = self.lost
             parts.append(f"{lost.total:,} lost" if lost.known else "losses not known")
