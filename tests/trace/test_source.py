@@ -97,7 +97,7 @@ def test_totals_bring_counts_and_the_first_rows_of_each_type(name: str, monkeypa
 
 def test_types_that_find_no_room_are_read_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "KEEP_BYTES", 0)
-    whole = data_of("default-10.nettrace")
+    whole = data_of("gcverbose-10.nettrace")
     alone, together = Source(whole), Source(whole)
     counts = alone.counts()
     events = sum(count for count, _ in counts.values())
