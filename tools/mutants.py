@@ -93,7 +93,10 @@ def mutants_of(path: Path) -> list[Mutant]:
     for operator in [*(kind() for kind in kinds), drop_statement()]:
         places = [place for node in ast_nodes(get_ast(source)) for place in operator.mutation_positions(node)]
         for occurrence, ((line, _), _) in enumerate(places):
-            changed = mutate_code(source, operator, occurrence)
+            try:
+                changed = mutate_code(source, operator, occurrence)
+            except AttributeError:  # the operator for exceptions knows no dotted names
+                continue
             executed = None if changed is None else _executed(changed)
             if changed is None or executed is None or executed in seen:
                 continue
