@@ -123,6 +123,9 @@ def test_memory_of_batches_that_nobody_holds_is_used_again(monkeypatch: pytest.M
     batches = sum(1 for _ in scan(large_trace(60_000)).iter_batches())
     assert batches > 20
     assert len(made) < 8
+    before = len(made)
+    assert sum(1 for _ in scan(large_trace(60_000)).iter_batches()) == batches
+    assert len(made) == before
 
 
 def test_memory_is_lent_again_only_when_nobody_holds_a_column() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from dotnetdiag.nettrace import LossAccount
+from dotnetdiag.nettrace import LossAccount, loss
 
 
 def add(account: LossAccount, events: list[tuple[int, int]], *, segment: int = 0, start: int = 0) -> None:
@@ -113,3 +114,25 @@ def test_places_are_bounded_but_totals_are_not() -> None:
     add(account, [(1, 3 * number) for number in range(1, 20_001)])
     assert account.total == 40_000
     assert len(account.gaps) == 10_000
+
+
+@pytest.mark.parametrize("largest", [40, 1 << 40])
+def test_runs_joined_in_one_call_count_the_same_losses_as_one_by_one(
+    largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(10)
+    threads = random.integers(1, largest, 30, dtype=np.uint64)[random.integers(0, 30, 2_000)]
+    sequence = np.zeros(2_000, np.uint32)
+    for thread in np.unique(threads):
+        of_it = threads == thread
+        sequence[of_it] = np.cumsum(random.choice([1, 1, 1, 1, 5], np.count_nonzero(of_it))) + 0xFFFFFF80
+    times, runs = np.arange(2_000), np.unique(np.append(0, np.flatnonzero(np.diff(threads)) + 1))
+    jumps = np.flatnonzero(np.diff(sequence) != 1) + 1
+    accounts = []
+    for few in (0, 2_000):
+        monkeypatch.setattr(loss, "FEW_RUNS", few)
+        account = LossAccount()
+        account.add_block(0, threads, sequence, times, np.union1d(runs, jumps))
+        accounts.append((account.total, account.gaps, account.restarts, list(account._last.items())))
+    assert accounts[0] == accounts[1]
+    assert accounts[0][0]

@@ -1,7 +1,7 @@
 """Memory for header columns, used again: fresh pages cost more than decoding into them.
 
-Rule 1: memory belongs to one pass. It comes back when nothing refers to its arrays any more (a finalizer of theirs says so),
-and only then is it given out again.
+Rule 1: memory comes back when nothing refers to its arrays any more (a finalizer of theirs says so), and only then is it
+given out again, to whoever decodes next in this process.
 Rule 2: columns that are nearly always zero stay so where nothing was written to them, and then nobody else may write to them.
 """
 
@@ -105,11 +105,13 @@ class Lent:
         return HeaderColumns(**named), arrays[-2], arrays[-1]
 
 
+_IDLE: list[Arena] = []
+
+
 class Arenas:
-    """The memory of one pass. Threads may share it."""
+    """Gives out the memory for one pass. Threads may share it."""
 
     def __init__(self) -> None:
-        self._idle: list[Arena] = []
         self.bytes_per_event = 0.0
         """As few as any piece had; 0 before the first."""
 
@@ -118,27 +120,29 @@ class Arenas:
         rows = int(size_bytes / (self.bytes_per_event or USUAL_EVENT)) + 64
         rows = min(rows, size_bytes // LEAST_EVENT + 1, BATCH_ROWS)
         # the smallest that will do, or the large ones are gone when they are needed; of equals the latest, still cached
-        latest_first = self._idle[::-1]
+        latest_first = _IDLE[::-1]
         for arena in sorted(latest_first, key=lambda arena: arena.rows):
             if arena.rows >= rows:
                 try:
-                    self._idle.remove(arena)
+                    _IDLE.remove(arena)
                 except ValueError:  # another thread was quicker
                     continue
                 break
         else:
             arena = Arena(rows + rows // 8)
-        lent = arena.lend()
-        weakref.finalize(lent.words, self._give, arena).atexit = False
+        most = min(arena.rows, BATCH_ROWS)
+        lent = arena.lend(((0, most), (0, most), (0, 2 * most + 2)))
+        weakref.finalize(lent.words, _give_back, arena).atexit = False
         return lent
-
-    def _give(self, arena: Arena) -> None:
-        idle = sum(one.size_bytes for one in list(self._idle))
-        if len(self._idle) < MOST_IDLE and idle + arena.size_bytes <= MOST_IDLE_BYTES:
-            self._idle.append(arena)
 
     def expect(self, rows: int, size_bytes: int) -> None:
         """So many events were seen in so many bytes."""
         if rows:
             seen = max(float(LEAST_EVENT), SPARE * size_bytes / rows)
             self.bytes_per_event = min(self.bytes_per_event or seen, seen)
+
+
+def _give_back(arena: Arena) -> None:
+    _IDLE.append(arena)
+    while len(_IDLE) > MOST_IDLE or sum(one.size_bytes for one in _IDLE[:]) > MOST_IDLE_BYTES:
+        del _IDLE[:1]  # the longest unused; other threads may do the same

@@ -50,6 +50,8 @@ SHARE_BYTES = 8 << 20
 """Bytes of blocks that one call of an executor counts."""
 GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 16
 """Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
+WHOLE_GROUP_BYTES = 32 << 20
+"""Groups of a whole file that one thread decodes."""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""
 
@@ -100,7 +102,7 @@ class EventRun:
 
 
 class Lender(Arenas):
-    """What the groups of one pass share: the memory of their columns, and their translation."""
+    """What the groups of one pass share: the size of their events, and their translation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,6 +195,8 @@ class Whole:
         self._ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(table[:, [ROWS, RUNS, GUIDS]], axis=0)])
         self._arena = Arena(*(self._ends[-1] + _SPARE).tolist())
         self._block = 0
+        self.group_bytes = GROUP_BYTES if executor else WHOLE_GROUP_BYTES
+        """How large groups should be: the columns do not stay in the cache anyway."""
 
     def window(self, blocks: int) -> Lent:
         """That of the next blocks."""

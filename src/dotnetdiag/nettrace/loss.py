@@ -20,6 +20,8 @@ from dotnetdiag.nettrace.constants import GAPS_LIMIT, THREADS_LIMIT
 
 _WORD = 0xFFFFFFFF
 _HALF = 0x80000000
+FEW_RUNS = 64
+"""So many of one call are looked at one by one; sorting does not pay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,48 +74,32 @@ class LossAccount:
         if not len(sequence):
             return
         first_run = int(runs[0]) if len(runs) else len(sequence)
+        last = self._last
         if first_run:
-            self._last.pop(int(capture_thread[0]), None)
-            self._last[int(capture_thread[0])] = (int(sequence[first_run - 1]), int(time[first_run - 1]))
+            thread = int(capture_thread[0])
+            last.pop(thread, None)
+            last[thread] = (int(sequence[first_run - 1]), int(time[first_run - 1]))
             if first_run == len(sequence):
                 return
-        if len(runs) == 1:
-            rows: Iterable[tuple[int, int, int, int, int]] = (
-                (
-                    int(capture_thread[first_run]),
-                    int(sequence[first_run]),
-                    int(time[first_run]),
-                    int(sequence[-1]),
-                    int(time[-1]),
-                ),
-            )
-        else:
-            rows = self._rows(capture_thread, sequence, time, runs)
-        last = self._last
-        for thread, first, first_time, final, final_time in rows:
-            before = last.pop(thread, None)
+        ends = np.append(runs[1:], len(sequence)) - 1
+        firsts, finals, seen = (
+            (runs, ends, runs) if len(runs) <= FEW_RUNS else _join(capture_thread, sequence, runs, ends)
+        )
+        for thread, first, first_time, final, final_time in zip(
+            capture_thread[firsts].tolist(),
+            sequence[firsts].tolist(),
+            time[firsts].tolist(),
+            sequence[finals].tolist(),
+            time[finals].tolist(),
+            strict=True,
+        ):
+            before = last.get(thread)
             if before is None or (first - before[0]) & _WORD != 1:
                 self._jump(thread, segment, before, first, first_time)
-            last[thread] = (final, final_time)  # behind all others: it was seen last
+            last[thread] = (final, final_time)
+        for thread in capture_thread[seen].tolist():
+            last[thread] = last.pop(thread)  # behind all others: it was seen last
         _forget_oldest(last)
-
-    @staticmethod
-    def _rows(
-        capture_thread: npt.NDArray[np.uint64],
-        sequence: npt.NDArray[np.uint32],
-        time: npt.NDArray[np.int64],
-        runs: npt.NDArray[np.int64],
-    ) -> Iterable[tuple[int, int, int, int, int]]:
-        """(thread, first number, its time, last number, its time) of each run."""
-        ends = np.append(runs[1:], len(sequence)) - 1
-        return zip(
-            capture_thread[runs].tolist(),
-            sequence[runs].tolist(),
-            time[runs].tolist(),
-            sequence[ends].tolist(),
-            time[ends].tolist(),
-            strict=True,
-        )
 
     def _jump(self, thread: int, segment: int, before: tuple[int, int | None] | None, first: int, time: int) -> None:
         if before is None and (ended := self._ended.pop(thread, None)) is not None:
@@ -179,6 +165,25 @@ class LossAccount:
         if len(self.gaps) < GAPS_LIMIT:
             gap = Gap(capture_thread=thread, segment=segment, after=after, before=before, count=count)
             self.gaps.append(gap)
+
+
+def _join(
+    capture_thread: npt.NDArray[np.uint64],
+    sequence: npt.NDArray[np.uint32],
+    runs: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Runs of a thread that follow each other without a gap as one: (their first rows, their last rows) in the order of the
+    first, and the last row of each thread.
+    """
+    threads = capture_thread[runs]
+    order = np.argsort(threads.astype(np.uint16) if threads.max() <= 0xFFFF else threads, kind="stable")
+    threads, runs, ends = threads[order], runs[order], ends[order]
+    is_other = threads[1:] != threads[:-1]
+    edges = np.flatnonzero(is_other | (sequence[runs[1:]] - sequence[ends[:-1]] != 1)) + 1
+    firsts, finals = runs[np.append(0, edges)], ends[np.append(edges, len(runs)) - 1]
+    in_file_order = np.argsort(firsts)
+    return firsts[in_file_order], finals[in_file_order], np.sort(ends[np.append(is_other, True)])
 
 
 def _forget_oldest(threads: dict[int, tuple[int, int | None]]) -> None:

@@ -292,7 +292,7 @@ def _steps(
             continue
         rest: EventRun | None = next(source)
         while rest is not None:
-            limit = lender.group_bytes
+            limit = lender.group_bytes if whole is None else whole.group_bytes
             run, rest = rest.cut(limit - size)
             gathered.append(run)
             size += run.size_bytes
