@@ -22,6 +22,7 @@ from tests.nettrace.by_hand import (
 )
 
 from dotnetdiag.nettrace import Contents, EventBatch, Reader, decode, group, ids, read, scanning
+from dotnetdiag.nettrace import stacks as stack_tables
 from dotnetdiag.nettrace.ids import FreeNumbers, IdMap
 
 OPENING = (metadata(event_type(1)), threads(thread(1)))
@@ -31,7 +32,7 @@ IDS = [1, 2, 70_000, 10_000_000, 0xFFFFFFFF]
 @pytest.fixture(params=["compiled", "plain"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "plain":
-        for module in (decode, group, scanning):
+        for module in (decode, group, scanning, stack_tables):
             monkeypatch.setattr(module, "KERNELS", None)
 
 

@@ -12,7 +12,7 @@ from tests.nettrace.kernel_forms import FORMS
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, flood
 
-from dotnetdiag.nettrace import BlockKind, Reader, arena, decode, group, plain, read, scan, scanning, writer
+from dotnetdiag.nettrace import BlockKind, Reader, arena, decode, group, plain, read, scan, scanning, stacks, writer
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
 from dotnetdiag.nettrace.decode import Form, Job, Translation
 from dotnetdiag.nettrace.guids import GuidTable
@@ -102,7 +102,7 @@ def test_blocks_of_recordings_decode_the_same_in_every_form(name: str) -> None:
 
 @pytest.fixture
 def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (decode, group, scanning, writer):
+    for module in (decode, group, scanning, stacks, writer):
         monkeypatch.setattr(module, "KERNELS", None)
 
 
@@ -110,7 +110,7 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whole_files_read_the_same_without_a_compiler(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = SMALL[name] if name in SMALL else data_of(name)
     compiled, counts = read(data), scan(data).counts()
-    for module in (decode, group, scanning, writer):
+    for module in (decode, group, scanning, stacks, writer):
         monkeypatch.setattr(module, "KERNELS", None)
     plainly = read(data)
     assert plainly.headers.equals(compiled.headers)
@@ -161,7 +161,7 @@ def test_blocks_in_pieces_are_the_whole_blocks(name: str, compiled: bool, monkey
     data = SMALL[name]
     whole = read(data)
     if not compiled:
-        for module in (decode, group, scanning, writer):
+        for module in (decode, group, scanning, stacks, writer):
             monkeypatch.setattr(module, "KERNELS", None)
     for rows in (1, 2, 3):
         for module in (arena, decode, group):

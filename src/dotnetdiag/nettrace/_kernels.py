@@ -1408,3 +1408,204 @@ def encode(
             row += 1
         result[0] = row - first
         result[1] = at
+
+
+# stacks ---------------------------------------------------------------------------------------------------------------
+
+
+def split_stacks(
+    data: cython.const[cython.uchar][::1],
+    position: cython.longlong,
+    cost: cython.longlong,
+    pointer: cython.longlong,
+    starts: cython.longlong[::1],
+    sizes: cython.longlong[::1],
+    result: cython.longlong[::1],
+) -> None:
+    """Where stacks lie that follow each other from ``position`` on, each behind its size (u32): as many as ``starts`` holds.
+
+    ``sizes`` are those of whole pointers, -1 where the size and ``cost`` are more than there is room for. ``result`` has
+    the room for all in [3] and becomes (stacks, position behind them, stacks without room, room that is left).
+    """
+    found: cython.longlong = 0
+    refused: cython.longlong = 0
+    size: cython.longlong = 0
+    room: cython.longlong = 0
+    end: cython.longlong = data.shape[0]
+    most: cython.longlong = min(starts.shape[0], sizes.shape[0])
+    if position < 0 or pointer < 1 or result.shape[0] < 4:
+        return
+    room = result[3]
+    with cython.nogil:
+        while found < most and end - position >= 4:
+            size = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+            size |= cython.cast(cython.longlong, data[position + 3]) << 24
+            if size > end - position - 4:
+                break
+            starts[found] = position + 4
+            if cost + size > room:
+                sizes[found] = -1
+                refused += 1
+            else:
+                sizes[found] = size - size % pointer
+                room -= cost + size
+            position += 4 + size
+            found += 1
+        result[0] = found
+        result[1] = position
+        result[2] = refused
+        result[3] = room
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _hash(
+    data: cython.const[cython.uchar][::1],
+    position: cython.longlong,
+    size: cython.longlong,
+    keys: cython.ulonglong[::1],
+) -> cython.uint:
+    """32 bits: the sum of the words of 4 bytes, each multiplied by a random key (multilinear hashing), which nobody can foresee.
+
+    What is longer than the keys is hashed piece by piece, each with the hash of the one before.
+    """
+    half: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
+    mask: cython.ulonglong = half + half + 1
+    total: cython.ulonglong = 0
+    word: cython.ulonglong = 0
+    key: cython.Py_ssize_t = 2
+    end: cython.longlong = position + size
+    i: cython.int = 0
+    total = (keys[0] + keys[1] * cython.cast(cython.ulonglong, size)) & mask
+    while position < end:
+        if key == keys.shape[0]:
+            total = (keys[0] + keys[1] * (total >> 32)) & mask
+            key = 2
+        word = 0
+        if end - position >= 4:
+            word = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+            word |= cython.cast(cython.ulonglong, data[position + 3]) << 24
+        else:
+            for i in range(end - position):
+                word |= cython.cast(cython.ulonglong, data[position + i]) << 8 * i
+        total = (total + keys[key] * word) & mask
+        key += 1
+        position += 4
+    return cython.cast(cython.uint, total >> 32)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_same(
+    data: cython.const[cython.uchar][::1],
+    position: cython.longlong,
+    pool: cython.uchar[::1],
+    start: cython.longlong,
+    size: cython.longlong,
+) -> cython.bint:
+    differs: cython.int = 0
+    i: cython.longlong = 0
+    for i in range(size):  # to the end: many bytes are compared at once
+        differs |= data[position + i] ^ pool[start + i]
+    return differs == 0
+
+
+def intern_stacks(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.longlong[::1],
+    sizes: cython.longlong[::1],
+    first: cython.longlong,
+    keys: cython.ulonglong[::1],
+    state: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+    hashes: cython.uint[::1],
+    slots: cython.uint[::1],
+    pool: cython.uchar[::1],
+    ids: cython.uint[::1],
+) -> cython.longlong:
+    """The ids of the stacks from number ``first`` on; how many it got to, fewer than there are when a table is full. 0 is the
+    id of those with a size below 0 or that do not lie in ``data``. -1, and nothing is written, when arrays do not fit.
+
+    ``state`` is the number of ids, 0 included, and of bytes in ``pool``: stack ``i`` is its bytes from ``offsets[i]`` to
+    ``offsets[i + 1]``. ``slots`` is a hash table of ids, a power of two, at most half full.
+    """
+    at: cython.longlong = first
+    count: cython.longlong = 0
+    used: cython.longlong = 0
+    size: cython.longlong = 0
+    start: cython.longlong = 0
+    slot: cython.longlong = 0
+    found: cython.longlong = 0
+    begin: cython.longlong = 0
+    i: cython.longlong = 0
+    hashed: cython.uint = 0
+    mask: cython.longlong = slots.shape[0] - 1
+    most: cython.longlong = min(hashes.shape[0], offsets.shape[0] - 1, slots.shape[0] // 2)
+    if first < 0 or starts.shape[0] != sizes.shape[0] or ids.shape[0] != starts.shape[0] or state.shape[0] < 2:
+        return -1
+    count = state[0]
+    used = state[1]
+    if (
+        keys.shape[0] < 3
+        or mask < 0
+        or slots.shape[0] & mask
+        or count < 1
+        or count > most
+        or used < 0
+        or used > pool.shape[0]
+    ):
+        return -1
+    with cython.nogil:
+        while at < starts.shape[0]:
+            start = starts[at]
+            size = sizes[at]
+            if size < 0 or start < 0 or start > data.shape[0] - size:
+                ids[at] = 0
+                at += 1
+                continue
+            if count >= most or size > pool.shape[0] - used:
+                break
+            hashed = _hash(data, start, size, keys)
+            slot = hashed & mask
+            found = slots[slot]
+            while found != 0:
+                begin = offsets[found]
+                if (
+                    hashes[found] == hashed
+                    and offsets[found + 1] - begin == size
+                    and _is_same(data, start, pool, begin, size)
+                ):
+                    break
+                slot = (slot + 1) & mask
+                found = slots[slot]
+            if found == 0:
+                found = count
+                for i in range(size):
+                    pool[used + i] = data[start + i]
+                used += size
+                hashes[found] = hashed
+                slots[slot] = cython.cast(cython.uint, found)
+                count += 1
+                offsets[count] = used
+            ids[at] = cython.cast(cython.uint, found)
+            at += 1
+        state[0] = count
+        state[1] = used
+    return at
+
+
+def index_stacks(hashes: cython.uint[::1], count: cython.longlong, slots: cython.uint[::1]) -> None:
+    """Put the ids from 1 to ``count`` (exclusive) into a hash table of zeros that has room for twice as many."""
+    mask: cython.longlong = slots.shape[0] - 1
+    slot: cython.longlong = 0
+    i: cython.longlong = 0
+    if mask < 0 or slots.shape[0] & mask or count > hashes.shape[0] or 2 * count > slots.shape[0]:
+        return
+    with cython.nogil:
+        for i in range(1, count):
+            slot = hashes[i] & mask
+            while slots[slot] != 0:
+                slot = (slot + 1) & mask
+            slots[slot] = cython.cast(cython.uint, i)

@@ -56,18 +56,37 @@ class Snapshot(NamedTuple):
 
 
 class IdMap:
-    """Ids of one region of a file, and the numbers (never 0) that they stand for."""
+    """Ids of one region of a file, and the numbers (never 0) that they stand for.
 
-    __slots__ = ("_base", "_bits", "_far", "_near", "_new", "_numbers", "_table")
+    They come one by one (:meth:`define`) or in ranges (:meth:`define_range`), not both; only the first can be asked for
+    without a snapshot.
+    """
+
+    __slots__ = (
+        "_base",
+        "_beyond",
+        "_bits",
+        "_defined",
+        "_far",
+        "_far_count",
+        "_near",
+        "_new",
+        "_numbers",
+        "_ranges",
+        "_table",
+    )
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
         self._new: list[int] = []
-        self._base = 0
+        self._ranges: list[tuple[Ids, Ids]] = []
+        self._beyond = 0
+        """Higher than any id of a range."""
+        self._base = self._defined = self._far_count = 0
         self._make(0, 0)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return self._defined
 
     def get(self, number: int) -> int:
         """What the id stands for, 0 when it is not defined."""
@@ -80,7 +99,20 @@ class IdMap:
             return there == meaning
         self._numbers[number] = meaning
         self._new.append(number)
+        self._defined += 1
         return True
+
+    def define_range(self, first: int, meanings: Ids) -> int:
+        """Add entries for ids that follow each other, except where the meaning is 0; how many stand for something else and
+        are not changed.
+        """
+        numbers = np.arange(first, first + len(meanings)).astype(np.uint32)
+        there = self.snapshot().look_up(numbers) if first < self._beyond else np.zeros(len(meanings), np.uint32)
+        fresh = (there == 0) & (meanings != 0)
+        self._ranges.append((numbers[fresh], meanings[fresh]))
+        self._defined += int(np.count_nonzero(fresh))
+        self._beyond = max(self._beyond, first + len(meanings))
+        return int(np.count_nonzero((there != 0) & (meanings != 0) & (there != meanings)))
 
     @property
     def meanings(self) -> list[int]:
@@ -90,8 +122,16 @@ class IdMap:
     def snapshot(self) -> Snapshot:
         """The entries there are now; those that follow do not change it."""
         if self._new:
-            self._write()
-        return Snapshot(self, self._table, self._base, len(self._near), self._bits, len(self._numbers))
+            numbers, self._new = self._new, []
+            self._write(
+                np.array(numbers, np.uint32), np.array([self._numbers[number] for number in numbers], np.uint32)
+            )
+        if self._ranges:
+            ranges, self._ranges = self._ranges, []
+            self._write(
+                np.concatenate([ids for ids, _ in ranges]), np.concatenate([meanings for _, meanings in ranges])
+            )
+        return Snapshot(self, self._table, self._base, len(self._near), self._bits, self._defined)
 
     def _make(self, near: int, bits: int) -> None:
         """A new table; the old one stays as it is for the snapshots that have it."""
@@ -100,15 +140,16 @@ class IdMap:
         self._near = self._table[: 2 * near].reshape(-1, 2)
         self._far = self._table[2 * near :].reshape(-1, 4)
 
-    def _write(self) -> None:
-        fresh, defined = len(self._new), len(self._numbers)
+    def _write(self, numbers: Ids, meanings: Ids) -> None:
+        fresh, defined = len(numbers), self._defined
+        if not fresh:
+            return
         if fresh == defined:
-            self._base = self._new[0] // _NEAR * _NEAR
+            self._base = int(numbers[0]) // _NEAR * _NEAR
         entries = np.zeros((fresh, 4), np.uint32)
-        entries[:, 0] = [self._numbers[number] for number in self._new]
+        entries[:, 0] = meanings
         entries[:, 1] = np.arange(defined - fresh + 1, defined + 1)
-        entries[:, 2] = self._new
-        self._new = []
+        entries[:, 2] = numbers
         at = entries[:, 2].astype(np.int64) - self._base
         reach = _NEAR + _NEAR_FOR_EACH * defined
         inside = (at >= 0) & (at < reach)
@@ -122,10 +163,11 @@ class IdMap:
             self._write_far(entries[~inside], defined - fresh)
 
     def _write_far(self, entries: Table, before: int) -> None:
-        kept = self._far[(self._far[:, 0] != 0) & (self._far[:, 1] <= before)]
-        least = max(_LEAST_BITS, (2 * (len(kept) + len(entries)) - 1).bit_length())
+        self._far_count += len(entries)
+        least = max(_LEAST_BITS, (2 * self._far_count - 1).bit_length())
         if self._bits >= least and not len(_put(self._far, self._bits, entries)):
             return
+        kept = self._far[(self._far[:, 0] != 0) & (self._far[:, 1] <= before)]
         entries = np.concatenate([kept, entries])
         near = self._near
         for bits in range(max(least, self._bits + 1), least + _MOST_SPARE_BITS + 1):

@@ -421,3 +421,45 @@ def _put(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+# stacks ---------------------------------------------------------------------------------------------------------------
+
+
+def split_stacks(
+    data: memoryview, position: int, cost: int, pointer: int, most: int, room: int
+) -> tuple[list[int], list[int], tuple[int, int, int, int]]:
+    """(starts, sizes, result) as ``_kernels.split_stacks`` fills them."""
+    starts: list[int] = []
+    sizes: list[int] = []
+    refused = 0
+    while len(starts) < most and len(data) - position >= 4:
+        size = int.from_bytes(data[position : position + 4], "little")
+        if size > len(data) - position - 4:
+            break
+        starts.append(position + 4)
+        if cost + size > room:
+            sizes.append(-1)
+            refused += 1
+        else:
+            sizes.append(size - size % pointer)
+            room -= cost + size
+        position += 4 + size
+    return starts, sizes, (len(starts), position, refused, room)
+
+
+def intern_stacks(
+    data: memoryview, starts: list[int], sizes: list[int], ids: dict[bytes, int]
+) -> tuple[list[int], list[bytes]]:
+    """(id of each stack, those that are new); ``ids`` has all that were seen. An id of 0 as in ``_kernels.intern_stacks``."""
+    found, fresh = [], []
+    for start, size in zip(starts, sizes, strict=True):
+        if size < 0 or start < 0 or start > len(data) - size:
+            found.append(0)
+            continue
+        raw = bytes(data[start : start + size])
+        if raw not in ids:
+            ids[raw] = len(ids) + 1
+            fresh.append(raw)
+        found.append(ids[raw])
+    return found, fresh

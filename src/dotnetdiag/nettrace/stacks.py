@@ -5,63 +5,137 @@ Ids in a file are reset at every sequence point (nettrace.md §5.8); a :class:`S
 
 from __future__ import annotations
 
+import os
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.ids import IdMap
+from dotnetdiag.nettrace.kernels import KERNELS
 from dotnetdiag.wire import Cursor
 
 STACK_COST = 320
 """Bytes that a stack and its id take beside the addresses, about."""
+PART = 1 << 16
+"""Stacks of a block that are looked at together."""
+_LEAST, _LEAST_BYTES = 32, 4096
+_KEYS = np.frombuffer(bytearray(os.urandom(258 * 8)), np.uint64)
+"""Of the hashes of stacks: nobody can write a file whose stacks meet."""
+
+_Item = TypeVar("_Item", bound=np.generic)
 
 
 class StackTable:
     """Interned stacks. Id 0 is *no stack*; a stack without frames has an id of its own.
 
-    ``size_bytes`` is the sum of the addresses' bytes.
+    All addresses stand in one array, and without the kernels in a dict besides.
     """
 
-    __slots__ = ("_ids", "_raw", "pointer_size", "size_bytes")
+    __slots__ = ("_hashes", "_ids", "_offsets", "_pool", "_slots", "_state", "pointer_size")
 
     def __init__(self, pointer_size: int = 8) -> None:
         self.pointer_size = pointer_size
-        self.size_bytes = 0
-        self._raw: list[bytes] = [b""]
+        self._state = np.array([1, 0], np.int64)
+        """Number of ids, bytes of the pool: see ``_kernels.intern_stacks``, also for the others."""
+        self._offsets = np.zeros(_LEAST + 1, np.int64)
+        self._hashes = np.zeros(_LEAST, np.uint32)
+        self._slots = np.zeros(2 * _LEAST, np.uint32)
+        self._pool = np.empty(_LEAST_BYTES, np.uint8)
         self._ids: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         """Number of ids, 0 included: valid ids are below it."""
-        return len(self._raw)
+        return int(self._state[0])
+
+    @property
+    def size_bytes(self) -> int:
+        """The sum of the addresses' bytes."""
+        return int(self._state[1])
 
     def intern(self, addresses: bytes) -> int:
         """The id of a stack given as bytes of whole pointers, leaf first."""
-        found = self._ids.get(addresses)
-        if found is None:
-            found = self._ids[addresses] = len(self._raw)
-            self._raw.append(addresses)
-            self.size_bytes += len(addresses)
-        return found
+        found = self.intern_many(memoryview(addresses), np.zeros(1, np.int64), np.full(1, len(addresses), np.int64))
+        return int(found[0])
+
+    def intern_many(
+        self, data: memoryview, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.uint32]:
+        """The ids of stacks that lie in ``data``, whole pointers each; 0 where the size is below 0."""
+        if KERNELS is None:
+            return self._intern_plainly(data, starts, sizes)
+        ids, done = np.zeros(len(starts), np.uint32), 0
+        while True:
+            done = KERNELS.intern_stacks(
+                data, starts, sizes, done, _KEYS, self._state, self._offsets, self._hashes, self._slots, self._pool, ids
+            )
+            assert done >= 0, "arrays that do not fit each other"
+            if done == len(starts):
+                return ids
+            self._grow(1, int(sizes[done]))
+            slots = np.zeros(2 * len(self._hashes), np.uint32)
+            if len(slots) > len(self._slots):
+                KERNELS.index_stacks(self._hashes, len(self), slots)
+                self._slots = slots
+
+    def _intern_plainly(
+        self, data: memoryview, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.uint32]:
+        from dotnetdiag.nettrace import plain  # many programs never need it
+
+        ids, fresh = plain.intern_stacks(data, starts.tolist(), sizes.tolist(), self._ids)
+        whole = b"".join(fresh)
+        self._grow(len(fresh), len(whole))
+        count, used = self._state.tolist()
+        self._offsets[count + 1 : count + 1 + len(fresh)] = used + np.cumsum(
+            [len(raw) for raw in fresh], dtype=np.int64
+        )
+        self._pool[used : used + len(whole)] = np.frombuffer(whole, np.uint8)
+        self._state += (len(fresh), len(whole))
+        return np.array(ids, np.uint32)
+
+    def _grow(self, stacks: int, size_bytes: int) -> None:
+        """Make room for so many stacks of so many bytes together."""
+        count, used = self._state.tolist()
+        room = len(self._hashes)
+        while count + stacks > room - 1:
+            room *= 2
+        if room > len(self._hashes):
+            self._hashes = _longer(self._hashes, count, room)
+            self._offsets = _longer(self._offsets, count + 1, room + 1)
+        if used + size_bytes > len(self._pool):
+            self._pool = _longer(self._pool, used, max(used + size_bytes, len(self._pool) * 3 // 2))
 
     def raw(self, stack_id: int) -> bytes:
         """The addresses as they stand in the file."""
-        return self._raw[stack_id] if 0 <= stack_id < len(self._raw) else b""
+        if not 0 <= stack_id < len(self):
+            return b""
+        start, end = self._offsets[stack_id : stack_id + 2].tolist()
+        return self._pool[start:end].tobytes()
 
     def frames(self, stack_id: int) -> npt.NDArray[np.uint64]:
         """Addresses, innermost (leaf) first; empty for 0 and for ids that are not there."""
         raw = self.raw(stack_id)
-        count = len(raw) // self.pointer_size
-        kind = np.dtype("<u8" if self.pointer_size == 8 else "<u4")
-        return np.frombuffer(raw, dtype=kind, count=count).astype(np.uint64, copy=False)
+        return np.frombuffer(raw, self._pointer, len(raw) // self.pointer_size).astype(np.uint64, copy=False)
 
     def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """(offsets, addresses): the frames of stack ``i`` are ``addresses[offsets[i]:offsets[i + 1]]``, leaf first."""
-        sizes = np.fromiter((len(raw) // self.pointer_size for raw in self._raw), np.int64, len(self._raw))
-        offsets = np.zeros(len(self._raw) + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        kind = np.dtype("<u8" if self.pointer_size == 8 else "<u4")
-        whole = b"".join(raw[: len(raw) // self.pointer_size * self.pointer_size] for raw in self._raw)
-        return offsets, np.frombuffer(whole, dtype=kind).astype(np.uint64, copy=False)
+        count, used = self._state.tolist()
+        addresses = self._pool[: used - used % self.pointer_size].view(self._pointer)
+        addresses.flags.writeable = False
+        return self._offsets[: count + 1] // self.pointer_size, addresses.astype(np.uint64, copy=False)
+
+    @property
+    def _pointer(self) -> np.dtype[np.uint64] | np.dtype[np.uint32]:
+        return np.dtype("<u8") if self.pointer_size == 8 else np.dtype("<u4")
+
+
+def _longer(array: npt.NDArray[_Item], used: int, length: int) -> npt.NDArray[_Item]:
+    """With the first ``used`` items of another."""
+    made = np.zeros(length, array.dtype)
+    made[:used] = array[:used]
+    return made
 
 
 def parse_stacks(cursor: Cursor, stacks: StackTable, ids: IdMap, room: int) -> tuple[int, int]:
@@ -75,23 +149,31 @@ def parse_stacks(cursor: Cursor, stacks: StackTable, ids: IdMap, room: int) -> t
         raise cursor.fail(f"{count} stacks in {cursor.left} bytes")
     if first + count > 1 << 32:
         raise cursor.fail(f"stack ids {first} + {count} do not fit")
-    data, at, end = bytes(cursor.view(cursor.left)), 0, 0
-    clashes = refused = 0
-    left = len(data)
-    pointer = stacks.pointer_size
-    for number in range(first, first + count):
-        if at + 4 > left:
-            raise FormatError(f"stack {number} is cut", offset=cursor.offset - left + at, where=cursor.where)
-        size = int.from_bytes(data[at : at + 4], "little")
-        end = at + 4 + size
-        if end > left:
-            problem = f"stack of {size} bytes, {left - at - 4} left"
-            raise FormatError(problem, offset=cursor.offset - left + at, where=cursor.where)
-        room -= STACK_COST + size
-        if room < 0:
-            room += STACK_COST + size
-            refused += 1
-        elif not ids.define(number, stacks.intern(data[at + 4 : end - size % pointer])):
-            clashes += 1
-        at = end
+    offset, data = cursor.offset, cursor.view(cursor.left)
+    at = clashes = refused = 0
+    while count:
+        wanted = min(count, PART)
+        starts, sizes, (found, at, without, room) = _split(data, at, stacks.pointer_size, wanted, room)
+        clashes += ids.define_range(first, stacks.intern_many(data, starts, sizes))
+        refused += without
+        first, count = first + found, count - found
+        if found < wanted:
+            left = len(data) - at - 4
+            size = int.from_bytes(data[at : at + 4], "little")
+            problem = f"stack {first} is cut" if left < 0 else f"stack of {size} bytes, {left} left"
+            raise FormatError(problem, offset=offset + at, where=cursor.where)
     return clashes, refused
+
+
+def _split(
+    data: memoryview, at: int, pointer: int, most: int, room: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[int]]:
+    if KERNELS is None:
+        from dotnetdiag.nettrace import plain
+
+        positions, lengths, said = plain.split_stacks(data, at, STACK_COST, pointer, most, room)
+        return np.array(positions, np.int64), np.array(lengths, np.int64), list(said)
+    starts, sizes, result = np.zeros(most, np.int64), np.zeros(most, np.int64), np.array([0, 0, 0, room], np.int64)
+    KERNELS.split_stacks(data, at, STACK_COST, pointer, starts, sizes, result)
+    found = int(result[0])
+    return starts[:found], sizes[:found], result.tolist()

@@ -495,15 +495,8 @@ class TraceState:
                 continue
             self.define(made, base + start, end - start)
         pointer = self.info.pointer_size if self.info else 8
-        intern = self.stacks.intern
-        column = np.fromiter(
-            (
-                intern(bytes(data[start : start + size - size % pointer])) if size >= pointer else 0
-                for start, size in zip(found.frames[0].tolist(), found.frames[1].tolist(), strict=True)
-            ),
-            np.uint32,
-            len(headers),
-        )
+        starts, sizes = found.frames
+        column = self.stacks.intern_many(data, starts, np.where(sizes >= pointer, sizes - sizes % pointer, -1))
         headers = replace(headers, stack=column)
         if len(meta_rows):
             headers = headers[headers.metadata_id != 0]
