@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from dotnetdiag._lazy import loader
 
 if TYPE_CHECKING:
+    from dotnetdiag.nettrace.batch import EventBatch
     from dotnetdiag.nettrace.blocks import Block, Framer, header_fields, iter_blocks
-    from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
+    from dotnetdiag.nettrace.columns import HeaderColumns
     from dotnetdiag.nettrace.constants import BlockKind
     from dotnetdiag.nettrace.guids import GuidTable
     from dotnetdiag.nettrace.info import TraceInfo
@@ -68,7 +69,7 @@ _PUBLIC = {
     "Framer": "blocks",
     "header_fields": "blocks",
     "iter_blocks": "blocks",
-    "EventBatch": "columns",
+    "EventBatch": "batch",
     "HeaderColumns": "columns",
     "BlockKind": "constants",
     "GuidTable": "guids",

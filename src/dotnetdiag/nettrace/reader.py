@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from dotnetdiag.errors import UsageError
+from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.blocks import Framer
-from dotnetdiag.nettrace.columns import EventBatch
 from dotnetdiag.nettrace.constants import STREAM_BLOCK_LIMIT, BlockKind
 from dotnetdiag.nettrace.decode import Place
 from dotnetdiag.nettrace.findings import Findings

@@ -11,8 +11,9 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.blocks import Block, BlockRun, Blocks, Framer
-from dotnetdiag.nettrace.columns import EventBatch, HeaderColumns
+from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.decode import Form, Place
 from dotnetdiag.nettrace.findings import Findings
