@@ -48,10 +48,12 @@ def latencies(count: int) -> list[float]:
     with workload("10", "idle", "seconds=1000") as target:
         watcher = watching(target, "--providers", COUNTERS)
         assert watcher.stdout is not None
+        remainder = b""
         while len(found) < count:
-            data = os.read(watcher.stdout.fileno(), 1 << 20)
+            data = remainder + os.read(watcher.stdout.fileno(), 1 << 20)
             now = time.time()
-            written = [json.loads(line)["utc"] for line in data.splitlines() if line.endswith(b"}}")]
+            *lines, remainder = data.split(b"\n")
+            written = [json.loads(line)["utc"] for line in lines]
             if written:
                 found.append(now - datetime.fromisoformat(written[0][:26] + "+00:00").timestamp())
         watcher.send_signal(signal.SIGINT)
