@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NoReturn, dataclass_transform
 class Value:
     """Named values: given by keyword, compared by value, never changed. Every subclass is a dataclass, without saying so.
 
-    ``dataclass`` would compile five methods for each: 25 ms for the messages of a session, half of what the command takes to start.
+    ``dataclass`` would compile five methods for each: importing tracing, process_info and replies then took 48 ms, and takes 37 like this
+    (median of 7, all that they import included).
     """
 
     _NAMES: ClassVar[tuple[str, ...]] = ()
