@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from tests.client.scripted import ScriptedRuntime, says
 
+import dotnetdiag
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.socket_names import socket_name
 
@@ -26,6 +28,36 @@ def folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+PRETENDER = """
+import os, socket, sys
+started = open("/proc/self/stat").read().rpartition(")")[2].split()[19]
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(os.path.join(sys.argv[1], f"dotnet-diagnostic-{os.getpid()}-{started}-socket"))
+listener.listen()
+print("ready", flush=True)
+while True:
+    listener.accept()[0].close()
+"""
+
+
+@contextmanager
+def pretender(folder: Path, *arguments: bytes) -> Iterator[int]:
+    """The pid of a program with a runtime's socket, and such a command line, that says nothing to whoever connects."""
+    words = [b"pretender", b"-S", b"-c", PRETENDER.encode(), bytes(folder), *arguments]
+    with subprocess.Popen(words, executable=sys.executable, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, and more; this package is found from any folder."""
+    return {**os.environ, "PYTHONPATH": str(Path(dotnetdiag.__file__).parents[1]), **more}
+
+
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "dotnetdiag.cli.main", *arguments],
@@ -33,7 +65,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "TMPDIR": str(folder)},
+        env=environment(TMPDIR=str(folder)),
     )
 
 

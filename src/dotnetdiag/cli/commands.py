@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dotnetdiag.cli.exits import ARGUMENT_ERROR
 from dotnetdiag.cli.lazy import LazyGroup
+from dotnetdiag.cli.render import echo
 
 if TYPE_CHECKING:
     from click.exceptions import ClickException
@@ -31,7 +34,37 @@ COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+class _Raised(Exception):
+    """An error of a verb that click would not pass on."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _Root(LazyGroup):
+    """Passes on what verbs raise: click takes an EOFError (as our ConnectionEnded is one) for Ctrl-D, and ends the process itself when
+    a pipe is closed.
+    """
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        with _passed_on():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _passed_on():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _passed_on() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, BrokenPipeError) as error:
+        raise _Raised(error) from error
+
+
+@click.group(cls=_Root, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dotnetdiag")
 def commands() -> None:
     """Diagnostics for running .NET processes.
@@ -54,10 +87,12 @@ def run() -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        click.echo(f"error: {' '.join(_usage_text(error).split())}", err=True)
+        echo(f"error: {' '.join(_usage_text(error).split())}", err=True)
         return ARGUMENT_ERROR
     except click.Abort:
         raise KeyboardInterrupt from None
+    except _Raised as raised:
+        raise raised.error from None
     return code if isinstance(code, int) else 0
 
 

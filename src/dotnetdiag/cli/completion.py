@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dotnetdiag.cli.render import write_raw
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -21,4 +23,4 @@ def completion(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(commands, {}, "dotnetdiag", "_DOTNETDIAG_COMPLETE").source())
+    write_raw(kind(commands, {}, "dotnetdiag", "_DOTNETDIAG_COMPLETE").source() + "\n")

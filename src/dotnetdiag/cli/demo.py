@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from dotnetdiag.cli.render import echo, size_text
+
 
 @click.command()
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="How long to record.")
@@ -19,7 +21,6 @@ def demo(seconds: float) -> None:
     \b
     dotnetdiag demo --seconds 10
     """
-    from dotnetdiag.cli.render import size_text
     from dotnetdiag.cli.trace_collect import Display, ends_nicely
     from dotnetdiag.recipes.collect import Watch
     from dotnetdiag.recipes.contents import summarize
@@ -28,25 +29,25 @@ def demo(seconds: float) -> None:
     display = Display(f"{seconds}s", quiet=False)
 
     def started(host: Any, pid: int, told: dict[str, str]) -> None:
-        click.echo(f"Runtime   {host.version} ({host.source})")
-        click.echo(f"Process   {pid}")
+        echo(f"Runtime   {host.version} ({host.source})")
+        echo(f"Process   {pid}")
         for key, value in told.items():
-            click.echo(f"  {key:<16} {value}")
-        click.echo(f"Recording {seconds:g} s …", err=True)
+            echo(f"  {key:<16} {value}")
+        echo(f"Recording {seconds:g} s …", err=True)
 
     watch = Watch(started=display.started, progress=display.progress, stopping=display.stopping)
     with ends_nicely(watch, enter=True):
         done = demonstrate(Path("demo.nettrace"), duration_s=seconds, started=started, watch=watch)
     collected = done.collected
     display.finish(collected)
-    click.echo(f"Recorded  {collected.path}  {size_text(collected.size_bytes)} ({collected.size_bytes} bytes)")
+    echo(f"Recorded  {collected.path}  {size_text(collected.size_bytes)} ({collected.size_bytes} bytes)")
     for line in summarize(collected.path):
-        click.echo(line)
-    click.echo(f"Where the time went, of {done.report.total:,.0f} {done.report.unit} of all threads:")
+        echo(line)
+    echo(f"Where the time went, of {done.report.total:,.0f} {done.report.unit} of all threads:")
     for row in done.report.rows:
-        click.echo(f"  {row.exclusive_percent:6.2f}%  {row.name}")
-    click.echo(f"  ({done.report.shortcomings})")
-    click.echo(f"Picture   {done.flame_graph}")
-    click.echo(f"Next      open {done.flame_graph} in a browser")
-    click.echo("          dotnetdiag ps; dotnetdiag trace collect -p PID --duration 30s")
-    click.echo(f"          dotnetdiag trace info {collected.path}; dotnetdiag trace report {collected.path} topN -n 20")
+        echo(f"  {row.exclusive_percent:6.2f}%  {row.name}")
+    echo(f"  ({done.report.shortcomings})")
+    echo(f"Picture   {done.flame_graph}")
+    echo(f"Next      open {done.flame_graph} in a browser")
+    echo("          dotnetdiag ps; dotnetdiag trace collect -p PID --duration 30s")
+    echo(f"          dotnetdiag trace info {collected.path}; dotnetdiag trace report {collected.path} topN -n 20")

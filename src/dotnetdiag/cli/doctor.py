@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from dotnetdiag.cli.options import json_option
+from dotnetdiag.cli.render import echo, is_terminal, json_text, write_raw
 
-MARKS = {
-    "ok": click.style("ok  ", fg="green"),
-    "warning": click.style("warn", fg="yellow"),
-    "failure": click.style("FAIL", fg="red", bold=True),
+MARKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ok": ("ok  ", {"fg": "green"}),
+    "warning": ("warn", {"fg": "yellow"}),
+    "failure": ("FAIL", {"fg": "red", "bold": True}),
 }
 
 
@@ -33,12 +36,12 @@ def doctor(pid: int | None, as_json: bool) -> None:
     if as_json:
         from dataclasses import asdict
 
-        from dotnetdiag.cli.render import json_text
-
         json_text([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             advice = "; ".join(part for part in (finding.advice, advice_for_finding(finding.code)) if part)
-            click.echo(f"{MARKS[finding.level]}  {finding.text}" + (f" -> {advice}" if advice else ""))
+            word, style = MARKS[finding.level]
+            write_raw(click.style(word, **style) if is_terminal() else word)
+            echo(f"  {finding.text}" + (f" -> {advice}" if advice else ""))
     if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)

@@ -6,6 +6,7 @@ import click
 
 from dotnetdiag.cli.options import client_of, json_option, target_options
 from dotnetdiag.cli.processes import ps
+from dotnetdiag.cli.render import echo, json_text
 
 
 @click.group(commands=[ps])
@@ -47,13 +48,11 @@ def dump_collect(
     from dotnetdiag.recipes.dumps import write_dump
 
     with client_of(pid, name, port) as client:
-        click.echo("Writing the dump …", err=True)
+        echo("Writing the dump …", err=True)
         done = write_dump(client, output, kind, (1 if diag else 0) | (4 if crashreport else 0))
     if as_json:
-        from dotnetdiag.cli.render import json_text
-
         json_text({**done.to_json(), "type": kind})
         return
-    click.echo(done.host_path)
+    echo(done.host_path)
     if done.host_path != done.path:
-        click.echo(f"In the target's own file system it is {done.path}.", err=True)
+        echo(f"In the target's own file system it is {done.path}.", err=True)

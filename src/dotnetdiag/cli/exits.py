@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from dotnetdiag import errors
+from dotnetdiag.cli.render import echo
 
 OK = 0
 SESSION_ERROR = 1
@@ -36,5 +35,5 @@ def report(text: str, error: BaseException) -> int:
     from dotnetdiag.cli.advice import advice_for
 
     advice = advice_for(error)
-    print(f"error: {' '.join(text.split())}{'; ' if advice else ''}{advice}", file=sys.stderr)
+    echo(f"error: {' '.join(text.split())}{'; ' if advice else ''}{advice}", err=True)
     return exit_code(error)

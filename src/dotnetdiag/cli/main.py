@@ -23,6 +23,9 @@ def main() -> None:
         print("error: standard output is closed; results go there", file=sys.stderr)
         os._exit(2)
     _bear_a_stderr_that_takes_nothing()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # any text can be said in any encoding
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt as error:
@@ -49,9 +52,7 @@ def _bear_a_stderr_that_takes_nothing() -> None:
 
     if os.name == "posix" and isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr.fileno() == 2:
         raw = Stderr(2, "w", closefd=False)
-        sys.stderr = io.TextIOWrapper(
-            io.BufferedWriter(raw), sys.stderr.encoding, sys.stderr.errors, line_buffering=True
-        )
+        sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), sys.stderr.encoding, line_buffering=True)
 
 
 def _leave(code: int) -> NoReturn:

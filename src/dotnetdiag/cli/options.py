@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag.cli.render import clean, echo
+
 if TYPE_CHECKING:
     from dotnetdiag.recipes.target import Client, Target
 
@@ -21,7 +23,7 @@ def _complete_pid(_: click.Context, __: click.Parameter, incomplete: str) -> lis
     from dotnetdiag.recipes.processes import list_processes
 
     return [
-        CompletionItem(str(process.pid), help=process.entry_assembly or process.name)
+        CompletionItem(str(process.pid), help=clean(process.entry_assembly or process.name))
         for process in list_processes()
         if str(process.pid).startswith(incomplete)
     ]
@@ -30,8 +32,10 @@ def _complete_pid(_: click.Context, __: click.Parameter, incomplete: str) -> lis
 def _complete_name(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
     from dotnetdiag.recipes.processes import list_processes
 
-    names = {name for process in list_processes() for name in (process.entry_assembly, process.name) if name}
-    return sorted(name for name in names if name.startswith(incomplete))
+    names = {
+        name for process in list_processes() for name in (process.entry_assembly, process.name) if name.isprintable()
+    }
+    return sorted(name for name in names if name and name.startswith(incomplete))
 
 
 def target_options(function: F) -> F:
@@ -89,7 +93,5 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 def say_waiting(address: str) -> None:
     """What dotnet-trace says there."""
-    click.echo(f"Waiting for connection on {address}", err=True)
-    click.echo(
-        f"Start an application with the following environment variable: DOTNET_DiagnosticPorts={address}", err=True
-    )
+    echo(f"Waiting for connection on {address}", err=True)
+    echo(f"Start an application with the following environment variable: DOTNET_DiagnosticPorts={address}", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dotnetdiag.cli.render import json_text, seconds_text, table
+from dotnetdiag.cli.render import echo, json_text, seconds_text, table
 
 
 def show_processes(*, as_json: bool) -> None:
@@ -16,7 +16,7 @@ def show_processes(*, as_json: bool) -> None:
         json_text([asdict(process) for process in found])
         return
     if not found:
-        print("No supported .NET processes were found")
+        echo("No supported .NET processes were found")
         return
     table(
         ("pid", "name", "assembly", "runtime", "uptime", "command line"),

@@ -6,6 +6,7 @@ import click
 
 from dotnetdiag.cli.options import client_of, json_option, target_options
 from dotnetdiag.cli.process_list import show_processes
+from dotnetdiag.cli.render import echo, json_text
 
 
 @click.command()
@@ -37,12 +38,10 @@ def info(pid: int | None, name: str | None, port: str | None, as_json: bool) -> 
     with client_of(pid, name, port) as client:
         details = process_details(client)
     if as_json:
-        from dotnetdiag.cli.render import json_text
-
         json_text(details)
         return
     for key, value in details.items():
-        click.echo(f"{key.replace('_', ' '):<20} {value}")
+        echo(f"{key.replace('_', ' '):<20} {value}")
 
 
 @click.command()
@@ -57,12 +56,10 @@ def env(pid: int | None, name: str | None, port: str | None, as_json: bool) -> N
     with client_of(pid, name, port) as client:
         variables = client.environment()
     if as_json:
-        from dotnetdiag.cli.render import json_text
-
         json_text(variables)
         return
     for key in sorted(variables):
-        click.echo(f"{key}={variables[key]}")
+        echo(f"{key}={variables[key]}")
 
 
 @click.command()

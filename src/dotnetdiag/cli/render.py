@@ -7,12 +7,34 @@ import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}  # JSON itself escapes the others
 
-def json_text(value: Any) -> None:
-    """One JSON document on stdout."""
+
+def clean(text: str) -> str:
+    """``text`` as one line that does not drive a terminal: names, paths and values come from elsewhere."""
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
+def echo(text: object = "", *, err: bool = False) -> None:
+    """One line, cleaned, on stdout or stderr. Every verb writes with this, :func:`table` and :func:`json_text`, and nothing else."""
+    print(clean(str(text)), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def write_raw(text: str, *, err: bool = False) -> None:
+    """A text of our own making as it is: with line ends, colours, movements of the cursor."""
+    print(text, end="", file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def json_text(value: Any, *, indent: int | None = 2) -> None:
+    """One JSON document on stdout; on one line without ``indent``."""
     import json
 
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    # what UTF-8 cannot say (a lone surrogate) becomes \uDC80 as it is written, which is JSON; other encodings would not make JSON of theirs
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(value, indent=indent, ensure_ascii=not is_utf8, default=str).translate(_JSON_CONTROLS), flush=True)
 
 
 def stdout_bytes() -> IO[bytes]:
@@ -28,23 +50,27 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
+LEAST_WIDTH = 8
+"""What is left of a last column that is cut, on the narrowest terminal: such lines are then longer than it."""
+
+
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), last_fills: bool = True
 ) -> None:
-    """A table. ``right`` names the columns that are aligned to the right; the last column is cut to the terminal's width."""
+    """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
+
+    Where a terminal is too narrow, the last column is cut; without ``last_fills``, those that are aligned to the left are folded.
+    Nothing else gives way.
+    """
+    cleaned = [tuple(map(clean, row)) for row in rows]
     if is_terminal():
-        _rich(columns, rows, right)
+        _rich(columns, cleaned, right, last_fills)
         return
-    widths = [
-        max(len(columns[i]), *(len(row[i]) for row in rows), 0) if rows else len(columns[i])
-        for i in range(len(columns))
-    ]
+    widths = [max(map(len, cells)) for cells in zip(columns, *cleaned, strict=True)]
     limit = None
     if sys.stdout.isatty() and last_fills:
-        import shutil
-
-        limit = shutil.get_terminal_size().columns
-    for row in (columns, *rows):
+        limit = max(_terminal_width(), sum(widths[:-1]) + 2 * (len(widths) - 1) + LEAST_WIDTH)
+    for row in (columns, *cleaned):
         cells = [
             cell.rjust(width) if name in right else cell.ljust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
@@ -52,26 +78,35 @@ def table(
         print("  ".join(cells).rstrip()[:limit])
 
 
-def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
+def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str], last_fills: bool) -> None:
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
+    gives = [index == len(columns) - 1 if last_fills else name not in right for index, name in enumerate(columns)]
+    rest = sum(LEAST_WIDTH if give else width for give, width in zip(gives, widths, strict=True)) + 3 * len(columns)
+    room = max(_terminal_width(), rest)  # all that gives way has its least width then
+    if last_fills:
+        widths[-1] = min(widths[-1], room - rest + LEAST_WIDTH)
     made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for index, name in enumerate(columns):
-        last = index == len(columns) - 1
-        width = None if last else max(len(name), *(len(row[index]) for row in rows), 0)
-        made.add_column(
-            name,
-            justify="right" if name in right else "left",
-            min_width=width,  # only the last column gives way
-            no_wrap=True,
-            overflow="ellipsis" if last else "fold",
-        )
+    for name, most in zip(columns, widths, strict=True):
+        if last_fills or name in right:
+            justify: Any = "right" if name in right else "left"
+            made.add_column(name, justify=justify, width=most, no_wrap=True, overflow="ellipsis")
+        else:
+            made.add_column(name, max_width=most, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
-    Console().print(made)
+        made.add_row(*map(Text, row))
+    Console(width=room).print(made)
+
+
+def _terminal_width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def seconds_text(seconds: float) -> str:

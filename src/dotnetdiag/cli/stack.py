@@ -8,6 +8,7 @@ import click
 
 from dotnetdiag.cli.lazy import LazyGroup
 from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.cli.render import echo, json_text
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.thread_stacks import StackReport, ThreadGroup
@@ -18,8 +19,6 @@ ENTRIES = {
 }
 MARKS = {"managed": "CPU_TIME", "native": "[Native Frames]"}
 """The line of dotnet-stack in front of the frames."""
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
-"""Names come from elsewhere: they do not drive the terminal."""
 
 
 @click.group(cls=LazyGroup, entries=ENTRIES)
@@ -69,23 +68,13 @@ def report(
         for turn, found in enumerate(iter_reports(client, count=count, interval_s=interval_s, style=style)):
             shown = found if thread is None else found.only(thread)
             if as_json:
-                _print_json(shown, one=count == 1)
+                json_text(shown.to_json(), indent=2 if count == 1 else None)
             else:
                 if count > 1:
-                    click.echo(f"{'' if not turn else chr(10)}# {turn + 1} of {count}, {shown.utc}")
+                    if turn:
+                        echo()
+                    echo(f"# {turn + 1} of {count}, {shown.utc}")
                 _print_text(shown, fold=not no_fold)
-
-
-def _print_json(shown: StackReport, *, one: bool) -> None:
-    """One document, or one line for each of several."""
-    if one:
-        from dotnetdiag.cli.render import json_text
-
-        json_text(shown.to_json())
-    else:
-        import json
-
-        click.echo(json.dumps(shown.to_json(), ensure_ascii=False))
 
 
 def _print_text(shown: StackReport, *, fold: bool) -> None:
@@ -93,11 +82,11 @@ def _print_text(shown: StackReport, *, fold: bool) -> None:
 
     groups = shown.groups() if fold else tuple(ThreadGroup(threads=(one,)) for one in shown.threads)
     for group in groups:
-        lines = [_head(group), f"  {MARKS.get(group.mode, '?')}", *(f"  {frame}" for frame in group.frames), ""]
-        click.echo("\n".join(map(_clean, lines)))
+        for text in (_head(group), f"  {MARKS.get(group.mode, '?')}", *(f"  {frame}" for frame in group.frames), ""):
+            echo(text)
     frames = sum(len(one.frames) for one in shown.threads)
     if shown.unresolved or shown.lost:
-        click.echo(f"{shown.unresolved:,} of {frames:,} frames have no name; {shown.lost:,} events lost", err=True)
+        echo(f"{shown.unresolved:,} of {frames:,} frames have no name; {shown.lost:,} events lost", err=True)
 
 
 def _head(group: ThreadGroup) -> str:
@@ -110,10 +99,6 @@ def _head(group: ThreadGroup) -> str:
     (only,) = group.threads
     more = [f"#{only.managed_id}" if only.managed_id else None, only.name or only.role]
     return f"Thread ({ids}): {', '.join([state, *(text for text in more if text)])}"
-
-
-def _clean(text: str) -> str:
-    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 COMMANDS = (stack,)

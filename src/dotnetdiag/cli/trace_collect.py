@@ -16,6 +16,7 @@ import click
 
 from dotnetdiag.cli.exits import TRACING_ERROR, report
 from dotnetdiag.cli.options import client_of, json_option, say_waiting, target_of, target_options
+from dotnetdiag.cli.render import echo, json_text, write_raw
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, Composition, Watch
@@ -162,20 +163,18 @@ def collect(
     display.finish(done)
     notes = (*display.notes, *done.notes, *_outcome(done))
     for note in notes:
-        _say(note)
+        echo(note, err=True)
     converted = _convert(done.path, wanted)
     if as_json:
-        from dotnetdiag.cli.render import json_text
-
         json_text({**done.to_json(), "notes": list(notes), "converted": [str(path) for path in converted]})
     else:
         from dotnetdiag.cli.render import size_text
 
-        click.echo(f"{done.path}  {size_text(done.size_bytes)} ({done.size_bytes} bytes) in {done.duration_s:.1f} s")
+        echo(f"{done.path}  {size_text(done.size_bytes)} ({done.size_bytes} bytes) in {done.duration_s:.1f} s")
         for path in converted:
-            click.echo(path)
+            echo(path)
     if done.child_exit_code is not None:
-        _say(f"Process exited with code '{done.child_exit_code}'.")
+        echo(f"Process exited with code '{done.child_exit_code}'.", err=True)
         raise click.exceptions.Exit(done.child_exit_code if done.child_exit_code >= 0 else 128 - done.child_exit_code)
     if done.target_died:
         raise click.exceptions.Exit(TRACING_ERROR)
@@ -261,15 +260,16 @@ class Display:
             from dotnetdiag.recipes.durations import seconds_of
 
             self._left_s = seconds_of(self._duration)
-        _say(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By")
+        echo(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By", err=True)
         for provider, source in zip(composition.providers, composition.sources, strict=True):
             level = f"{LEVELS.get(provider.level, '?')}({provider.level})"
-            _say(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {OPTIONS[source.value]}")
-        _say(f"Process        : {'' if pid is None else pid}\nOutput File    : {path}")
+            echo(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {OPTIONS[source.value]}", err=True)
+        echo(f"Process        : {'' if pid is None else pid}", err=True)
+        echo(f"Output File    : {path}", err=True)
         if sys.stdin.isatty():
-            _say("Press <Enter> or <Ctrl+C> to exit...")
+            echo("Press <Enter> or <Ctrl+C> to exit...", err=True)
         elif not self._live:
-            _say("Recording trace in progress. Press <Ctrl+C> to exit...")
+            echo("Recording trace in progress. Press <Ctrl+C> to exit...", err=True)
 
     def progress(self, size_bytes: int, elapsed_s: float) -> None:
         self._size_bytes = size_bytes
@@ -287,18 +287,20 @@ class Display:
         if self._left_s is not None:
             left = f"   {seconds_text(max(0.0, self._left_s - elapsed_s))} left"
         text = f"[{seconds_text(elapsed_s)}]  Recording trace {size_text(size_bytes)}  {size_text(self._rate)}/s{left}"
-        _say(f"\r\x1b[K{text}", end=False)
+        write_raw(f"\r\x1b[K{text}", err=True)
         self._shown = True
 
     def stopping(self) -> None:
-        lead = "\n" if self._shown else ""
-        _say(f"{lead}Stopping the trace. This may take several minutes depending on the application being traced.")
+        if self._shown:
+            echo(err=True)
+        echo("Stopping the trace. This may take several minutes depending on the application being traced.", err=True)
         self._left_s = None
 
     def suspended(self) -> None:
-        _say(
+        echo(
             "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
-            "(dotnetdiag resume, or --resume-runtime true)."
+            "(dotnetdiag resume, or --resume-runtime true).",
+            err=True,
         )
 
     @property
@@ -309,23 +311,15 @@ class Display:
     def broken(self) -> None:
         """The recording ended in an error, which is told elsewhere."""
         if self._shown:
-            _say("")
+            echo(err=True)
         if self._size_bytes and self._path is not None and self._path.is_file():
-            _say(f"What had come is in {self._path} ({self._path.stat().st_size} bytes).")
+            echo(f"What had come is in {self._path} ({self._path.stat().st_size} bytes).", err=True)
 
     def finish(self, done: Collected) -> None:
         if self._shown:
-            _say("")
+            echo(err=True)
         if not self._quiet:
-            _say("Trace ended." if done.target_died or done.complete is False else "Trace completed.")
-
-
-def _say(text: str, *, end: bool = True) -> None:
-    """On stderr. A terminal that has gone takes nothing, which must not end the recording."""
-    try:
-        click.echo(text, nl=end, err=True)
-    except OSError:
-        pass
+            echo("Trace ended." if done.target_died or done.complete is False else "Trace completed.", err=True)
 
 
 @contextmanager
@@ -407,14 +401,13 @@ def list_profiles(as_json: bool) -> None:
 
     found = list_presets()
     if as_json:
-        from dotnetdiag.cli.render import json_text
-
         json_text(found)
         return
     for entry in found:
-        click.echo(f"{entry['name']}\n    {entry['description']}")
+        echo(entry["name"])
+        echo(f"    {entry['description']}")
         for provider in entry["providers"]:
-            click.echo(f"    {provider}")
+            echo(f"    {provider}")
 
 
 @click.command("user-events")
@@ -438,5 +431,5 @@ def user_events(
             providers,
             tracepoint,
             duration,
-            lambda: click.echo("Writing to user_events; Ctrl-C ends.", err=True),
+            lambda: echo("Writing to user_events; Ctrl-C ends.", err=True),
         )

@@ -13,7 +13,7 @@ import click
 
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.render import json_text, stdout_bytes, table
+from dotnetdiag.cli.render import clean, echo, json_text, stdout_bytes, table
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -91,13 +91,13 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
         rows.append(("Process", "  ".join(str(text) for text in (process.pid, *said) if text is not None)))
     rows += [("Warning", warning) for warning in contents.warnings]
     for label, text in rows:
-        click.echo(f"{label:<10}{_clean(text)}")
+        echo(f"{label:<10}{text}")
     for thread, count in contents.lost_by_thread.items():
-        click.echo(f"{'':<10}{count:,} of capture thread {thread}")
+        echo(f"{'':<10}{count:,} of capture thread {thread}")
     cells = [
         (
-            _clean(row.provider),
-            _clean(row.event),
+            row.provider,
+            row.event,
             f"{row.count:,}",
             f"{row.bytes:,}",
             "-" if row.rate is None else f"{row.rate:,.1f}",
@@ -106,15 +106,15 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
         )
         for row in contents.summary
     ]
-    click.echo()
+    echo()
     numbers = ("count", "bytes", "per s", "first ms", "last ms")
     table(("provider", "event", *numbers), cells, right=numbers, last_fills=False)
-    click.echo()
+    echo()
     shown = contents.threads[:threads]
-    names = [(str(one.tid), str(one.pid or "-"), f"{one.events:,}", _clean(one.name or "")) for one in shown]
+    names = [(str(one.tid), str(one.pid or "-"), f"{one.events:,}", one.name or "") for one in shown]
     table(("thread", "process", "events", "name"), names, right=("thread", "process", "events"))
     if len(shown) < len(contents.threads):
-        click.echo(f"and {len(contents.threads) - len(shown)} more threads (--all)")
+        echo(f"and {len(contents.threads) - len(shown)} more threads (--all)")
 
 
 @click.command()
@@ -210,7 +210,7 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 
     def line(text: str) -> None:
         cut = text if width is None or len(text) <= width else text[: width - 1] + "…"
-        file.write((_clean(cut) + "\n").encode("utf-8", "backslashreplace"))
+        file.write((clean(cut) + "\n").encode("utf-8", "backslashreplace"))
 
     if options.fields:
         line("  ".join(options.fields))
@@ -225,14 +225,6 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
         line(f"{event.ms:>14,.4f}  {event.tid:>8}  {event.provider}/{event.event}  {payload}")
         count += 1
     return count
-
-
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
-
-
-def _clean(text: str) -> str:
-    """Texts in a trace come from elsewhere: they do not drive the terminal."""
-    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 @click.command()
@@ -260,24 +252,20 @@ def dump(file: Path, with_events: bool, as_json: bool) -> None:
             blocks.append(one)
         json_text({"format": trace.format, "blocks": blocks, "complete": trace.complete, "broke": trace.broke})
         return
-    click.echo(f"{trace.format}, {len(trace.buffer):,} bytes")
+    echo(f"{trace.format}, {len(trace.buffer):,} bytes")
     for block in iter_blocks(trace):
         said = " ".join(f"{name}={value}" for name, value in block.fields.items())
         cut = "" if block.whole else f"  CUT: {block.present} bytes are there"
-        click.echo(
-            f"0x{block.offset:08x}  {_clean(block.name):<14} content 0x{block.start:08x} +{block.size:<9} {said}{cut}"
-        )
+        echo(f"0x{block.offset:08x}  {block.name:<14} content 0x{block.start:08x} +{block.size:<9} {said}{cut}")
         for event in iter_events(trace, block) if with_events and block.has_events else ():
             ids = "".join(f" {key}={value}" for key in ("activity", "related") if (value := getattr(event, key)))
-            click.echo(
-                _clean(
-                    f"  0x{event.offset:08x} +{event.length:<6} {event.provider}/{event.event} id={event.metadata_id} "
-                    f"seq={event.sequence} thread={event.thread} capture={event.capture_thread} "
-                    f"cpu={event.processor if event.processor != _NO_PROCESSOR else '-'} stack={event.stack} "
-                    f"time={event.time}{' sorted' if event.is_sorted else ''}{ids}"
-                )
+            echo(
+                f"  0x{event.offset:08x} +{event.length:<6} {event.provider}/{event.event} id={event.metadata_id} "
+                f"seq={event.sequence} thread={event.thread} capture={event.capture_thread} "
+                f"cpu={event.processor if event.processor != _NO_PROCESSOR else '-'} stack={event.stack} "
+                f"time={event.time}{' sorted' if event.is_sorted else ''}{ids}"
             )
-    click.echo("complete" if trace.complete else f"broken: {trace.broke}")
+    echo("complete" if trace.complete else f"broken: {trace.broke}")
 
 
 _NO_PROCESSOR = 0xFFFFFFFF
@@ -285,16 +273,16 @@ _NO_PROCESSOR = 0xFFFFFFFF
 
 def _written(done: Rewritten, as_json: bool) -> None:
     for broke in done.broke:
-        click.echo(f"warning: {broke}; what was whole is in the output", err=True)
+        echo(f"warning: {broke}; what was whole is in the output", err=True)
     if as_json:
         json_text(
             {"path": str(done.path), "events": done.events, "size_bytes": done.size_bytes, "redacted": done.replaced}
         )
         return
     events = "" if done.events is None else f"{done.events:,} events, "
-    click.echo(f"{done.path}: {events}{done.size_bytes:,} bytes")
+    echo(f"{done.path}: {events}{done.size_bytes:,} bytes")
     for name, count in done.replaced.items():
-        click.echo(f"  {_clean(name)}: {count:,} redacted")
+        echo(f"  {name}: {count:,} redacted")
 
 
 @click.command()
@@ -338,14 +326,14 @@ def convert(
     options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force)
     made = convert_file(file, _names(formats), output, options)
     for warning in dict.fromkeys(one.broke for one in made if one.broke):
-        click.echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
+        echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
     for note in dict.fromkeys(note for one in made for note in one.notes):
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     if as_json:
         json_text([{"path": str(one.path), "format": one.format, "size_bytes": one.size_bytes} for one in made])
         return
     for one in made:
-        click.echo(f"{one.path}: {one.size_bytes:,} bytes")
+        echo(f"{one.path}: {one.size_bytes:,} bytes")
 
 
 _strict = click.option("--strict", is_flag=True, help="Drop also what names methods, types and processes.")

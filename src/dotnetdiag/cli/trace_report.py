@@ -11,7 +11,7 @@ import click
 
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.render import is_terminal, json_text, table
+from dotnetdiag.cli.render import echo, is_terminal, json_text, table
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.diffing import Compared, DiffRow
@@ -22,8 +22,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WORSE = 1
 """The exit code of ``trace diff --fail-above`` when something grew by more, as that of diff(1) when files differ."""
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
-"""Names in a trace come from elsewhere: they do not drive the terminal."""
 
 
 def view_options(function: F) -> F:
@@ -129,16 +127,12 @@ def _amount(value: float) -> str:
     return f"{value:,.2f}" if value != int(value) else f"{value:,.0f}"
 
 
-def _clean(text: str) -> str:
-    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
-
-
 def _rows(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], verbose: bool) -> None:
     """A table with a name last; on a terminal names are cut unless ``verbose``."""
     if verbose and is_terminal():
         widths = [max(len(row[at]) for row in (columns, *rows)) for at in range(len(columns) - 1)]
         for row in (columns, *rows):
-            click.echo("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
+            echo("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
         return
     table(columns, rows, right=columns[:-1])
 
@@ -146,11 +140,11 @@ def _rows(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], verbose: bo
 def _show(made: Report, verbose: bool) -> None:
     order = "Inclusive" if made.inclusive else "Exclusive"
     what = {"method": "Functions", "module": "Modules", "namespace": "Namespaces", "thread": "Threads"}[made.by]
-    click.echo(f"Top {len(made.rows)} {what} ({order}) of {_amount(made.total)} {made.unit} in {_clean(made.trace)}")
+    echo(f"Top {len(made.rows)} {what} ({order}) of {_amount(made.total)} {made.unit} in {made.trace}")
     if made.states:
         parts = ", ".join(f"{_amount(weight)} {made.unit} {state}" for state, weight in made.states.items())
-        click.echo(f"{made.samples:,} samples of {made.threads:,} threads: {parts}")
-    click.echo()
+        echo(f"{made.samples:,} samples of {made.threads:,} threads: {parts}")
+    echo()
     if made.rows:
         cells = [
             (
@@ -158,20 +152,20 @@ def _show(made: Report, verbose: bool) -> None:
                 f"{row.exclusive_percent:.2f}%",
                 _amount(row.inclusive),
                 _amount(row.exclusive),
-                _clean(row.name),
+                row.name,
             )
             for row in made.rows
         ]
         unit = made.unit
         _rows(("inclusive", "exclusive", f"inclusive {unit}", f"exclusive {unit}", made.by), cells, verbose)
     else:
-        click.echo("No method calls found.")
-    click.echo()
-    click.echo(made.shortcomings)
+        echo("No method calls found.")
+    echo()
+    echo(made.shortcomings)
     if not made.complete:
-        click.echo(f"broken: {made.broke}; what was whole was read")
+        echo(f"broken: {made.broke}; what was whole was read")
     for note in made.notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
 
 
 def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
@@ -232,7 +226,7 @@ def diff(
     if made.above:
         if not as_json:
             sys.stdout.flush()
-            click.echo(f"{len(made.above)} above the limit of {_amount(made.limit or 0.0)} {made.unit}", err=True)
+            echo(f"{len(made.above)} above the limit of {_amount(made.limit or 0.0)} {made.unit}", err=True)
         raise click.exceptions.Exit(WORSE)
 
 
@@ -243,25 +237,25 @@ def _signed(value: float) -> str:
 def _diff_cells(row: DiffRow, above: frozenset[str]) -> tuple[str, ...]:
     relative = "new" if row.relative is None and row.after else "" if row.relative is None else f"{row.relative:+.1f}%"
     mark = "  <- above the limit" if row.name in above else ""
-    return _amount(row.before), _amount(row.after), _signed(row.absolute), relative, _clean(row.name) + mark
+    return _amount(row.before), _amount(row.after), _signed(row.absolute), relative, row.name + mark
 
 
 def _show_diff(made: Compared, verbose: bool) -> None:
     kind = "inclusive" if made.inclusive else "exclusive"
-    click.echo(f"{_clean(made.after)} against {_clean(made.before)}: {kind} {made.unit} by {made.by}")
+    echo(f"{made.after} against {made.before}: {kind} {made.unit} by {made.by}")
     if made.scale != 1.0:
-        click.echo(f"the second scaled by {made.scale:.4f} to the total of the first")
-    click.echo()
+        echo(f"the second scaled by {made.scale:.4f} to the total of the first")
+    echo()
     above = frozenset(row.name for row in made.above)
     shown = list(made.rows)
     shown += [row for row in made.above if row.name != made.total.name and row.name not in {one.name for one in shown}]
     cells = [_diff_cells(row, above) for row in (made.total, *shown)]
     _rows((f"before {made.unit}", f"after {made.unit}", "change", "relative", made.by), cells, verbose)
-    click.echo()
+    echo()
     for line in made.shortcomings:
-        click.echo(line)
+        echo(line)
     for note in made.notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
 
 
 COMMANDS = (report, diff)

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.options import client_of, json_option, target_options
-from dotnetdiag.cli.render import stdout_bytes
+from dotnetdiag.cli.render import clean, echo, stdout_bytes
 from dotnetdiag.errors import OutputError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ LAST_LINES_S = 2.0
 ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 _NOTE_EVERY_S = 1.0
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(0x80, 0xA0))}
-"""Texts in events come from elsewhere: they do not drive the terminal."""
 
 
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,13 +100,13 @@ def watch(
     chosen = _names(fields)
     lines = json_lines(chosen) if as_json else text_lines(chosen)
     with client_of(pid, name, port) as client, start_watching(client, options) as live, _ends_nicely(live):
-        click.echo("Watching. Press <Ctrl+C> to end.", err=True)
+        echo("Watching. Press <Ctrl+C> to end.", err=True)
         finished = _print(live, lines, stdout_bytes())
     if not finished:
         _lead_stdout_nowhere()
     for note in (*live.notes, *([live.ended] if live.ended else [])):
-        click.echo(f"note: {_clean(note)}", err=True)
-    click.echo(account_text(live.account), err=True)
+        echo(f"note: {note}", err=True)
+    echo(account_text(live.account), err=True)
     if live.aborted:
         raise KeyboardInterrupt
 
@@ -125,7 +123,7 @@ def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[
             account = live.account
             missed = account.missed_here + (account.missed_in_target or 0)
             if missed > told and time.monotonic() - said > _NOTE_EVERY_S:
-                click.echo(f"note: {missed - told:,} events more were missed", err=True)
+                echo(f"note: {missed - told:,} events more were missed", err=True)
                 told, said = missed, time.monotonic()
     except BrokenPipeError:  # `| head`
         return False
@@ -230,20 +228,16 @@ def text_lines(fields: tuple[str, ...]) -> Callable[[EventTable], list[str]]:
             rows = window.rows_of(number).tolist()
             columns = window.own_columns(number)
             names = [name for name in columns if not wanted or name.lower() in wanted]
-            head = _clean(f"{schema.provider}/{schema.name}").replace("%", "%%")
-            tail = "".join(f" {_clean(name).replace('%', '%%')}=%s" for name in names)
+            head = f"{schema.provider}/{schema.name}".replace("%", "%%")
+            tail = "".join(f" {name.replace('%', '%%')}=%s" for name in names)
             template = f"%s  %7d  {head} {tail}".rstrip()
             parts: list[Iterable[Any]] = [[times[row][11:26] for row in rows], [tids[row] for row in rows]]
             parts += [cell_texts(columns[name]) for name in names]
             for row, line in zip(rows, map(template.__mod__, zip(*parts, strict=True)), strict=True):
-                texts[row] = line if line.isascii() and line.isprintable() else _clean(line)
+                texts[row] = clean(line)
         return texts
 
     return made
-
-
-def _clean(text: str) -> str:
-    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 COMMANDS = (watch,)

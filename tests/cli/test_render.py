@@ -1,0 +1,138 @@
+"""What is written: by one place, cleaned of what drives a terminal, in whatever encoding, and nothing but the last column cut."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.test_strange_sockets import environment, folder, pretender
+
+from dotnetdiag.cli import render
+
+__all__ = ["folder"]
+SOURCE = Path(render.__file__).parent
+EVIL = "\x1b]0;owned\x07\x9b31m\n1  init"
+COLUMNS = ("pid", "name", "assembly", "runtime", "uptime", "command line")
+ROW = (
+    "1234567",
+    "dotnet (pid 1 in its namespace)",
+    "Company.Product.Web",
+    "10.0.14",
+    "3m05s",
+    "dotnet app.dll " + "x" * 200,
+)
+
+
+def writers(path: Path) -> list[str]:
+    """Names of calls that write to a standard stream."""
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    names = [ast.unparse(call) for call in calls]
+    return [
+        name for name in names if name in ("print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write")
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("*.py")), ids=lambda path: path.name)
+def test_only_one_file_writes(path: Path) -> None:
+    allowed = {"render.py": None, "main.py": ["print"]}  # main says that there is no stdout to write to
+    assert path.name == "render.py" or writers(path) in ([], allowed.get(path.name))
+
+
+def test_lines_and_cells_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    render.echo(EVIL)
+    render.echo(EVIL, err=True)
+    render.table(("a", "b"), [(EVIL, EVIL)])
+    captured = capsys.readouterr()
+    shown = "\\x1b]0;owned\\x07\\x9b31m\\x0a1  init"
+    assert captured.err == shown + "\n"
+    assert [line.count(shown) for line in captured.out.splitlines()] == [1, 0, 2]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii", "latin-1", "utf-8:surrogateescape"])
+def test_json_is_json_in_any_encoding_and_does_not_drive_the_terminal(encoding: str) -> None:
+    code = (
+        "import sys, dotnetdiag.cli.main as main\n"
+        "from dotnetdiag.cli.render import json_text\n"
+        "main._run = lambda words: json_text(eval(words[0]))\n"
+        "main.main()"
+    )
+    value = {"text": "caf\udce9 \U0001f600 é " + EVIL}
+    done = subprocess.run(
+        [sys.executable, "-c", code, ascii(value)],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=environment(PYTHONIOENCODING=encoding),
+    )
+    assert json.loads(done.stdout) == value, done.stderr
+    assert not set(done.stdout) & {0x1B, 0x07, 0x9B} - ({0x9B} if encoding[0] == "u" else set())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
+@pytest.mark.parametrize("words", [["ps"], ["ps", "--json"], ["info", "-p", "PID"], ["trace", "collect", "-p", "PID"]])
+def test_a_command_line_of_any_bytes_ends_no_verb_in_a_traceback(words: list[str], folder: Path) -> None:
+    with pretender(folder, b"caf\xe9\x1b]0;owned\x07\nFORGED") as pid:
+        words = [str(pid) if word == "PID" else word for word in words]
+        done = subprocess.run(
+            [sys.executable, "-m", "dotnetdiag.cli.main", *words],
+            capture_output=True,
+            timeout=60,
+            check=False,
+            cwd=folder,
+            env=environment(TMPDIR=str(folder), PYTHONIOENCODING="utf-8:strict"),
+        )
+    assert b"Traceback" not in done.stderr, done.stderr
+    assert done.returncode == (0 if words[0] == "ps" else 1)
+    assert b"\x1b" not in done.stdout
+    if words[0] == "ps":
+        assert b"caf\\udce9" in done.stdout
+        assert not any(line.startswith(b"FORGED") for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120, 160, 300])
+@pytest.mark.parametrize("colours", [True, False])
+def test_only_the_last_column_gives_way(
+    width: int, colours: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(render, "is_terminal", lambda: colours)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: not colours)  # rich is not to write colours into what is measured
+    render.table(COLUMNS, [ROW], right=("pid", "uptime"))
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if ROW[0] in line)
+    assert all(cell in row for cell in ROW[:-1])
+    assert "dotnet " in row
+    assert max(len(line) for line in lines) <= max(width, sum(map(len, ROW[:-1])) + 3 * len(ROW) + render.LEAST_WIDTH)
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_numbers_at_the_end_are_whole_where_names_are_folded(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(render, "is_terminal", lambda: True)
+    numbers = ("12,345,678", "1,234,567,890", "99,999.9", "1,000,000.123", "2,000,000.456")
+    names = ("Microsoft-Windows-DotNETRuntime", "MethodLoadVerbose_V2/of/some/length")
+    heads = ("count", "bytes", "per s", "first ms", "last ms")
+    render.table(("provider", "event", *heads), [(*names, *numbers)], right=heads, last_fills=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(all(number in line for number in numbers) for line in lines)
+    assert max(map(len, lines)) <= max(width, sum(map(len, numbers)) + 2 * render.LEAST_WIDTH + 3 * 7)
+    if width == 200:
+        assert all(name in lines[3] for name in names)
+
+
+@pytest.mark.parametrize(
+    "words", ["ps", "ps --json", "trace list-profiles", "trace list-profiles --json", "completion bash", "--help"]
+)
+def test_a_reader_who_has_gone_is_no_error_of_any_verb(words: str) -> None:
+    program = [sys.executable, "-m", "dotnetdiag.cli.main", *words.split()]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
