@@ -10,7 +10,7 @@ import click
 
 from dotnetdiag.cli.exits import ARGUMENT_ERROR
 from dotnetdiag.cli.lazy import LazyGroup
-from dotnetdiag.cli.render import echo
+from dotnetdiag.cli.render import echo, write_raw
 
 if TYPE_CHECKING:
     from click.exceptions import ClickException
@@ -32,6 +32,9 @@ COMMANDS = {
     "demo": ("demo", "demo", "Start a small .NET program, record it, and show what came."),
     "completion": ("completion", "completion", "Print the completion script for a shell."),
 }
+
+_HELP_WANTED: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""click 8.1 shows the help itself where a verb lacks its verb."""
 
 
 class _Raised(Exception):
@@ -86,6 +89,9 @@ def run() -> int:
         code = commands.main(prog_name="dotnetdiag", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except _HELP_WANTED as error:
+        write_raw(error.format_message() + "\n", err=True)
+        return ARGUMENT_ERROR
     except click.ClickException as error:
         echo(f"error: {' '.join(_usage_text(error).split())}", err=True)
         return ARGUMENT_ERROR
