@@ -46,7 +46,8 @@ def target_options(function: F) -> F:
         "port",
         metavar="ADDRESS[,connect|listen]",
         help="A diagnostic port. listen (the default): wait there for a runtime started with DOTNET_DiagnosticPorts=ADDRESS; "
-        "connect: dial a runtime that listens there.",
+        "connect: dial a runtime that listens there. The runtime waits at its start until it is resumed over that port, unless "
+        "the variable ends with ,nosuspend.",
     )(function)
     function = click.option(
         "-n", "--name", help="Name of the process or of its entry assembly.", shell_complete=_complete_name
@@ -69,12 +70,33 @@ def target_of(pid: int | None, name: str | None, port: str | None) -> Target:
 
 
 @contextmanager
-def client_of(pid: int | None, name: str | None, port: str | None) -> Iterator[Client]:
-    """A client of the target that the options mean. SIGTERM and SIGHUP end what is done with it as Ctrl-C does: nothing is left behind."""
+def client_of(pid: int | None, name: str | None, port: str | None, *, resumes: bool = False) -> Iterator[Client]:
+    """A client of the target that the options mean. SIGTERM and SIGHUP end what is done with it as Ctrl-C does: nothing is left behind.
+
+    A runtime that has dialled our port is left suspended, and how it goes on is said, unless what is done with it ``resumes`` it.
+    """
     from dotnetdiag.recipes.target import connected
 
-    with _terminated_as_interrupted(), connected(target_of(pid, name, port), waiting=say_waiting) as client:
-        yield client
+    target = target_of(pid, name, port)
+    with _terminated_as_interrupted(), connected(target, waiting=say_waiting, resumes=resumes) as client:
+        try:
+            yield client
+        finally:
+            if target.listens and not resumes:
+                _say_suspended(client, target)
+
+
+def _say_suspended(client: Client, target: Target) -> None:
+    from dotnetdiag.recipes.suspension import is_held
+
+    held = is_held(client)
+    if held is not False:
+        state = (
+            "The runtime is still suspended at startup."
+            if held
+            else "If the runtime is suspended at startup, it still is."
+        )
+        echo(f"{state} Let it run: dotnetdiag resume --diagnostic-port {target.address}", err=True)
 
 
 @contextmanager

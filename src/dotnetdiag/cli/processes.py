@@ -83,11 +83,16 @@ def setenv(pid: int | None, name: str | None, port: str | None, assignments: tup
 @click.command()
 @target_options
 def resume(pid: int | None, name: str | None, port: str | None) -> None:
-    """Let a runtime run that is suspended at startup.
+    """Let a runtime run that is suspended at startup: by a port of DOTNET_DiagnosticPorts, over that port.
 
     \b
     DOTNET_DefaultDiagnosticPortSuspend=1 dotnet app.dll &
     dotnetdiag resume -p $!
+    DOTNET_DiagnosticPorts=/tmp/port dotnet app.dll &
+    dotnetdiag resume --diagnostic-port /tmp/port
     """
-    with client_of(pid, name, port) as client:
-        client.resume()
+    from dotnetdiag.recipes.suspension import resume as resume_runtime
+
+    with client_of(pid, name, port, resumes=True) as client:
+        for port_left in resume_runtime(client):
+            echo(f"Its port still holds it: dotnetdiag resume --diagnostic-port {port_left}", err=True)

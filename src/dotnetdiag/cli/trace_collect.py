@@ -425,7 +425,7 @@ def user_events(
     """
     from dotnetdiag.recipes.user_events import hold_user_events
 
-    with client_of(pid, name, port) as client:
+    with client_of(pid, name, port, resumes=True) as client:
         hold_user_events(
             client,
             providers,

@@ -99,7 +99,11 @@ def watch(
     options.composed()  # mistakes are told before anything is waited for
     chosen = _names(fields)
     lines = json_lines(chosen) if as_json else text_lines(chosen)
-    with client_of(pid, name, port) as client, start_watching(client, options) as live, _ends_nicely(live):
+    with (
+        client_of(pid, name, port, resumes=True) as client,
+        start_watching(client, options) as live,
+        _ends_nicely(live),
+    ):
         echo("Watching. Press <Ctrl+C> to end.", err=True)
         finished = _print(live, lines, stdout_bytes())
     if not finished:

@@ -10,6 +10,7 @@ import tempfile
 from dotnetdiag import __version__
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
+from dotnetdiag.recipes.suspension import suspending_ports
 from dotnetdiag.transport.diagnosis import Finding, diagnose
 
 PROBE_TIMEOUT_S = 5.0
@@ -56,8 +57,11 @@ def _answers(client: Client) -> list[Finding]:
     suspended = client.is_suspended()
     if suspended:
         text = "is suspended at startup: no managed code runs, and no trace has events"
-        advice = "resume it (DOTNET_DiagnosticPorts or DOTNET_DefaultDiagnosticPortSuspend held it)"
-        return [*found, Finding(code="suspended", ok=False, text=text, advice=advice)]
+        ports = suspending_ports(client.target_pid())
+        if not ports:
+            return [*found, Finding(code="suspended", ok=False, text=text, advice="resume it")]
+        advice = f"resume it over the port that holds it ({', '.join(ports)})"
+        return [*found, Finding(code="suspended-by-port", ok=False, text=text, advice=advice)]
     unknown = "; whether it is suspended at startup cannot be told" if suspended is None else ""
     return [*found, Finding(code="running", ok=True, text=f"runs{unknown}", advice="")]
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import ProcessNotFound, ServerError, TimedOut, UsageError
+from dotnetdiag.recipes.suspension import PORTS_VARIABLE
 from dotnetdiag.recipes.target import LOOK_S
 
 # The reference tool gives a child 10 s; a cold container may need more.
 CONNECT_TIMEOUT_S = 30.0
-PORTS_VARIABLE = "DOTNET_DiagnosticPorts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

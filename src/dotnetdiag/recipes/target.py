@@ -38,12 +38,17 @@ class Target:
         """Whether runtimes come to us."""
         return self.port is not None and self.port.rpartition(",")[2].strip().lower() != "connect"
 
+    @property
+    def address(self) -> str:
+        """Of the port, without what is said of it."""
+        return (self.port or "").partition(",")[0]
+
     def label(self) -> str:
         """A word for file names: of the program for a pid, of the address's file for a port."""
         from dotnetdiag.transport import processes as system
 
         if self.port is not None:
-            return os.path.basename(self.port.partition(",")[0].replace(":", "_")) or "trace"
+            return os.path.basename(self.address.replace(":", "_")) or "trace"
         if self.name is not None:
             return os.path.basename(self.name)
         assert self.pid is not None
@@ -71,7 +76,7 @@ def connected(
     if target.port is not None:
         with Client.connect(target.port if "," in target.port else target.port + ",listen") as client:
             if target.listens:
-                waiting(target.port.partition(",")[0])
+                waiting(target.address)
                 while not _has_connected(client):
                     check()
             try:

@@ -1,0 +1,39 @@
+"""Verbs over a port that real runtimes dial: what is left suspended is said, with what lets it run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.test_commands import run
+from tests.live.runtimes import workload
+from tests.shared import needs
+
+pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")]
+
+
+@pytest.mark.parametrize("words", ["info", "stack report", "setenv A=1"])
+def test_a_verb_over_a_port_says_that_the_runtime_is_still_suspended_and_what_lets_it_run(
+    words: str, tmp_path: Path
+) -> None:
+    port = str(tmp_path / "port")
+    with workload("10", "idle", "seconds=100", suspended=True, DOTNET_DiagnosticPorts=port) as target:
+        done = run(*words.split(), "--diagnostic-port", port)
+        assert done.returncode == (2 if words == "stack report" else 0)
+        assert f"still suspended at startup. Let it run: dotnetdiag resume --diagnostic-port {port}\n" in done.stderr
+        done = run("resume", "-p", str(target.pid))  # over its own socket: of no use to one that a port holds
+        assert done.stderr == f"Its port still holds it: dotnetdiag resume --diagnostic-port {port}\n"
+        assert f"over the port that holds it ({port})" in run("doctor", str(target.pid)).stdout
+        done = run("resume", "--diagnostic-port", port)
+        assert "hold" not in done.stderr
+        assert target.expect("ready")
+        assert "FAIL" not in run("doctor", str(target.pid)).stdout
+
+
+def test_a_runtime_that_its_port_does_not_suspend_is_not_said_to_be(tmp_path: Path) -> None:
+    port = str(tmp_path / "port")
+    with workload("10", "idle", "seconds=100", DOTNET_DiagnosticPorts=f"{port},nosuspend"):
+        done = run("stack", "report", "--diagnostic-port", port)
+    assert done.returncode == 0, done.stderr
+    assert "Thread" in done.stdout
+    assert "suspended" not in done.stderr
