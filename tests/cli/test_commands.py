@@ -142,6 +142,8 @@ def test_completion_knows_verbs_and_options() -> None:
         (("info", "-p", "999999999"), "process 999999999: is not running here"),
         (("trace", "info", "/nonexistent.nettrace"), "/nonexistent.nettrace"),
         (("setenv", "-p", "1"), "Missing argument"),
+        (("stack", "report", "-p", "1", "--interval", "999999999999d"), "an interval of 8.64e+16 s"),
+        (("stack", "report", "-p", "1", "--interval", "9" * 400 + "d"), "an interval of inf s"),
     ],
 )
 def test_mistakes_are_one_line(words: tuple[str, ...], text: str) -> None:

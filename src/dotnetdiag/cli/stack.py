@@ -59,10 +59,11 @@ def report(
     dotnetdiag stack report -p 1234 --json | jq '.threads[] | select(.state == "cpu")'
     """
     from dotnetdiag.recipes.durations import parse_duration
-    from dotnetdiag.recipes.stack_report import iter_reports
+    from dotnetdiag.recipes.stack_report import iter_reports, require_interval
     from dotnetdiag.trace.method_names import Style
 
     interval_s = parse_duration(interval)
+    require_interval(interval_s)
     style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
     with client_of(pid, name, port) as client:
         for turn, found in enumerate(iter_reports(client, count=count, interval_s=interval_s, style=style)):

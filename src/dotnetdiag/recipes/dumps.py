@@ -10,7 +10,10 @@ from typing import Any
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.arguments import absolute_path
+from dotnetdiag.errors import NotSupported, OutputError, ServerError
 from dotnetdiag.transport import processes
+from dotnetdiag.transport.diagnosis import kind_of
+from dotnetdiag.transport.inside import resolve_inside
 from dotnetdiag.transport.views import Views
 
 KINDS = {"mini": 1, "heap": 2, "triage": 3, "full": 4}
@@ -42,13 +45,37 @@ def write_dump(client: Client, path: str | None, kind: str, flags: int = 0) -> D
     if root is not None and pid is not None and not posixpath.isabs(wanted):
         wanted = posixpath.join(processes.cwd(pid) or "/", wanted)
     told = absolute_path(wanted)
-    client.write_dump(told, KINDS[kind.lower()], flags)
+    _write(client, pid, told, kind, flags)
     host_path = told if root is None else root + told
+    return Dump(path=told, host_path=host_path, kind=kind, size_bytes=_size_bytes(told, root, pid))
+
+
+def _write(client: Client, pid: int | None, path: str, kind: str, flags: int) -> None:
     try:
-        size: int | None = os.stat(host_path).st_size
+        client.write_dump(path, KINDS[kind.lower()], flags)
+    except ServerError as error:
+        if pid is not None and kind_of(pid).native:
+            raise NotSupported(
+                error.command, error.hresult, name=error.name, text="NativeAOT writes no dumps; use gcore"
+            ) from error
+        raise
+
+
+def _size_bytes(path: str, root: str | None, pid: int | None) -> int | None:
+    """Of the dump; None where we cannot look: another machine, no permission, a name with placeholders. Raises OutputError when there
+    is no such file.
+    """
+    if pid is None or "%" in path:
+        return None
+    seen = path if root is None else resolve_inside(root, path) or root + path
+    try:
+        return os.stat(seen).st_size
+    except FileNotFoundError as error:
+        if root is not None and not os.path.isdir(root):
+            return None  # the process has gone, and what it saw with it
+        raise OutputError(seen, "the runtime says that it wrote the dump, but there is no such file") from error
     except OSError:
-        size = None  # a name with placeholders, another machine, or no permission
-    return Dump(path=told, host_path=host_path, kind=kind, size_bytes=size)
+        return None
 
 
 def _other_root(pid: int | None) -> str | None:

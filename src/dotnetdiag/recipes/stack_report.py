@@ -29,6 +29,8 @@ Older runtimes take no keyword of one's own and get the usual one.
 RUNDOWN_FALLBACK = 0x80020139
 RUNS_S = (0.02, 0.3, 2.0)
 """How long the sampler runs; the longer ones when a busy machine gave no sample."""
+LONGEST_INTERVAL_S = 366 * 86400.0
+"""The system waits for no more than some hundred years."""
 STREAM_LIMIT = 1 << 30
 """More than that no rundown needs: 1 million methods are a tenth of it."""
 
@@ -41,12 +43,19 @@ def iter_reports(
     """
     if count < 1:
         raise UsageError(f"{count} samples")
+    require_interval(interval_s)
     begin = time.monotonic()
     for turn in range(count):
         wait = begin + turn * interval_s - time.monotonic()
         if turn and wait > 0:
             time.sleep(wait)
         yield take_stacks(client, style=style)
+
+
+def require_interval(interval_s: float) -> None:
+    """Raise UsageError for what cannot be waited for."""
+    if not 0 <= interval_s <= LONGEST_INTERVAL_S:
+        raise UsageError(f"an interval of {interval_s:g} s: must be at most a year")
 
 
 def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.errors import UnsupportedCommand, UsageError
 from dotnetdiag.live import Account, LiveEvents
 from dotnetdiag.live.watch import DEFAULT_PRESET
 from dotnetdiag.providers.composition import Composition, compose
@@ -41,6 +41,8 @@ class WatchOptions:
     def composed(self) -> Composition:
         """The session that the options mean. Raises GrammarError, UsageError, also for what is wrong with the other options."""
         seconds_of(self.duration)
+        if self.limit is not None and self.limit < 0:
+            raise UsageError(f"a limit of {self.limit} events")
         if self.where is not None:
             Where(self.where)
         some = self.providers or self.presets or self.clr_events
@@ -61,15 +63,16 @@ def start_watching(
     chosen, where = options.composed(), None if options.where is None else Where(options.where)
     seconds = seconds_of(options.duration)
     session = client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration)
-    live = LiveEvents(
-        session,
-        names=options.names,
-        where=where,
-        limit=options.limit,
-        duration_s=seconds,
-        providers=[provider.name or "" for provider in chosen.providers],
-    )
+    live: LiveEvents | None = None
     try:
+        live = LiveEvents(
+            session,
+            names=options.names,
+            where=where,
+            limit=options.limit,
+            duration_s=seconds,
+            providers=[provider.name or "" for provider in chosen.providers],
+        )
         if options.resume:
             try:
                 client.resume()
@@ -78,6 +81,6 @@ def start_watching(
         if started is not None:
             started(chosen)
     except BaseException:
-        live.close()
+        (session if live is None else live).close()
         raise
     return live

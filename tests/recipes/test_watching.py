@@ -1,0 +1,43 @@
+"""A watch that cannot begin leaves no session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from tests.client.scripted import ScriptedRuntime, obeys, streams
+
+from dotnetdiag.client import Client
+from dotnetdiag.errors import UsageError
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.recipes import watching
+from dotnetdiag.recipes.watching import WatchOptions, start_watching
+
+
+@pytest.fixture
+def runtime() -> Iterator[ScriptedRuntime]:
+    with TemporaryDirectory() as folder:
+        made = ScriptedRuntime(
+            Path(folder) / "runtime", {Command.CollectTracing2: streams(None), Command.StopTracing: obeys}
+        )
+        yield made
+        made.close()
+
+
+def test_a_wrong_limit_is_told_before_anything_is_sent(runtime: ScriptedRuntime) -> None:
+    with pytest.raises(UsageError, match="a limit of -1 events"):
+        start_watching(Client.connect(str(runtime.path)), WatchOptions(limit=-1))
+    assert runtime.asked == []
+
+
+def test_a_session_that_nobody_can_read_is_closed(runtime: ScriptedRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_threads(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(watching, "LiveEvents", without_threads)
+    with pytest.raises(RuntimeError):
+        start_watching(Client.connect(str(runtime.path)), WatchOptions())
+    assert Command.StopTracing in runtime.asked
+    assert runtime.ended.wait(20)
