@@ -37,6 +37,7 @@ SAMPLES: tuple[DiagnosticsError, ...] = (
     errors.ProcessNotFound("no process 7", pid=7, code="no-such-process"),
     errors.AmbiguousName("two of them", pids=(7, 8)),
     errors.TargetStopped("a signal has stopped process 7", pid=7, code="stopped"),
+    errors.NotPossible("CollectTracing5", "this kernel offers no user_events"),
     errors.NoDiagnostics("no socket", pid=7, code="no-socket"),
     errors.InputError("/file", "is gone"),
     errors.OutputError("/file", "is full"),

@@ -51,6 +51,7 @@ _PUBLIC |= dict.fromkeys(
         "MalformedError",
         "MissingDependency",
         "NoDiagnostics",
+        "NotPossible",
         "NotSupported",
         "OutputError",
         "ProcessNotFound",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from dotnetdiag.errors import MalformedError as MalformedError
     from dotnetdiag.errors import MissingDependency as MissingDependency
     from dotnetdiag.errors import NoDiagnostics as NoDiagnostics
+    from dotnetdiag.errors import NotPossible as NotPossible
     from dotnetdiag.errors import NotSupported as NotSupported
     from dotnetdiag.errors import OutputError as OutputError
     from dotnetdiag.errors import ProcessNotFound as ProcessNotFound

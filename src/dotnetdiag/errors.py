@@ -7,7 +7,8 @@
     │   ├── GrammarError                   a text that does not parse: text, position
     │   ├── UnknownName (KeyError)         a name that is not there: name, near
     │   └── RequestRefused                 a request we do not send: command, reason
-    │       └── DangerousRequest           it would kill or corrupt the target
+    │       ├── DangerousRequest           it would kill or corrupt the target
+    │       └── NotPossible                this platform or runtime has no such thing
     ├── MalformedError (ValueError)        bytes that are not what they claim: offset, where
     │   ├── ProtocolError                  a peer broke the Diagnostic IPC protocol
     │   └── FormatError                    a trace file or stream is broken
@@ -48,6 +49,7 @@ __all__ = [
     "MalformedError",
     "MissingDependency",
     "NoDiagnostics",
+    "NotPossible",
     "NotSupported",
     "OutputError",
     "ProcessNotFound",
@@ -133,6 +135,10 @@ class RequestRefused(UsageError):
 
 class DangerousRequest(RequestRefused):
     """The request is known to kill or corrupt runtimes (measured, ipc-protocol.md §21.1)."""
+
+
+class NotPossible(RequestRefused):
+    """This platform, or this runtime, has no such thing. Nothing is wrong with the request itself."""
 
 
 class MalformedError(DiagnosticsError, ValueError):

@@ -14,6 +14,8 @@ UNKNOWN_ERROR = 5
 
 # The first row that an error is an instance of decides.
 TABLE: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.NotPossible, PLATFORM_ERROR),
+    (errors.UnsupportedCommand, PLATFORM_ERROR),
     (errors.UsageError, ARGUMENT_ERROR),
     (errors.TargetError, ARGUMENT_ERROR),
     (errors.NotSupported, PLATFORM_ERROR),
@@ -21,6 +23,7 @@ TABLE: tuple[tuple[type[BaseException], int], ...] = (
     (errors.TransportError, SESSION_ERROR),
     (errors.MissingDependency, PLATFORM_ERROR),
     (errors.DiagnosticsError, TRACING_ERROR),
+    (OSError, TRACING_ERROR),
     (KeyboardInterrupt, TRACING_ERROR),
 )
 

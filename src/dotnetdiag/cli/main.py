@@ -37,6 +37,8 @@ def main() -> None:
         code = 0
     except OSError as error:
         code = _report(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
+    except Exception as error:
+        code = _report_bug(error)
     _leave(code)
 
 
@@ -59,9 +61,11 @@ def _leave(code: int) -> NoReturn:
     """End the process at once. What was to be said is flushed; the rest of the interpreter's end is of no use here."""
     try:
         sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
+    except BrokenPipeError:
         pass  # nobody reads any more
+    except OSError as error:
+        code = code or _report(f"stdout: {error.strerror or error}", error)
+    sys.stderr.flush()
     os._exit(code)
 
 
@@ -69,6 +73,18 @@ def _report(text: str, error: BaseException) -> int:
     from dotnetdiag.cli.exits import report
 
     return report(text, error)
+
+
+def _report_bug(error: Exception) -> int:
+    """What nobody expected, with all that helps to find it."""
+    import traceback
+
+    from dotnetdiag.cli.exits import exit_code
+    from dotnetdiag.cli.render import echo
+
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        echo(line, err=True)
+    return exit_code(error)
 
 
 def _run(words: list[str]) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from uuid import UUID
 
 from dotnetdiag.client import Client
+from dotnetdiag.errors import DangerousRequest, NotPossible, UsageError
 
 
 def process_details(client: Client) -> dict[str, str | int]:
@@ -15,11 +17,38 @@ def process_details(client: Client) -> dict[str, str | int]:
     }
 
 
-def set_variables(client: Client, assignments: tuple[str, ...]) -> None:
-    """``NAME=VALUE`` sets, ``NAME`` alone removes. All are looked at before the first is sent."""
+def set_variables(client: Client, assignments: Sequence[str]) -> None:
+    """``NAME=VALUE`` sets, ``NAME`` alone removes. All are looked at before anything is changed; what cannot be removed ends it first.
+
+    Raises UsageError for what is not there or no name, and NotPossible for a NativeAOT runtime, which a removal would kill.
+    """
     pairs = [assignment.partition("=") for assignment in assignments]
-    for name, equals, value in pairs:
-        client.set_environment_variable(name, value if equals else None)
+    names = [name for name, _, _ in pairs]
+    wrong = [word for word, name in zip(assignments, names, strict=True) if not name or not _is_text(word)]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if wrong or twice:
+        raise UsageError(
+            f"{(wrong or twice)[0]}: {'write NAME=VALUE, or NAME to remove it' if wrong else 'is there twice'}"
+        )
+    removed = [name for name, equals, _ in pairs if not equals]
+    there = client.environment() if removed else {}
+    if missing := [name for name in removed if name not in there]:
+        raise UsageError(
+            f"{', '.join(missing)}: is no variable of the runtime, so it cannot be removed; NAME=VALUE sets one"
+        )
+    for name, equals, value in sorted(pairs, key=lambda pair: pair[1]):  # removals first
+        try:
+            client.set_environment_variable(name, value if equals else None)
+        except DangerousRequest as error:
+            raise NotPossible(error.command, error.reason) from None
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False  # bytes that are no UTF-8
+    return True
 
 
 def enable_perf_map(client: Client, kind: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dotnetdiag.errors import DiagnosticsError, UsageError
+from dotnetdiag.errors import DiagnosticsError, NotPossible, UsageError
 from dotnetdiag.recipes.system_threads import SystemThread, system_threads
 from dotnetdiag.recipes.thread_stacks import StackReport, ThreadStack
 from dotnetdiag.trace.method_names import Style
@@ -59,7 +59,7 @@ def require_interval(interval_s: float) -> None:
 
 
 def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
-    """The stacks of all managed threads. Raises DiagnosticsError for a runtime that has no sample profiler."""
+    """The stacks of all managed threads. Raises NotPossible for NativeAOT, which has no sample profiler."""
     if client.is_suspended():
         raise DiagnosticsError("the runtime is suspended at startup: no managed code runs before it is resumed")
     pid = client.target_pid()
@@ -68,11 +68,14 @@ def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
         data = _record(client, run_s)
         after, elapsed_s = {} if pid is None else system_threads(pid), time.monotonic() - begin
         from dotnetdiag.recipes.stack_samples import has_rundown, report_of
+        from dotnetdiag.transport.diagnosis import kind_of
 
         found = report_of(data, pid=pid, style=style)
         if found is not None:
             return replace(found, threads=_with_system(found.threads, before, after, elapsed_s))
         if not has_rundown(data):
+            if pid is not None and kind_of(pid).native:
+                raise NotPossible("stack report", "NativeAOT has no sample profiler, which takes the stacks")
             raise DiagnosticsError(
                 "the runtime gave no stacks: it has no sample profiler (NativeAOT has none), or is suspended at startup"
             )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import UnsupportedCommand
+from dotnetdiag.client.user_events import user_events_descriptor
+from dotnetdiag.errors import NotPossible, RequestRefused, UnsupportedCommand
 from dotnetdiag.providers.composition import with_tracepoint
 from dotnetdiag.providers.durations import seconds_of
 
@@ -16,13 +17,29 @@ from dotnetdiag.providers.durations import seconds_of
 def hold_user_events(
     client: Client, providers: str, tracepoint: str, duration: float | str | None, started: Callable[[], None]
 ) -> None:
-    """Until ``duration`` is over, the target is gone, or an interrupt comes. Raises RequestRefused where the kernel has no user_events."""
+    """Until ``duration`` is over, the target is gone, or an interrupt comes. Raises NotPossible where the kernel has no user_events
+    for us.
+    """
     seconds = seconds_of(duration)
     ends = None if seconds is None else time.monotonic() + seconds
-    with client.trace_user_events(None, with_tracepoint(providers, tracepoint)) as session:
+    wanted = with_tracepoint(providers, tracepoint)
+    with _descriptor() as descriptor, client.trace_user_events(descriptor, wanted) as session:
         with suppress(UnsupportedCommand):
             client.resume()
         started()
         pause = threading.Event()
         while session.is_alive and (ends is None or time.monotonic() < ends):
             pause.wait(0.2)
+
+
+@contextmanager
+def _descriptor() -> Iterator[int]:
+    opening = user_events_descriptor(None)
+    try:
+        descriptor = opening.__enter__()
+    except RequestRefused as error:
+        raise NotPossible(error.command, error.reason) from None
+    try:
+        yield descriptor
+    finally:
+        opening.__exit__(None, None, None)
