@@ -279,15 +279,15 @@ def test_the_end_of_the_program_ends_it() -> None:
         assert len(lines) == account.shown == 100
 
 
-def test_a_killed_program_ends_it_with_a_note() -> None:
+def test_a_killed_program_ends_it_with_a_note_and_the_code_of_collect() -> None:
     with (
         workload("10", "idle", "seconds=1000") as target,
         watching(target, "--providers", FLOOD) as watcher,
     ):
         target.process.kill()
         _, err = watcher.communicate(timeout=60)
-        assert watcher.returncode == 0
-        assert "note: " in err
+        assert watcher.returncode == 2
+        assert f"note: process {target.pid} has exited before the session had its end" in err
         account_of(err)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+from uuid import UUID
+
 import pytest
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import DangerousRequest, NotPossible, UsageError
-from dotnetdiag.recipes.details import set_variables
+from dotnetdiag.errors import BadEncoding, DangerousRequest, NotPossible, RuntimeTooOld, UnsupportedCommand, UsageError
+from dotnetdiag.recipes.details import set_variables, startup_profiler
 
 
 class FakeClient(Client):
@@ -54,3 +59,52 @@ def test_variables_are_set_and_removed() -> None:
     client = FakeClient()
     set_variables(client, ["A=1=2", "OLD", "B="])
     assert sorted(client.changes, key=str) == [("A", "1=2"), ("B", ""), ("OLD", None)]
+
+
+class Startable(Client):
+    """A runtime in this process that waits at startup, or does not, or is too old to say."""
+
+    def __init__(self, suspended: bool | None) -> None:
+        self.suspended = suspended
+        self.registered: list[str] = []
+
+    def target_pid(self, *, timeout_s: float | None = None) -> int:
+        return os.getpid()
+
+    def is_suspended(self) -> bool | None:  # type: ignore[override]
+        return self.suspended
+
+    def process_info(self) -> None:  # type: ignore[override]
+        raise UnsupportedCommand("ProcessInfo", 0x80131385)
+
+    def startup_profiler(self, clsid: UUID, path: str) -> None:  # type: ignore[override]
+        if self.suspended is None:
+            raise BadEncoding("StartupProfiler", 0x80131384)
+        self.registered.append(path)
+
+
+def test_a_runtime_that_runs_gets_no_profiler_for_its_start() -> None:
+    client = Startable(False)
+    with pytest.raises(UsageError, match="the runtime runs already"):
+        startup_profiler(client, UUID(int=1), __file__)
+    assert client.registered == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
+def test_a_profiler_is_looked_for_where_the_target_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Startable(True)
+    for path in (str(tmp_path / "no.so"), str(tmp_path), f"{__file__}/x"):
+        with pytest.raises(UsageError, match="there is no such file where process"):
+            startup_profiler(client, UUID(int=1), path)
+    assert client.registered == []
+    (tmp_path / "a.so").touch()
+    (tmp_path / "link.so").symlink_to(tmp_path / "a.so")
+    monkeypatch.chdir(tmp_path)
+    for path in ("a.so", str(tmp_path / "a.so"), str(tmp_path / "link.so")):
+        startup_profiler(client, UUID(int=1), path)
+    assert len(client.registered) == 3
+
+
+def test_a_runtime_without_profilers_at_startup_is_too_old() -> None:
+    with pytest.raises(RuntimeTooOld):
+        startup_profiler(Startable(None), UUID(int=1), __file__)

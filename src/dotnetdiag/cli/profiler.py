@@ -39,8 +39,12 @@ def profiler_attach(pid: int | None, name: str | None, port: str | None, clsid: 
 def profiler_startup(pid: int | None, name: str | None, port: str | None, clsid: UUID, path: str) -> None:
     """Register a profiler with a runtime that is suspended at startup; it loads when the runtime is resumed.
 
+    PATH is one of the target's file system, and is looked at first.
+
     \b
     dotnetdiag profiler startup -p 1234 cf0d821e-299b-5307-a3d8-b283c03916dd /opt/profiler/libprofiler.so
     """
+    from dotnetdiag.recipes.details import startup_profiler
+
     with client_of(pid, name, port) as client:
-        client.startup_profiler(clsid, path)
+        startup_profiler(client, clsid, path)

@@ -174,8 +174,9 @@ def collect(
         for path in converted:
             echo(path)
     if done.child_exit_code is not None:
-        echo(f"Process exited with code '{done.child_exit_code}'.", err=True)
-        raise click.exceptions.Exit(done.child_exit_code if done.child_exit_code >= 0 else 128 - done.child_exit_code)
+        how = f" It was ended by {done.child_signal}." if done.child_signal else ""
+        echo(f"Process exited with code '{done.child_exit_code}'.{how}", err=True)
+        raise click.exceptions.Exit(done.child_exit_code)
     if done.target_died:
         raise click.exceptions.Exit(TRACING_ERROR)
 

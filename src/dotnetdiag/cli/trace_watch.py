@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.options import client_of, json_option, target_options
 from dotnetdiag.cli.render import clean, echo, stdout_bytes
 from dotnetdiag.errors import OutputError
@@ -82,6 +83,7 @@ def watch(
     dotnetdiag trace watch -n MyApp --clrevents gc --event GC/Start --fields Depth,Reason
     dotnetdiag trace watch -p 1234 --clrevents exception --json | jq .payload.ExceptionMessage
     """
+    from dotnetdiag.recipes.outcome import EXIT_WAIT_S, exit_of
     from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
     options = WatchOptions(
@@ -104,15 +106,22 @@ def watch(
         start_watching(client, options) as live,
         _ends_nicely(live),
     ):
+        exited = exit_of(client)
         echo("Watching. Press <Ctrl+C> to end.", err=True)
         finished = _print(live, lines, stdout_bytes())
     if not finished:
         _lead_stdout_nowhere()
     for note in (*live.notes, *([live.ended] if live.ended else [])):
         echo(f"note: {note}", err=True)
+    gone = exited(EXIT_WAIT_S if live.ended else 0)
+    if gone is not None:
+        died = " before the session had its end: the last events may be missing" if live.ended else ""
+        echo(f"note: process {gone} has exited{died}", err=True)
     echo(account_text(live.account), err=True)
     if live.aborted:
         raise KeyboardInterrupt
+    if gone is not None and live.ended:
+        raise click.exceptions.Exit(TRACING_ERROR)
 
 
 def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[bytes]) -> bool:

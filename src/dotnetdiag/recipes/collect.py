@@ -67,7 +67,8 @@ class CollectOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """A finished recording. ``child_exit_code`` of a program that was started for it; ``notes`` are for people.
+    """A finished recording. ``child_exit_code`` of a program that was started for it, as a shell gives it: 128 and the number of the
+    ``child_signal`` that ended it; ``notes`` are for people.
 
     ``complete``: the stream came to its end; None: not known. ``was_stopped``: by us, not by the target's exit (``target_exited``).
     ``lost_events`` is the runtime's own count; None where it is not known.
@@ -84,6 +85,7 @@ class Collected:
     was_stopped: bool
     target_exited: bool
     child_exit_code: int | None = None
+    child_signal: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -175,11 +177,12 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     composed = options.composed()  # mistakes are told before anything is started or waited for
     seconds_of(options.duration)
     if options.command:
-        from dotnetdiag.recipes.launch import launched
+        from dotnetdiag.recipes.launch import launched, shell_code
 
         with launched(options.command, show_io=options.show_child_io, check=following.check) as child:
             done = _record(options, composed, child.client, child.pid, os.path.basename(options.command[0]), following)
-            return replace(done, child_exit_code=_end_of(child, following, ended_by_us=done.was_stopped))
+            code, name = shell_code(_end_of(child, following, ended_by_us=done.was_stopped))
+            return replace(done, child_exit_code=code, child_signal=name)
     assert options.target is not None, "a target or a command"
     resumes = options.resume
     with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:

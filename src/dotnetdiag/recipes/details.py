@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
+import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from uuid import UUID
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import DangerousRequest, NotPossible, UsageError
+from dotnetdiag.errors import BadEncoding, DangerousRequest, NotPossible, RuntimeTooOld, UnsupportedCommand, UsageError
+from dotnetdiag.transport import processes
+from dotnetdiag.transport.inside import resolve_inside
 
 
 def process_details(client: Client) -> dict[str, str | int]:
@@ -54,6 +60,40 @@ def _is_text(word: str) -> bool:
 def enable_perf_map(client: Client, kind: str) -> None:
     """``kind`` is All, JitDump or PerfMap."""
     client.enable_perf_map({"all": 1, "jitdump": 2, "perfmap": 3}[kind.lower()])
+
+
+def startup_profiler(client: Client, clsid: UUID, path: str) -> None:
+    """Register a profiler. Raises UsageError for a runtime that runs already, which would never load it, and for a file that is not there."""
+    if client.is_suspended() is False:
+        raise UsageError(
+            "the runtime runs already: only one that is suspended at startup loads a profiler that is registered now"
+        )
+    pid = client.target_pid()
+    if pid is not None and not _is_file_of(pid, path):
+        raise UsageError(f"{path}: there is no such file where process {pid} looks for it")
+    try:
+        client.startup_profiler(clsid, path)
+    except BadEncoding as error:
+        try:
+            client.process_info()
+        except UnsupportedCommand:  # 3.1 takes an unknown command of this set for a broken one
+            raise RuntimeTooOld(error.command, "a profiler at startup", needs=".NET 6") from error
+        raise
+
+
+def _is_file_of(pid: int, path: str) -> bool:
+    """Whether a process sees a regular file there. Also where we may not look."""
+    if sys.platform != "linux":
+        return True
+    root = f"{processes.PROC}/{pid}/root"
+    try:
+        os.stat(f"{root}/.")
+        seen = resolve_inside(root, posixpath.join(processes.cwd(pid) or "/", path))
+        return seen is not None and stat.S_ISREG(os.stat(seen).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def attach_profiler(client: Client, clsid: UUID, path: str, data: str) -> None:

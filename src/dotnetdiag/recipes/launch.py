@@ -92,6 +92,17 @@ def launched(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def shell_code(code: int | None) -> tuple[int | None, str | None]:
+    """An exit code of ``subprocess`` as a shell has it, 128 and the signal, and the name of the signal that ended the program."""
+    if code is None or code >= 0 or sys.platform == "win32":
+        return code, None
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"  # a real-time one
+    return 128 - code, name
+
+
 def _pass_on_input(process: subprocess.Popen[bytes]) -> None:
     """What is typed, line by line, until the program ends or the terminal does."""
     assert process.stdin is not None
@@ -121,8 +132,10 @@ def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes], check: C
         except TimedOut:
             left -= LOOK_S
             if process.poll() is not None:
+                code, name = shell_code(process.returncode)
                 raise ProcessNotFound(
-                    f"the program ended with code {process.returncode} before a .NET runtime of it had connected",
+                    f"the program ended with code {code}{f' ({name})' if name else ''} before a .NET runtime of it had connected; "
+                    "that of .NET Core 3.1 never does: start it alone, and record it by its process id",
                     pid=process.pid,
                 ) from None
         else:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.nettrace.loss_count import LossCount, count_losses
 from dotnetdiag.transport import processes
+
+if TYPE_CHECKING:
+    from dotnetdiag.client import Client
 
 LARGEST_BYTES = 1 << 30
 """A larger file is not read again only to count what was lost."""
@@ -38,6 +43,13 @@ def outcome_of(path: Path, counted: LossCount | None = None) -> Outcome:
     if counted is None:
         return Outcome(complete=None, lost_events=None)
     return Outcome(complete=counted.complete, lost_events=counted.lost)
+
+
+def exit_of(client: Client) -> Callable[..., int | None]:
+    """To be asked later: the pid of the client's process, once that has gone (within ``wait_s``)."""
+    pid = client.target_pid()
+    started_ticks = None if pid is None else processes.start_time_ticks(pid)
+    return lambda wait_s: pid if has_exited(pid, started_ticks, wait_s=wait_s) else None
 
 
 def has_exited(pid: int | None, started_ticks: int | None, *, wait_s: float) -> bool:
