@@ -166,6 +166,14 @@ def test_no_colours_when_piped_or_not_wanted() -> None:
     assert "\x1b[" not in run("ps").stdout
 
 
+@pytest.mark.parametrize("words", [["doctor"], ["ps"]])
+def test_no_colours_on_a_terminal_where_they_are_not_wanted(words: list[str]) -> None:
+    _, plain = in_terminal(words, b"never", b"", NO_COLOR="1")
+    _, coloured = in_terminal(words, b"never", b"")
+    assert b"\x1b[" not in plain
+    assert b"\x1b[" in coloured or b"No supported" in coloured
+
+
 def in_terminal(words: list[str], until: bytes, then: bytes, **environment: str) -> tuple[int, bytes]:
     """Run on a terminal; send ``then`` when ``until`` was seen. The exit code and all output."""
     leader, follower = pty.openpty()

@@ -41,9 +41,9 @@ while True:
 
 
 @contextmanager
-def pretender(folder: Path, *arguments: bytes) -> Iterator[int]:
+def pretender(folder: Path, *arguments: bytes, name: bytes = b"pretender") -> Iterator[int]:
     """The pid of a program with a runtime's socket, and such a command line, that says nothing to whoever connects."""
-    words = [b"pretender", b"-S", b"-c", PRETENDER.encode(), bytes(folder), *arguments]
+    words = [name, b"-S", b"-c", PRETENDER.encode(), bytes(folder), *arguments]
     with subprocess.Popen(words, executable=sys.executable, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
@@ -93,3 +93,14 @@ def test_doctor_tells_its_findings_of_a_socket_whose_answers_are_no_messages(fol
     assert runtime.asked
     assert str(folder / name) in done.stdout
     assert done.stderr == ""
+
+
+def test_a_name_finds_a_process_that_cannot_be_asked_so_that_its_reason_is_told(folder: Path) -> None:
+    with pretender(folder, b"/srv/Company.App.dll", name=b"dotnet"):
+        done = run(folder, "info", "-n", "Company.App")
+        listed = run(folder, "ps").stdout.splitlines()[1]
+        doctor = run(folder, "doctor").stdout
+    assert done.returncode == 1
+    assert "There is no active process" not in done.stderr
+    assert "Company.App" in listed.split()
+    assert "ask about this process alone" not in doctor

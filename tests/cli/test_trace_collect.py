@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from tests.cli.test_commands import LEAVES
+from tests.cli.test_commands import LEAVES, in_terminal
+from tests.cli.test_strange_sockets import environment
+from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, ScriptedRuntime, obeys, pattern, streams
 
 from dotnetdiag.cli.trace_collect import OPTIONS, Display
+from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes.collect import CollectOptions, ProviderSource
 
 
@@ -29,7 +37,9 @@ def test_the_table_says_which_option_named_a_provider(capsys: pytest.CaptureFixt
     assert [line.split()[-1] for line in lines[:4]] == ["By", "--providers", "--profile", "--clrevents"]
 
 
-def test_what_was_not_asked_for_is_said_as_dotnet_trace_says_it() -> None:
+def test_what_was_not_asked_for_is_said_as_dotnet_trace_says_it_and_first(capsys: pytest.CaptureFixture[str]) -> None:
+    told()
+    assert capsys.readouterr().err.startswith("No profile or providers specified, defaulting to")
     assert told().notes == (
         "No profile or providers specified, defaulting to trace profiles 'dotnet-common' + 'dotnet-sampled-thread-time'.",
     )
@@ -37,3 +47,69 @@ def test_what_was_not_asked_for_is_said_as_dotnet_trace_says_it() -> None:
         "The CLR provider was already specified through --providers or --profile. Ignoring --clrevents.",
     )
     assert told(clr_events="gc").notes == ()
+
+
+# whole recordings, of a scripted runtime ---------------------------------------------------------------------------------
+
+STREAM = pattern(HEAD_BYTES + TAIL_BYTES)
+
+
+@pytest.fixture
+def words() -> Iterator[list[str]]:
+    """How a scripted runtime is recorded; its stream is ``STREAM``."""
+    with TemporaryDirectory() as folder:
+        made = ScriptedRuntime(
+            Path(folder) / "runtime", {Command.CollectTracing2: streams(None), Command.StopTracing: obeys}
+        )
+        yield ["trace", "collect", "--diagnostic-port", f"{made.path},connect", "--duration", "200ms"]
+        made.close()
+
+
+def program(*words: str) -> list[str]:
+    return [sys.executable, "-m", "dotnetdiag.cli.main", *words]
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="a name of POSIX systems")
+@pytest.mark.parametrize("output", ["-", "/dev/stdout", "/dev/fd/1"])
+@pytest.mark.parametrize("to_file", [True, False])
+def test_a_recording_on_stdout_is_whole_and_all_that_is_said_is_on_stderr(
+    output: str, to_file: bool, words: list[str], tmp_path: Path
+) -> None:
+    with open(tmp_path / "x", "wb") as file:
+        done = subprocess.run(
+            program(*words, "-o", output, "--json"),
+            stdout=file if to_file else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+            cwd=tmp_path,
+            env=environment(),
+        )
+    assert done.returncode == 0, done.stderr
+    assert ((tmp_path / "x").read_bytes() if to_file else done.stdout) == STREAM
+    assert json.loads(done.stderr[done.stderr.index(b"{") :])["size_bytes"] == len(STREAM)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("more", [["--format", "speedscope"], []])
+def test_a_recording_that_stdout_cannot_take_is_refused(more: list[str], words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"old")
+    with open(tmp_path / "x", "ab") as file:
+        done = subprocess.run(
+            program(*words, "-o", "-", *more), stdout=file, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+    assert (tmp_path / "x").read_bytes() == b"old"
+
+
+def test_a_recording_is_not_for_a_terminal(words: list[str]) -> None:
+    code, output = in_terminal([*words, "-o", "-"], b"never", b"")
+    assert code == 3
+    assert b"not for a terminal" in output
+
+
+def test_nothing_is_said_to_be_recorded_before_the_file_could_be_made(words: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "no" / "x"
+    done = subprocess.run(program(*words, "-o", str(path)), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"error: {path}: No such file or directory\n"

@@ -28,13 +28,18 @@ def write_raw(text: str, *, err: bool = False) -> None:
     print(text, end="", file=sys.stderr if err else sys.stdout, flush=True)
 
 
-def json_text(value: Any, *, indent: int | None = 2) -> None:
-    """One JSON document on stdout; on one line without ``indent``."""
+def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
+    """One JSON document on stdout (or stderr); on one line without ``indent``."""
     import json
 
+    file = sys.stderr if err else sys.stdout
     # what UTF-8 cannot say (a lone surrogate) becomes \uDC80 as it is written, which is JSON; other encodings would not make JSON of theirs
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(value, indent=indent, ensure_ascii=not is_utf8, default=str).translate(_JSON_CONTROLS), flush=True)
+    is_utf8 = (file.encoding or "").lower().replace("-", "") == "utf8"
+    print(
+        json.dumps(value, indent=indent, ensure_ascii=not is_utf8, default=str).translate(_JSON_CONTROLS),
+        file=file,
+        flush=True,
+    )
 
 
 def stdout_bytes() -> IO[bytes]:

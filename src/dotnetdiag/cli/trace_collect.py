@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from dotnetdiag.cli.render import echo, json_text, write_raw
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, Composition, Watch
 
+STDOUT = Path("/dev/stdout")
 ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
@@ -34,7 +36,7 @@ LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informati
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write.  [default: NAME_DATE_TIME.nettrace]",
+    help="File to write; - for stdout, with all that is said on stderr.  [default: NAME_DATE_TIME.nettrace]",
 )
 @click.option("--providers", help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +.")
 @click.option("--profile", "presets", help="Named sets of providers, joined by commas; see list-profiles.")
@@ -119,6 +121,11 @@ def collect(
         )
     if show_child_io and not command:
         raise UsageError("--show-child-io must not be specified when attaching to a process")
+    wanted = _formats(formats)
+    to_stdout = output is not None and _is_stdout(output)
+    if to_stdout:
+        _require_free_stdout(wanted, show_child_io)
+        output = STDOUT
     stopping_event = None
     if stop_provider or stop_event or stop_payload:
         from dotnetdiag.recipes.stopping import parse_stopping_event
@@ -142,7 +149,6 @@ def collect(
         resume=resume_runtime,
         stopping_event=stopping_event,
     )
-    wanted = _formats(formats)
     display = Display(duration, quiet=show_child_io)
     watch = Watch(
         started=display.started,
@@ -161,16 +167,20 @@ def collect(
         report(str(error), error)
         raise click.exceptions.Exit(TRACING_ERROR) from error
     display.finish(done)
-    notes = (*display.notes, *done.notes, *_outcome(done))
+    notes = (*done.notes, *_outcome(done))
     for note in notes:
         echo(note, err=True)
     converted = _convert(done.path, wanted)
     if as_json:
-        json_text({**done.to_json(), "notes": list(notes), "converted": [str(path) for path in converted]})
+        value = {**done.to_json(), "notes": [*display.notes, *notes], "converted": [str(path) for path in converted]}
+        json_text(value, err=to_stdout)
     else:
         from dotnetdiag.cli.render import size_text
 
-        echo(f"{done.path}  {size_text(done.size_bytes)} ({done.size_bytes} bytes) in {done.duration_s:.1f} s")
+        echo(
+            f"{done.path}  {size_text(done.size_bytes)} ({done.size_bytes} bytes) in {done.duration_s:.1f} s",
+            err=to_stdout,
+        )
         for path in converted:
             echo(path)
     if done.child_exit_code is not None:
@@ -179,6 +189,26 @@ def collect(
         raise click.exceptions.Exit(done.child_exit_code)
     if done.target_died:
         raise click.exceptions.Exit(TRACING_ERROR)
+
+
+def _is_stdout(output: Path) -> bool:
+    """``-``, or another name of it: what is printed there would be in the recording."""
+    try:
+        return str(output) == "-" or os.path.samestat(os.stat(output), os.fstat(1))
+    except OSError:
+        return False
+
+
+def _require_free_stdout(formats: tuple[str, ...], show_child_io: bool) -> None:
+    from dotnetdiag.errors import UsageError
+
+    status = os.fstat(1)
+    if formats or show_child_io:
+        raise UsageError(f"a recording on stdout does not go with {'--format' if formats else '--show-child-io'}")
+    if sys.stdout.isatty():
+        raise UsageError("a recording is not for a terminal: name a file with -o")
+    if stat.S_ISREG(status.st_mode) and status.st_size:
+        raise UsageError(f"stdout is a file that has {status.st_size} bytes already; a recording begins an empty one")
 
 
 def _formats(formats: tuple[str, ...]) -> tuple[str, ...]:
@@ -250,11 +280,13 @@ class Display:
         self._path: Path | None = None
         self._size_bytes = 0
         self.notes: tuple[str, ...] = ()
-        """What is to be said of the composition, when all is done."""
+        """What was said of the composition at the start."""
 
     def started(self, composition: Composition, path: Path, pid: int | None) -> None:
         self.notes = tuple(_notes(composition))
         self._path = path
+        for note in self.notes:
+            echo(note, err=True)
         if self._quiet:
             return
         if self._duration is not None:

@@ -227,9 +227,6 @@ def _record(
         began = time.monotonic()
         watch.attach(session)
         watch.check()
-        watch.started(chosen, path, pid)
-        if not options.resume and client.is_suspended():
-            watch.suspended()
         watcher = _watcher(options, watch)
         losses = LossCounter()
 
@@ -238,7 +235,20 @@ def _record(
             if watcher is not None:
                 watcher.feed(data)
 
-        size = session.save(path, progress=lambda count: watch.report(count, time.monotonic() - began), tee=see)
+        is_told = False
+
+        def report(count: int) -> None:
+            """The first time, the file could be made."""
+            nonlocal is_told
+            if not is_told:
+                is_told = True
+                watch.started(chosen, path, pid)
+                if not options.resume and client.is_suspended():
+                    watch.suspended()
+            watch.report(count, time.monotonic() - began)
+
+        size = session.save(path, progress=report, tee=see)
+        report(size)
         seconds = time.monotonic() - began
     if watch.is_aborted:
         raise KeyboardInterrupt

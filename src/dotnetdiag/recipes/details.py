@@ -12,15 +12,16 @@ from uuid import UUID
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import BadEncoding, DangerousRequest, NotPossible, RuntimeTooOld, UnsupportedCommand, UsageError
+from dotnetdiag.recipes.processes import command_line
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.inside import resolve_inside
 
 
 def process_details(client: Client) -> dict[str, str | int]:
-    """The fields of ProcessInfo, by name; ``pid`` is the runtime's own."""
-    return {
-        name: value if isinstance(value, int) else str(value) for name, value in asdict(client.process_info()).items()
-    }
+    """The fields of ProcessInfo, by name; ``pid`` is the runtime's own, the command line that of ``ps``."""
+    told = asdict(client.process_info())
+    told["command_line"] = command_line(client.target_pid()) or told["command_line"]
+    return {name: value if isinstance(value, int) else str(value) for name, value in told.items()}
 
 
 def set_variables(client: Client, assignments: Sequence[str]) -> None:

@@ -97,7 +97,7 @@ def examine_installation() -> tuple[Finding, ...]:
                 code="runtime",
                 ok=not process.problem,
                 text=f"{who}: {process.problem or 'answers'}",
-                advice="ask about this process alone" if process.problem else "",
+                advice="",
             )
         )
     if not processes:

@@ -57,6 +57,11 @@ def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
     return sorted(found, key=lambda process: (process.name, process.pid))
 
 
+def command_line(pid: int | None) -> str:
+    """As the system has it, ``""`` where it does not say. A runtime that is suspended at startup knows its own without arguments."""
+    return " ".join(system.argv(pid) or ()) if pid is not None else ""
+
+
 def find_pid(name: str) -> int:
     """The pid of the one runtime whose process name or entry assembly is ``name``. Raises ProcessNotFound, AmbiguousName."""
     pids = [p.pid for p in list_processes() if name in (p.name, p.entry_assembly)]
@@ -79,7 +84,6 @@ def _describe(known: list[Endpoint], timeout_s: float) -> Process:
         command = information.command_line
     except UnsupportedCommand:
         version = "3.x"  # the only runtimes with an endpoint that do not know the command (ipc-protocol.md §21.6)
-        entry = _entry_assembly(system.argv(endpoint.pid) or ())
     except TargetError as error:
         if isinstance(error, ProcessNotFound) or error.code == "not-dotnet":
             raise
@@ -92,10 +96,10 @@ def _describe(known: list[Endpoint], timeout_s: float) -> Process:
         pid=endpoint.pid,
         namespace_pid=endpoint.namespace_pid,
         name=(argv[0].rpartition("/")[2] if argv else "") or system.comm(endpoint.pid) or "?",
-        entry_assembly=entry,
+        entry_assembly=entry or _entry_assembly(argv),
         runtime_version=version,
         uptime_s=None if uptime_s is None else round(uptime_s, 3),
-        command_line=" ".join(argv) or command,
+        command_line=command_line(endpoint.pid) or command,
         other_namespace=endpoint.other_namespace,
         address=str(endpoint.address),
         problem=problem,
