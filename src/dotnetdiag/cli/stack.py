@@ -53,6 +53,9 @@ def report(
     runtime itself cannot tell). Names of threads come from the system (.NET 6 and newer), numbers like #5 are managed
     thread ids (.NET 9 and newer).
 
+    --json: one object, {pid, utc, threads: [{tid, name, managed_id, role, state, mode, cpu, frames: [innermost first]}],
+    unresolved, lost}; with --count above 1 such an object on a line of its own for each time.
+
     \b
     dotnetdiag stack report -p 1234
     dotnetdiag stack report -n MyApp --short --count 5 --interval 2s
