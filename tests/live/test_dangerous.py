@@ -101,7 +101,7 @@ def test_command_line_refuses_what_kills(target: Target, name: str, tmp_path: Pa
     words = [no_hook() if word == NO_HOOK else word for word in COMMAND_LINES[name]]
     split = 2 if words[0] == "trace" else 1
     done = run(*words[:split], "-p", str(target.pid), *words[split:])
-    assert done.returncode == 3, done
+    assert done.returncode == (4 if "offers no user_events" in done.stderr else 3), done
     assert done.stderr.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in done.stderr
     assert answers(target)
