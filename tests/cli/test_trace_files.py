@@ -208,6 +208,13 @@ def test_wrong_questions_are_one_line_that_helps(small: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("verb", [["events"], ["trim", "-o", "x"]])
+@pytest.mark.parametrize("time", [["--from", "nan"], ["--to", "inf"], ["--to=-100000000000"], ["--from", "9" * 400]])
+def test_times_that_no_trace_has_are_wrong_arguments(verb: list[str], time: list[str], small: Path) -> None:
+    with pytest.raises(UsageError, match="no trace is so long"):
+        run(*verb, str(small), *time)
+
+
 def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "text").write_text("no trace\n" * 100)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
+LONGEST_S = 1e9
+"""Thirty years; nanoseconds of three hundred have no room in a column."""
 
 
 def _file(function: F) -> F:
@@ -51,6 +53,8 @@ def _seconds(text: str | None) -> float | None:
         from dotnetdiag.recipes.durations import parse_duration
 
         seconds = parse_duration(text)
+    if not abs(seconds) <= LONGEST_S:  # also for what is no number
+        raise UsageError(f"{text}: no trace is so long")
     return seconds
 
 
