@@ -15,6 +15,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from tests.cli.test_commands import in_terminal
 from tests.nettrace.recordings import data_of, listing_of, recording
 from tests.nettrace.traces import SMALL
 
@@ -250,6 +251,15 @@ def test_names_in_a_file_do_not_drive_the_terminal(tmp_path: Path) -> None:
         text = output(arguments[0], path, *arguments[1:])
         assert "\x1b" not in text
         assert "\\x1b[2J\\x07" in text
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "table"])
+def test_no_form_of_events_drives_a_terminal(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "evil.nettrace"
+    path.write_bytes(SMALL["nettrace 6"].replace(b"Maker", "\x1b]\x9bx".encode()))  # C1 controls are two bytes in UTF-8
+    _, shown = in_terminal(["trace", "events", str(path), "--format", form], b"never", b"")
+    assert b"x9bx" in shown
+    assert not [control for control in (b"\x1b]", b"\xc2\x9b") if control in shown]
 
 
 # dump -------------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,17 @@ def test_a_verb_over_a_port_says_that_the_runtime_is_still_suspended_and_what_le
         assert "FAIL" not in run("doctor", str(target.pid)).stdout
 
 
+def test_a_recording_by_pid_says_that_a_port_holds_the_runtime(tmp_path: Path) -> None:
+    port = str(tmp_path / "port")
+    with workload("10", "idle", "seconds=100", suspended=True, DOTNET_DiagnosticPorts=port) as target:
+        done = run("trace", "collect", "-p", str(target.pid), "--duration", "500ms", "-o", str(tmp_path / "x.nettrace"))
+        assert f"by a port: nothing comes before it is resumed over that (dotnetdiag resume --diagnostic-port {port})." in (
+            done.stderr
+        )
+        run("resume", "--diagnostic-port", port)
+        assert target.expect("ready")
+
+
 def test_a_runtime_that_its_port_does_not_suspend_is_not_said_to_be(tmp_path: Path) -> None:
     port = str(tmp_path / "port")
     with workload("10", "idle", "seconds=100", DOTNET_DiagnosticPorts=f"{port},nosuspend"):

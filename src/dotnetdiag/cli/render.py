@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -42,11 +43,27 @@ def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
     )
 
 
-def stdout_bytes() -> IO[bytes]:
-    """Standard output for bytes; to be flushed. With PYTHONUNBUFFERED it is a bare file, whose writes a signal may cut short."""
-    import io
+def clean_json(text: str) -> str:
+    """Lines of JSON that do not drive a terminal, and say the same."""
+    return text if text.isascii() else text.translate(_JSON_CONTROLS)
 
+
+class _TerminalBytes(io.BufferedWriter):
+    """Lines of text that are cleaned; each call has whole ones."""
+
+    def write(self, data: Any) -> int:
+        text = bytes(data).decode("utf-8", "backslashreplace")
+        super().write("\n".join(map(clean, text.split("\n"))).encode())
+        return len(data)
+
+
+def stdout_bytes() -> IO[bytes]:
+    """Standard output for bytes; to be flushed. With PYTHONUNBUFFERED it is a bare file, whose writes a signal may cut short. A
+    terminal gets them cleaned.
+    """
     stream = sys.stdout.buffer
+    if sys.stdout.isatty():
+        return _TerminalBytes(io.FileIO(stream.fileno(), "wb", closefd=False))
     return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
 
 

@@ -329,12 +329,12 @@ class Display:
         echo("Stopping the trace. This may take several minutes depending on the application being traced.", err=True)
         self._left_s = None
 
-    def suspended(self) -> None:
-        echo(
-            "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
-            "(dotnetdiag resume, or --resume-runtime true).",
-            err=True,
-        )
+    def suspended(self, ports: tuple[str, ...]) -> None:
+        state = "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
+        if ports:
+            state = "The runtime is suspended at startup, by a port: nothing comes before it is resumed over that "
+        how = [f"dotnetdiag resume --diagnostic-port {port}" for port in ports]
+        echo(f"{state}({'; '.join(how) or 'dotnetdiag resume, or --resume-runtime true'}).", err=True)
 
     @property
     def has_started(self) -> bool:

@@ -16,7 +16,7 @@ import click
 
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.options import client_of, json_option, target_options
-from dotnetdiag.cli.render import clean, echo, stdout_bytes
+from dotnetdiag.cli.render import clean, clean_json, echo, stdout_bytes
 from dotnetdiag.errors import OutputError
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def json_lines(fields: tuple[str, ...]) -> Callable[[EventTable], list[str]]:
     wanted = frozenset(name.lower() for name in fields) or None
 
     def made(window: EventTable) -> list[str]:
-        return JsonLines(window.trace, fields=wanted).lines(window)
+        return [clean_json(line) for line in JsonLines(window.trace, fields=wanted).lines(window)]
 
     return made
 

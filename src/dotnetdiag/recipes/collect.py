@@ -16,6 +16,7 @@ from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
+from dotnetdiag.recipes.suspension import resume
 from dotnetdiag.recipes.target import LOOK_S, Target, connected
 from dotnetdiag.transport import processes
 
@@ -105,13 +106,14 @@ class Watch:
     ``cancel`` is for the time before a session runs: it raises KeyboardInterrupt where nothing can be left behind.
     ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
     ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
-    its start, and nobody resumes it; ``stopping`` when the end has begun. None of them is called from a signal handler.
+    its start, and nobody resumes it: with the ports that hold it, where a resume by pid did not help; ``stopping`` when the end has
+    begun. None of them is called from a signal handler.
     """
 
     started: Callable[[Composition, Path, int | None], None] = lambda *_: None
     progress: Callable[[int, float], None] = lambda *_: None
     waiting: Callable[[str], None] = lambda *_: None
-    suspended: Callable[[], None] = lambda: None
+    suspended: Callable[[tuple[str, ...]], None] = lambda _: None
     stopping: Callable[[], None] = lambda: None
     signal: int | None = None
     """The signal that ended the recording: it is passed on to a program that was started for it."""
@@ -222,8 +224,7 @@ def _record(
     ) as session:
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")
-        if options.resume:
-            _resume(client)
+        held = _resume(client, options.target) if options.resume else ()
         began = time.monotonic()
         watch.attach(session)
         watch.check()
@@ -243,8 +244,8 @@ def _record(
             if not is_told:
                 is_told = True
                 watch.started(chosen, path, pid)
-                if not options.resume and client.is_suspended():
-                    watch.suspended()
+                if held or (not options.resume and client.is_suspended()):
+                    watch.suspended(held)
             watch.report(count, time.monotonic() - began)
 
         size = session.save(path, progress=report, tee=see)
@@ -281,8 +282,12 @@ def _watcher(options: CollectOptions, watch: Watch) -> EventWatcher | None:
     return EventWatcher(options.stopping_event, watch.stop)
 
 
-def _resume(client: Client) -> None:
+def _resume(client: Client, target: Target | None) -> tuple[str, ...]:
+    """The ports that hold the runtime all the same."""
     try:
+        if target is not None and target.port is None:
+            return resume(client)
         client.resume()
     except UnsupportedCommand:
         pass  # .NET Core 3.x has nothing to resume
+    return ()
