@@ -237,3 +237,23 @@ def test_the_exit_code_tells_where_stderr_takes_nothing(words: list[str], code: 
     with open("/dev/full", "w") as full:
         words = [sys.executable, "-m", "dotnetdiag.cli.main", *words]
         assert subprocess.run(words, stdout=subprocess.DEVNULL, stderr=full, timeout=60, check=False).returncode == code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
+@pytest.mark.parametrize("closed", [0, 2])
+def test_a_stream_that_was_closed_by_who_started_us_stays_taken(closed: int) -> None:
+    """Otherwise its number would be that of the next file or socket, which gets what is said then."""
+    code = (
+        "import os, sys, dotnetdiag.cli.main as main\n"
+        f"main._run = lambda words: print(os.path.realpath('/proc/self/fd/{closed}'), os.open('/', os.O_RDONLY)) or 0\n"
+        "main.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+        preexec_fn=lambda: os.close(closed),
+    )
+    place, number = done.stdout.split()
+    assert (place, int(number) > 2) == (os.devnull.encode(), True)

@@ -18,7 +18,8 @@ def main() -> None:
     """Run the command line of this process."""
     for name in ("stdin", "stderr"):
         if getattr(sys, name) is None:  # closed by who started us
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - for the whole process
+            # not closed when the object is replaced: the number would then be that of the next socket or file
+            setattr(sys, name, open(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
     if sys.stdout is None:
         print("error: standard output is closed; results go there", file=sys.stderr)
         os._exit(2)
