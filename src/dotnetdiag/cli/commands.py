@@ -98,7 +98,7 @@ def run() -> int:
     except click.Abort:
         raise KeyboardInterrupt from None
     except _Raised as raised:
-        raise raised.error from None
+        raise raised.error from raised.error.__cause__
     return code if isinstance(code, int) else 0
 
 
