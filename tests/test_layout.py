@@ -46,7 +46,20 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(FACES, SEEN_BY_FACES),
 }
 
-PURE = {"errors", "wire", "assemblies", "ipc", "providers", "nettrace", "events", "table", "trace", "analysis", "heap", "export"}
+PURE = {
+    "errors",
+    "wire",
+    "assemblies",
+    "ipc",
+    "providers",
+    "nettrace",
+    "events",
+    "table",
+    "trace",
+    "analysis",
+    "heap",
+    "export",
+}
 IMPURE_MODULES = {"socket", "asyncio", "threading", "time", "subprocess", "selectors", "select", "multiprocessing"}
 # numpy is the one third party of the core; everything else is imported only where it stands here.
 THIRD_PARTIES: dict[str, set[str]] = {

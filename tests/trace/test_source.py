@@ -86,7 +86,9 @@ def test_totals_bring_counts_and_the_first_rows_of_each_type(name: str, monkeypa
     assert not together.has_totals
     totals = together.totals(counts)
     assert together.has_totals
-    assert {number: (row.count, row.bytes) for number, row in totals.by_type.items()} == counts == dict(together.counts())
+    assert (
+        {number: (row.count, row.bytes) for number, row in totals.by_type.items()} == counts == dict(together.counts())
+    )
     monkeypatch.setattr(together, "scan", None)  # nothing is read again
     for number, (count, _) in counts.items():
         rows = together.first_rows(number, summary.FIRST_ROWS)

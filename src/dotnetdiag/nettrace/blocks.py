@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.constants import (
     FLAT_CHUNK_BYTES,
     FLAT_FILE,
@@ -32,7 +33,6 @@ from dotnetdiag.nettrace.constants import (
     V6_NAMES,
     BlockKind,
 )
-from dotnetdiag.nettrace.kernels import FRAME_WIDTH, KERNELS
 
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -228,13 +228,13 @@ class Framer:
         """
         usual = self._seen_trace and self.pending is None and self.broke is None and not self.done
         plain = self.container == PLAIN
-        if KERNELS is None or not usual or not (plain or self.major == 4):
+        if kernels.KERNELS is None or not usual or not (plain or self.major == 4):
             return None
         if self._room is None:
-            self._room = np.empty((_RUN_ROOM, FRAME_WIDTH), np.int64)
+            self._room = np.empty((_RUN_ROOM, 4), np.int64)
         rows = self._room
         limit = 1 << 31 if self.limit is None else self.limit
-        found = KERNELS.frame(
+        found = kernels.KERNELS.frame(
             data, self.position - base, base, plain, limit, b"" if plain else _USUAL, int(BlockKind.EVENT), rows
         )
         if not found:

@@ -17,9 +17,11 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.blocks import Framer
 from dotnetdiag.nettrace.constants import STREAM_BLOCK_LIMIT, BlockKind
-from dotnetdiag.nettrace.decode import Place
+from dotnetdiag.nettrace.decode import Lender, decode
 from dotnetdiag.nettrace.findings import Findings
-from dotnetdiag.nettrace.group import EventRun, Group, Lender, decode_piece, resolve
+from dotnetdiag.nettrace.group import EventRun, Group
+from dotnetdiag.nettrace.piece import Place
+from dotnetdiag.nettrace.resolving import resolve
 from dotnetdiag.nettrace.state import TraceState
 
 BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
@@ -148,9 +150,9 @@ class Reader(Findings):
                 if isinstance(block, int):
                     break
                 if block.kind is BlockKind.EVENT:
-                    job = state.event_job(block, view, self._base)
-                    if job is not None:
-                        gathered.append(EventRun.single(block, job, state.segment, state.thread_moves.position))
+                    run = state.maybe_event_run(block, view, self._base)
+                    if run is not None:
+                        gathered.append(run)
                 else:
                     state.take(block, view, self._base)
                     if not gathered:
@@ -170,9 +172,9 @@ class Reader(Findings):
         place: Place | None = Place()
         while place is not None:
             state.renew_guids()
-            piece = decode_piece(group, view, self._base, lender, place)
+            piece = decode(group, view, self._base, lender, place)
             resolved = resolve(state, group, piece, view, self._base)
-            headers, place = resolved.headers, piece.rest
+            headers, place = resolved.headers, piece.remainder
             state.account(headers, resolved.jumps, state.segment)
             if len(headers):
                 start = int(headers.payload_offset[0])

@@ -11,35 +11,27 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.blocks import Block, BlockRun, Blocks, Framer
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
-from dotnetdiag.nettrace.decode import Form, Place
+from dotnetdiag.nettrace.decode import Lender, decode
 from dotnetdiag.nettrace.findings import Findings
-from dotnetdiag.nettrace.group import (
-    EventRun,
-    Group,
-    Lender,
-    Piece,
-    Resolved,
-    Whole,
-    count_by_type,
-    decode_piece,
-    one_form,
-    resolve,
-)
+from dotnetdiag.nettrace.group import EventRun, Form, Group, one_form
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo
-from dotnetdiag.nettrace.kernels import KERNELS
 from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.order import sort_order
 from dotnetdiag.nettrace.parallel import Executor, in_order
+from dotnetdiag.nettrace.piece import Piece, Place
+from dotnetdiag.nettrace.resolving import Resolved, resolve
 from dotnetdiag.nettrace.stacks import StackTable
 from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.threads import ThreadInfo
+from dotnetdiag.nettrace.whole import Whole, count_by_type
 
 Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
@@ -129,9 +121,9 @@ class Scan(Findings):
                 continue
             for block in (part,) if isinstance(part, Block) else part:
                 if block.kind is BlockKind.EVENT:
-                    job = state.event_job(block, self._view, 0)
-                    if job is not None:
-                        self._add(EventRun.single(block, job, state.segment, state.thread_moves.position))
+                    run = state.maybe_event_run(block, self._view, 0)
+                    if run is not None:
+                        self._add(run)
                 elif stacks or block.kind is not BlockKind.STACK:
                     state.take(block, self._view, 0)
         if framer.broke is not None:
@@ -154,7 +146,7 @@ class Scan(Findings):
         """(events, payload bytes) by metadata id, without making columns where the blocks are in their usual form."""
         self._found()  # there is an index now, and nothing of it will change
         form = one_form(self._runs)
-        if KERNELS is None or form is None:
+        if kernels.KERNELS is None or form is None:
             return self._count_batches(executor)
         totals: dict[int, tuple[int, int]] = {}
         for _, part in groupby(
@@ -195,7 +187,7 @@ class Scan(Findings):
         lender = Lender()
 
         def act_on(step: _Step) -> Piece:
-            return decode_piece(step.group, view, 0, lender, Place())
+            return decode(step.group, view, 0, lender, Place())
 
         for step, piece in in_order(_steps(acts, self._runs, lender, whole), act_on, executor):
             while True:
@@ -211,17 +203,17 @@ class Scan(Findings):
                         labels=state.labels,
                     )
                     del headers
-                rest = piece.rest
+                remainder = piece.remainder
                 del piece
-                if rest is None:
+                if remainder is None:
                     break
-                piece = decode_piece(step.group, view, 0, lender, rest)
+                piece = decode(step.group, view, 0, lender, remainder)
 
     def decode(self, *, executor: Executor | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result."""
         state = self._index(stacks=True)
         form = one_form(self._runs)
-        whole = None if KERNELS is None or form is None else Whole(self._view, self._runs, form, executor)
+        whole = None if kernels.KERNELS is None or form is None else Whole(self._view, self._runs, form, executor)
         parts: list[HeaderColumns] = []
         starts, rows = [0], 0
         for batch in self._batches(state, executor, whole):
@@ -291,10 +283,10 @@ def _steps(
         if act is not _mark:
             waiting.append((len(gathered), act))
             continue
-        rest: EventRun | None = next(source)
-        while rest is not None:
+        remainder: EventRun | None = next(source)
+        while remainder is not None:
             limit = lender.group_bytes if whole is None else whole.group_bytes
-            run, rest = rest.cut(limit - size)
+            run, remainder = remainder.cut(limit - size)
             gathered.append(run)
             size += run.size_bytes
             if size >= LEAST_FULL * limit:

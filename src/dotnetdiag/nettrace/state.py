@@ -30,16 +30,21 @@ from dotnetdiag.nettrace.constants import (
     WARNINGS_LIMIT,
     BlockKind,
 )
-from dotnetdiag.nettrace.decode import PROBLEMS, Decoded, Form, Job, Translation, decode_all
+from dotnetdiag.nettrace.decode import decode_all
+from dotnetdiag.nettrace.group import EventRun, Form
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.ids import FreeNumbers, IdMap
 from dotnetdiag.nettrace.info import TraceInfo, parse_flat, parse_trace, parse_trace_v6
+from dotnetdiag.nettrace.kernel_types import UNKNOWN
+from dotnetdiag.nettrace.kernels import BAD_SIZE, BROKEN_HEADER, CUT_PAYLOAD
 from dotnetdiag.nettrace.labels import LabelList, parse_label_list
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.piece import Piece
 from dotnetdiag.nettrace.records import parse_flat_record, parse_record, parse_row
 from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
 from dotnetdiag.nettrace.threads import ThreadInfo, ThreadMoves, parse_thread
+from dotnetdiag.nettrace.translation import Translation
 from dotnetdiag.wire import Cursor
 
 _EVENT_HEADER = struct.Struct("<hhqq")
@@ -47,6 +52,16 @@ _UNTRANSLATED = Translation()
 COST, PARSED_COST, ID_COST = 600, 32, 160
 """Bytes that a definition takes, each byte of it once it is a tree of values, and an id for it: about."""
 BEYOND = "definitions beyond what a reader keeps"
+_PROBLEMS = {
+    BROKEN_HEADER: "an event header is broken or cut",
+    CUT_PAYLOAD: "an event reaches beyond the block",
+    BAD_SIZE: "the sizes of an event disagree",
+}
+_UNKNOWN_TEXTS = (
+    "events with an unknown metadata id",
+    "events with a stack id that is not there",
+    "events with a label list that is not there",
+)
 RESET_THREADS = 1
 RESET_METADATA = 2
 
@@ -221,14 +236,12 @@ class TraceState:
                 row = cursor.child(cursor.u16("row size"), "metadata row")
                 self._record(row, v6=True)
             return
-        before = 0
-        for found in decode_all(cursor.data, self.job(block, cursor.data, cursor.base), cursor.base):
-            columns = found.headers.payload_offset.tolist(), found.headers.payload_length.tolist()
+        for piece in decode_all(self.event_run(block, cursor.data, cursor.base), cursor.data, cursor.base):
+            columns = piece.headers.payload_offset.tolist(), piece.headers.payload_length.tolist()
             for start, size in zip(*columns, strict=True):
                 row = Cursor(cursor.data, position=start, end=start + size, base=cursor.base, where="metadata record")
                 self._record(row, v6=False)
-            self.check(block, found, cursor.base, before)
-            before += len(found.headers)
+            self.check(block, piece.blocks[0], cursor.base, piece.place.rows)
 
     def _record(self, row: Cursor, *, v6: bool) -> None:
         offset, size = row.offset, row.left
@@ -386,64 +399,54 @@ class TraceState:
             )
         return self._translation
 
-    def job(self, block: Block, data: memoryview, base: int) -> Job:
-        """What to decode in an EventBlock or MetadataBlock. FormatError when its header is broken."""
-        end = block.start + block.present
-        if self.container == FLAT or self.major == 3:
-            return Job(Form.NETPERF, block.start, end, _UNTRANSLATED)
+    def event_run(self, block: Block, data: memoryview, base: int) -> EventRun:
+        """The events of an EventBlock or MetadataBlock; ``data[0]`` stands at ``base``. FormatError when its header is broken."""
+        form, header = Form.NETPERF, 0
+        if self.container != FLAT and self.major != 3:
+            form, header = self._form(block, data, base)
+        starts = np.array([block.start + header], np.int64)
+        ends = np.array([block.start + block.present], np.int64)
+        has_ids = block.kind is BlockKind.EVENT and form is not Form.NETPERF
+        translation = self.translation() if has_ids else _UNTRANSLATED
+        return EventRun((block,), form, starts, ends, translation, self.segment, self.thread_moves.position)
+
+    def _form(self, block: Block, data: memoryview, base: int) -> tuple[Form, int]:
+        """How the events are written, and the size of the block's header."""
         if block.present < _EVENT_HEADER.size:
             raise FormatError(f"{block.present} bytes hold no header", offset=block.start, where=block.name)
         size, flags, _, _ = _EVENT_HEADER.unpack_from(data, block.start - base)
         if size < _EVENT_HEADER.size or size > block.present:
             problem = f"a block header of {size} bytes in {block.present}"
             raise FormatError(problem, offset=block.start, where=block.name)
-        v6 = self.container == PLAIN
-        if flags & 1:
-            form = Form.COMPRESSED_V6 if v6 else Form.COMPRESSED
-        else:
-            form = Form.UNCOMPRESSED_V6 if v6 else Form.UNCOMPRESSED
         if flags & ~1:
             self.warn("block header flags of unknown meaning", block.offset)
-        translation = self.translation() if block.kind is BlockKind.EVENT else _UNTRANSLATED
-        return Job(form, block.start + size, end, translation)
+        if self.container == PLAIN:
+            return Form.COMPRESSED_V6 if flags & 1 else Form.UNCOMPRESSED_V6, size
+        return Form.COMPRESSED if flags & 1 else Form.UNCOMPRESSED, size
 
-    def event_job(self, block: Block, data: memoryview, base: int) -> Job | None:
-        """What to decode in an EventBlock, None when that cannot be told. ``data[0]`` stands at ``base``."""
+    def maybe_event_run(self, block: Block, data: memoryview, base: int) -> EventRun | None:
+        """As :meth:`event_run`; None when that cannot be told, which is recorded."""
         try:
             if self.info is None:
                 raise FormatError("the block stands before the Trace object", offset=block.start, where=block.name)
-            return self.job(block, data, base)
+            return self.event_run(block, data, base)
         except FormatError as error:
             if block.whole:
                 self.damage(error)
             return None
 
-    def check(self, block: Block, found: Decoded, base: int, before: int) -> None:
-        """Record what was wrong in a piece of a block that stands behind so many events of it."""
-        rows = before + len(found.headers)
-        self.check_counts(block, found.problem, found.stop + base, found.detail, rows, found.unresolved)
-
-    def check_counts(
-        self, block: Block, problem: int, offset: int, detail: int, rows: int, unresolved: tuple[int, int, int]
-    ) -> None:
-        """Record a problem at an absolute offset, and events that refer to what is not there."""
+    def check(self, block: Block, found: npt.NDArray[np.void], base: int, before: int) -> None:
+        """Record what was wrong in a piece of a block that stands behind so many events of it, as a row of ``BLOCK`` says."""
+        problem, missing = int(found["problem"]), int(found["missing"])
         if problem and block.whole:
-            text = PROBLEMS[problem] + (f" by {detail} bytes" if problem == 2 and detail else "")
-            where = f"{block.name} at 0x{block.offset:x}, event {rows + 1}"
-            self.damage(FormatError(text, offset=offset, where=where))
+            text = _PROBLEMS[problem] + (f" by {missing} bytes" if problem == CUT_PAYLOAD and missing else "")
+            where = f"{block.name} at 0x{block.offset:x}, event {before + int(found['rows']) + 1}"
+            self.damage(FormatError(text, offset=int(found["stop"]) + base, where=where))
         if block.kind is not BlockKind.EVENT:
             return
-        for number, text in zip(
-            unresolved,
-            (
-                "events with an unknown metadata id",
-                "events with a stack id that is not there",
-                "events with a label list that is not there",
-            ),
-            strict=True,
-        ):
-            if number:
-                self.warn(text, block.offset, number)
+        for name, text in zip(UNKNOWN, _UNKNOWN_TEXTS, strict=True):
+            if found[name]:
+                self.warn(text, block.offset, int(found[name]))
 
     def intern_guids(self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64]) -> None:
         """Activity ids by the table of this trace. ``activity`` and ``related`` come as 1 + index into ``guids``."""
@@ -472,7 +475,7 @@ class TraceState:
             self.lost.add_block(segment, headers.capture_thread, headers.sequence, headers.time, runs)
             self._now = int(headers.time[-1])
 
-    def netperf(self, block: Block, data: memoryview, base: int, found: Decoded) -> HeaderColumns:
+    def netperf(self, block: Block, data: memoryview, base: int, found: Piece) -> HeaderColumns:
         """Events of a NetPerf block: its metadata events become metadata, its stacks interned."""
         assert found.frames is not None
         assert found.positions is not None

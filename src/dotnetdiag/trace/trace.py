@@ -286,7 +286,9 @@ class Trace:
         from dotnetdiag.events import Source as SchemaSource
 
         names = {number: self.types.name_of(number) for number in self.metadata}
-        return frozenset(number for number, name in names.items() if name.source == SchemaSource.NONE and not name.fields)
+        return frozenset(
+            number for number, name in names.items() if name.source == SchemaSource.NONE and not name.fields
+        )
 
     @property
     def threads(self) -> tuple[Thread, ...]:
