@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace.arena import Lent
-from dotnetdiag.nettrace.blocks import Block
+from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.translation import Translation
 
 
@@ -83,6 +83,34 @@ class Group:
     def bounds(self, base: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Where the events of each block begin and end, from ``base``."""
         return _joined([run.starts for run in self.runs]) - base, _joined([run.ends for run in self.runs]) - base
+
+
+class Gathering:
+    """Runs of event blocks on their way to become groups of about ``group_bytes()`` bytes."""
+
+    LEAST_FULL = 0.95
+    """Of a group's size: less room than that is not worth a run of its own."""
+
+    def __init__(self, group_bytes: Callable[[], int]) -> None:
+        self._group_bytes = group_bytes
+        self.runs: list[EventRun] = []
+        self._size = 0
+
+    def add(self, run: EventRun) -> Iterator[list[EventRun]]:
+        """The runs of each group that is full now."""
+        remainder: EventRun | None = run
+        while remainder is not None:
+            limit = self._group_bytes()
+            part, remainder = remainder.cut(limit - self._size)
+            self.runs.append(part)
+            self._size += part.size_bytes
+            if self._size >= self.LEAST_FULL * limit:
+                yield self.take()
+
+    def take(self) -> list[EventRun]:
+        """Those that are left."""
+        runs, self.runs, self._size = self.runs, [], 0
+        return runs
 
 
 def one_form(runs: Iterable[EventRun]) -> Form | None:

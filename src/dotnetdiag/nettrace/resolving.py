@@ -10,6 +10,7 @@ import numpy.typing as npt
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.group import Group
 from dotnetdiag.nettrace.kernel_types import UNKNOWN
+from dotnetdiag.nettrace.netperf import take_events
 from dotnetdiag.nettrace.piece import Piece
 from dotnetdiag.nettrace.state import TraceState
 
@@ -33,7 +34,7 @@ def resolve(state: TraceState, group: Group, piece: Piece, data: memoryview, bas
     headers, rows = piece.headers, piece.blocks["rows"]
     if piece.frames is not None:
         run, at = group.run_of(piece.place.block)
-        headers = state.netperf(run.blocks[at], data, base, piece)
+        headers = take_events(state, run.blocks[at], data, base, piece)
         rows = np.array([len(headers)], np.int64)
     state.intern_guids(data, headers, piece.guids)
     complete = group.edges[-1] if piece.remainder is None else piece.remainder.block
@@ -42,8 +43,8 @@ def resolve(state: TraceState, group: Group, piece: Piece, data: memoryview, bas
     firsts = begun[np.clip(np.array(group.edges) - piece.place.block, 0, len(rows))].tolist()
     for run, first, last in zip(group.runs, firsts, firsts[1:], strict=False):
         if last > first:
-            state.thread_moves.advance(run.moves)
-            state.thread_moves.apply(headers[first:last])
+            state.threads.moves.advance(run.moves)
+            state.threads.moves.apply(headers[first:last])
     return Resolved(headers, piece.jumps, firsts, int(np.searchsorted(group.edges, complete, side="right")) - 1)
 
 
