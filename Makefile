@@ -33,9 +33,10 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# FUZZ_SECONDS: in total, 600 when not given
+# FUZZ_SECONDS: of each, 600 when not given
 fuzz: $(VENV)/installed-test
 	$(BIN)/python fuzz/run.py
+	$(BIN)/python fuzz/run.py --sanitize
 
 test: lint pytest
 
