@@ -108,7 +108,7 @@ class Scan(Findings):
         for part in self._parts:
             if isinstance(part, BlockRun) or part.kind is BlockKind.EVENT:
                 for run in state.event_runs(part, self._view, 0):
-                    state.postponed.append(_mark)
+                    state.postponed.append(_run_of_events)
                     self._runs.append(run)
             elif stacks or part.kind is not BlockKind.STACK:
                 state.take(part, self._view, 0)
@@ -162,13 +162,13 @@ class Scan(Findings):
 
     def _batches(self, state: TraceState, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
-        acts, state.postponed = state.postponed or [], None
+        postponed, state.postponed = state.postponed or [], None
         lender = Lender()
 
-        def act_on(step: _Step) -> Piece:
+        def decode_step(step: _Step) -> Piece:
             return decode(step.group, view, 0, lender, Place())
 
-        for step, piece in in_order(_steps(acts, self._runs, lender, whole), act_on, executor):
+        for step, piece in in_order(_steps(postponed, self._runs, lender, whole), decode_step, executor):
             while True:
                 for headers, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
                     yield EventBatch(
@@ -222,20 +222,20 @@ def _add(totals: dict[int, tuple[int, int]], number: int, events: int, size: int
     totals[number] = (before[0] + events, before[1] + size)
 
 
-def _mark() -> None:
-    """Stands for a run of event blocks among postponed acts."""
+def _run_of_events() -> None:
+    """Stands for a run of event blocks among what was postponed."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
 class _Step:
-    """Event blocks that are decoded together. ``acts``: what is to be done, and how many of the runs stand before it."""
+    """Event blocks that are decoded together. ``postponed``: what is to be done, and how many of the runs stand before it."""
 
     group: Group
-    acts: deque[tuple[int, Callable[[], None]]]
+    postponed: deque[tuple[int, Callable[[], None]]]
 
 
 def _steps(
-    acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender, whole: Whole | None
+    postponed: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender, whole: Whole | None
 ) -> Iterator[_Step]:
     """All event blocks, in steps that fit a batch: a call of the kernels and a thread that is woken have to pay."""
 
@@ -249,12 +249,12 @@ def _steps(
 
     gathering = Gathering(lambda: lender.group_bytes if whole is None else whole.group_bytes)
     source = iter(runs)
-    for act in acts:
-        if act is _mark:
+    for action in postponed:
+        if action is _run_of_events:
             for full in gathering.add(next(source)):
                 yield step(full)
         else:
-            waiting.append((len(gathering.runs), act))
+            waiting.append((len(gathering.runs), action))
     yield step(gathering.take())
 
 
@@ -262,8 +262,8 @@ def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[t
     """(columns, segment) of the events between which nothing is to be done, their losses counted."""
     first = 0
     while True:
-        is_due = bool(step.acts) and step.acts[0][0] <= resolved.complete
-        last = resolved.firsts[step.acts[0][0]] if is_due else len(resolved.headers)
+        is_due = bool(step.postponed) and step.postponed[0][0] <= resolved.complete
+        last = resolved.firsts[step.postponed[0][0]] if is_due else len(resolved.headers)
         if last > first:
             headers, jumps = resolved.headers, resolved.jumps
             if last - first < len(headers):
@@ -275,7 +275,7 @@ def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[t
             first = last
         if not is_due:
             return
-        step.acts.popleft()[1]()
+        step.postponed.popleft()[1]()
 
 
 def _flat_view(buffer: Buffer) -> memoryview:

@@ -217,11 +217,11 @@ class TraceState:
     def _removed(self, segment: int, thread: int, number: int) -> None:
         self.lost.remove_thread(segment, self._latest_time, thread, number)
 
-    def _account(self, act: Callable[[], None]) -> None:
+    def _account(self, action: Callable[[], None]) -> None:
         if self.postponed is None:
-            act()
+            action()
         else:
-            self.postponed.append(act)
+            self.postponed.append(action)
 
     # events -------------------------------------------------------------------------------------------------------
 
