@@ -241,8 +241,8 @@ class Trace:
         from dotnetdiag.events import infer
         from dotnetdiag.trace.summary import FIRST_ROWS
 
-        rows = self.source.first_rows(number, FIRST_ROWS)
-        return infer(schema, self.buffer, rows.payload_offset, rows.payload_length.astype(np.int64)) or schema
+        offsets, lengths = self.source.first_payloads(number, FIRST_ROWS)
+        return infer(schema, self.buffer, offsets, lengths.astype(np.int64)) or schema
 
     @property
     def providers(self) -> tuple[str, ...]:
