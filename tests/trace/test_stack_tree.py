@@ -488,6 +488,14 @@ def test_loops_stop_before_what_may_not_fit() -> None:
     assert (exact[4:] == 77).all()
 
 
+@compiled_only
+def test_a_path_longer_than_its_place_is_cut() -> None:
+    memory = np.full(10, 77, np.int32)
+    with pytest.raises(ValueError, match="other lengths"):
+        LOOPS.expand(TREE, FRAMES, i32(2, 2), i64(0, 1, 2), memory[:2])
+    assert memory.tolist() == [1, 1] + [77] * 8
+
+
 def meeting_addresses(count: int) -> Array:
     """Whose slots of a table of 65536 are the same where ``(v ^ v >> 17 ^ v >> 34) * constant`` chooses the slot."""
     mixed = np.arange(1, count + 1, dtype=np.uint64) << np.uint64(16)

@@ -137,7 +137,7 @@ def intern_addresses(
                 slot = next_slot(&table, slot)
             table.slots[slot] = <int32_t>n + 1
         while stack < stacks and known.count + offsets[stack + 1] - offsets[stack] <= table.room:
-            before = kernel
+            before = 0
             for k in range(offsets[stack], offsets[stack + 1]):
                 address = addresses[k]
                 codes[k] = address_number(
