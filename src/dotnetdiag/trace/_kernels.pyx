@@ -5,8 +5,8 @@ numpy.
 Rule 1: nothing is allocated here. A loop that needs larger arrays stops before the stack that may not fit.
 Rule 2: arrays that do not fit each other raise ValueError before anything is written, and so do numbers in them that lead
 outside of another array, before that one is touched.
-Rule 3: hash tables are open, of a power of two slots, at most half of them in use; 0 is a free slot. A file chooses its
-addresses and which frames call each other, so random keys choose the slots.
+Rule 3: hash tables are open, of a power of two slots, at most half of them in use; callers hand them in all 0, which is a
+free slot. A file chooses its addresses and which frames call each other, so random keys choose the slots.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -99,7 +99,7 @@ cdef inline int32_t address_number(Table* table, Addresses* known, uint64_t addr
     cdef int32_t number
     while table.slots[slot] != 0:
         number = table.slots[slot] - 1
-        if <uint32_t>number < known.count and known.address[number] == address and known.exact[number] == exact:
+        if known.address[number] == address and known.exact[number] == exact:
             return number
         slot = next_slot(table, slot)
     number = <int32_t>known.count
@@ -166,10 +166,10 @@ cdef inline int32_t child_of(Table* table, Nodes* nodes, int32_t parent, int32_t
     """The node of a frame under a parent, which is the next one when it is new: the caller knows that there is room."""
     cdef uint64_t slot = node_slot(table, parent, frame)
     cdef int32_t node
-    cdef bint has_children = parent + 1 != nodes.count  # the last one has none yet, so its child is new
     while table.slots[slot] != 0:
         node = table.slots[slot]
-        if has_children and <uint32_t>node < nodes.count and nodes.parent[node] == parent and nodes.frame[node] == frame:
+        # the last node has no children yet: there is nothing to compare with, which would be far away in memory
+        if parent + 1 < nodes.count and nodes.parent[node] == parent and nodes.frame[node] == frame:
             return node
         slot = next_slot(table, slot)
     node = <int32_t>nodes.count
@@ -304,16 +304,18 @@ def depths(const int32_t[::1] parent not None, int32_t[::1] depth not None):
 def children(const int32_t[::1] parent not None, int32_t[::1] child not None, int32_t[::1] sibling not None):
     """First child and next sibling of each node, in the order of their numbers, into arrays of zeros."""
     cdef int64_t n
+    cdef int32_t above
     cdef bint strange = False
     check_lengths(parent.shape[0], child.shape[0])
     check_lengths(parent.shape[0], sibling.shape[0])
     with nogil:
         for n in range(parent.shape[0] - 1, 0, -1):
-            if not 0 <= parent[n] < n:
+            above = parent[n]
+            if not 0 <= above < n:
                 strange = True
                 break
-            sibling[n] = child[parent[n]]
-            child[parent[n]] = <int32_t>n
+            sibling[n] = child[above]
+            child[above] = <int32_t>n
     if strange:
         raise ValueError(BROKEN_TREE)
 
@@ -326,7 +328,7 @@ def outermost(
     there are none yet.
     """
     cdef int64_t count = parent.shape[0], left = count
-    cdef int32_t node
+    cdef int32_t node, opened
     for length in (child.shape[0], sibling.shape[0], marks.shape[0]):
         check_lengths(count, length)
     check_nodes(parent, frame, open_frames.shape[0])
@@ -334,8 +336,9 @@ def outermost(
         node = child[ROOT]
         while 0 < node < count and left > 0:
             left -= 1
-            marks[node] = open_frames[frame[node]] == 0
-            open_frames[frame[node]] += 1
+            opened = open_frames[frame[node]]
+            open_frames[frame[node]] = opened + 1
+            marks[node] = opened == 0
             if child[node] != 0:
                 node = child[node]
                 continue
