@@ -8,7 +8,7 @@ BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,
 .PHONY: demo test lint pytest bench clean fuzz soak mutants
 
 # what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
-KERNELS := $(wildcard src/dotnetdiag/*/_kernels.py src/dotnetdiag/*/_kernels.pyx src/dotnetdiag/*/*.pxd)
+KERNELS := $(wildcard src/dotnetdiag/*/_kernels.pyx src/dotnetdiag/*/*.pxd)
 
 $(VENV)/installed-demo: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)

@@ -64,7 +64,6 @@ IMPURE_MODULES = {"socket", "asyncio", "threading", "time", "subprocess", "selec
 # numpy is the one third party of the core; everything else is imported only where it stands here.
 THIRD_PARTIES: dict[str, set[str]] = {
     "numpy": {"table", "nettrace", "events", "trace", "analysis", "heap", "export", "live", "recipes", "testing"},
-    "cython": {"nettrace", "trace", "heap"},
     "click": {"cli"},
     "rich": {"cli"},
     "textual": {"tui"},
