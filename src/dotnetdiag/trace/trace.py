@@ -223,7 +223,7 @@ class Trace:
     def types(self) -> EventTypes:
         """What the event types mean, found by name."""
         pointer_size = 8 if self.info is None else self.info.pointer_size
-        return EventTypes(self.metadata, self.type_ids, pointer_size, self._infer)
+        return EventTypes(self.metadata, lambda: self.type_ids, pointer_size, self._infer)
 
     @cached_property
     def type_ids(self) -> tuple[int, ...]:
