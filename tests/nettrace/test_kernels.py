@@ -212,6 +212,10 @@ def test_block_of_exactly_the_limit_is_found_with_the_others(name: str) -> None:
             framer.next(view, 0, final=True)
         run = framer.usual_run(view, 0)
         assert (run is not None and run[0] == blocks[0]) == (found and KERNELS is not None)
+        framer = Framer(limit=limit)
+        while framer.position <= blocks[0].offset and framer.error is None:
+            framer.next(view, 0, final=True)
+        assert (framer.error is None) == found
 
 
 @pytest.mark.skipif(KERNELS is None, reason="nothing is compiled here")
