@@ -8,7 +8,7 @@ BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,
 .PHONY: demo test lint pytest bench clean fuzz soak mutants
 
 # what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
-KERNELS := $(wildcard src/dotnetdiag/*/_kernels.py src/dotnetdiag/*/_kernels.pyx src/dotnetdiag/*/*.pxd)
+KERNELS := $(wildcard src/dotnetdiag/*/_kernels.pyx src/dotnetdiag/*/*.pxd)
 
 $(VENV)/installed-demo: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
@@ -33,9 +33,10 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# FUZZ_SECONDS: in total, 600 when not given
+# FUZZ_SECONDS: of each, 600 when not given
 fuzz: $(VENV)/installed-test
 	$(BIN)/python fuzz/run.py
+	$(BIN)/python fuzz/run.py --sanitize
 
 test: lint pytest
 

@@ -1,13 +1,13 @@
 """Compile the kernels where a C compiler is at hand.
 
-An install without one uses the fall-backs in numpy, slower. Rooms whose kernels are Python files run those as they are.
+An install without one uses the fall-backs in numpy, slower.
 """
 
 from pathlib import Path
 
 from setuptools import Extension, setup
 
-KERNELS = sorted(str(path) for path in Path("src").glob("dotnetdiag/*/_kernels.py*") if path.suffix in (".py", ".pyx"))
+KERNELS = sorted(map(str, Path("src").glob("dotnetdiag/*/_kernels.pyx")))
 
 
 def extensions() -> list[Extension]:

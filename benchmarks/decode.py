@@ -44,8 +44,9 @@ from benchmarks.record import append, pairs, seconds
 from benchmarks.traces import CACHE, VERSION, oracle, trace
 
 from dotnetdiag import events
-from dotnetdiag.nettrace import COMPILED, HeaderColumns, Metadata, Reader, Writer, plain, read, scan
-from dotnetdiag.nettrace.decode import Form
+from dotnetdiag.nettrace import COMPILED, HeaderColumns, Metadata, Reader, Writer, fallback, read, scan
+from dotnetdiag.nettrace.group import COMPRESSED_FORMS
+from dotnetdiag.nettrace.piece import Place
 
 THREADS = 2
 FEED_BYTES = 1 << 20
@@ -100,16 +101,19 @@ def repeated(act: Callable[[], object]) -> float:
 def without_compiler(data: bytes) -> float:
     """Million events per second of the fall-back, over every sixteenth event block."""
     scanned = scan(data)
-    v6 = scanned.format.startswith("nettrace 6")
     scanned.counts()
-    jobs = [run.job(at) for run in scanned._runs for at in range(len(run))]
-    chosen = jobs[::16]
-    assert all(job.form in (Form.COMPRESSED, Form.COMPRESSED_V6) for job in chosen)
+    blocks = [
+        (run.form, *bounds)
+        for run in scanned._runs
+        for bounds in zip(run.starts.tolist(), run.ends.tolist(), strict=True)
+    ]
+    chosen = blocks[::16]
+    assert all(form in COMPRESSED_FORMS for form, _, _ in chosen)
     view, rows = memoryview(data), 0
 
     def act() -> None:
         nonlocal rows
-        rows = sum(len(plain.decode(view, job.start, job.end, v6=v6)[0]) for job in chosen)
+        rows = sum(len(fallback.decode(view, start, end, form, Place()).headers) for form, start, end in chosen)
 
     best = min(seconds(act) for _ in range(3))
     return rows / best / 1e6

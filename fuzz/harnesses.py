@@ -9,12 +9,13 @@ import io
 import random
 import re
 import zlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from uuid import UUID
 
 import numpy as np
+from fuzz.structured import with_a_lie
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
@@ -36,10 +37,13 @@ _DIGITS = re.compile(r"(0x)?[0-9a-f]*\d[0-9a-f]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harness:
-    """``run`` is called with any bytes; ``seeds`` are where the inputs come from."""
+    """``run`` is called with any bytes; ``seeds`` are where the inputs come from, and ``mutations`` what is made of them,
+    besides changes of any bytes.
+    """
 
     run: Callable[[bytes], Seen]
     seeds: Callable[[], list[bytes]]
+    mutations: tuple[Callable[[random.Random, Sequence[bytes]], bytes], ...] = ()
 
 
 def _words(text: str | None) -> str:
@@ -294,8 +298,8 @@ TEXTS = (
 
 
 HARNESSES: dict[str, Harness] = {
-    "reader": Harness(run=reader, seeds=_traces),
-    "writer": Harness(run=writer, seeds=_traces),
+    "reader": Harness(run=reader, seeds=_traces, mutations=(with_a_lie,)),
+    "writer": Harness(run=writer, seeds=_traces, mutations=(with_a_lie,)),
     "payload": Harness(run=payload, seeds=_payload_seeds),
     "messages": Harness(run=messages, seeds=_message_seeds),
     "texts": Harness(run=texts, seeds=lambda: [text.encode() for text in TEXTS]),

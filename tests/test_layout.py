@@ -46,12 +46,24 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(FACES, SEEN_BY_FACES),
 }
 
-PURE = {"errors", "wire", "assemblies", "ipc", "providers", "nettrace", "events", "table", "trace", "analysis", "heap", "export"}
+PURE = {
+    "errors",
+    "wire",
+    "assemblies",
+    "ipc",
+    "providers",
+    "nettrace",
+    "events",
+    "table",
+    "trace",
+    "analysis",
+    "heap",
+    "export",
+}
 IMPURE_MODULES = {"socket", "asyncio", "threading", "time", "subprocess", "selectors", "select", "multiprocessing"}
 # numpy is the one third party of the core; everything else is imported only where it stands here.
 THIRD_PARTIES: dict[str, set[str]] = {
     "numpy": {"table", "nettrace", "events", "trace", "analysis", "heap", "export", "live", "recipes", "testing"},
-    "cython": {"nettrace", "trace", "heap"},
     "click": {"cli"},
     "rich": {"cli"},
     "textual": {"tui"},

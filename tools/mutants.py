@@ -47,6 +47,8 @@ TESTS = {
     "providers": ["tests/providers"],
     "client": ["tests/client"],
     "transport": ["tests/transport"],
+    "nettrace": ["tests/nettrace"],
+    "events": ["tests/events"],
 }
 LEFT_OUT = re.compile(
     "NoOp|Variable(Inserter|Replacer)"  # these need names to work with

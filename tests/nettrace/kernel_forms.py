@@ -1,27 +1,37 @@
-"""The kernels in both forms: compiled, where they are, and the same file as the Python that it is."""
+"""The loops over events in both forms: compiled, where they are, and the fall-back."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-import dotnetdiag.nettrace
+import numpy as np
+
+from dotnetdiag.nettrace import decode, fallback, kernels
+from dotnetdiag.nettrace.arena import LEAST_EVENT, Arena
+from dotnetdiag.nettrace.group import Form
 from dotnetdiag.nettrace.kernels import KERNELS
+from dotnetdiag.nettrace.piece import Piece, Place
+from dotnetdiag.nettrace.translation import Tables, Translation
+
+COMPILED_FORMS: list[ModuleType] = [] if KERNELS is None else [KERNELS]
+FORMS: list[ModuleType] = [fallback, *COMPILED_FORMS]
+FORM_IDS = ["fallback", "compiled"][: len(FORMS)]
 
 
-def uncompiled() -> ModuleType:
-    path = Path(dotnetdiag.nettrace.__file__).with_name("_kernels.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_kernels", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    assert not module.compiled
-    return module
+def decoded(
+    by: Any, data: bytes | memoryview, form: Form, place: Place | None = None, most_rows: int = 1 << 20
+) -> Piece:
+    """One block, from byte 3 on, with ids that stand for nothing."""
+    view, place = memoryview(data), place or Place()
+    if by is fallback:
+        return fallback.decode(view, 3, len(view), form, place)
+    starts, ends = np.array([3], np.int64), np.array([len(view)], np.int64)
+    lent = Arena(min(most_rows, len(view) // LEAST_EVENT + 1)).lend()
+    v6 = form is Form.COMPRESSED_V6
+    return decode._fill(by, view, starts, ends, v6, Tables.of([(1, Translation())]), lent, place)
 
 
-UNCOMPILED = uncompiled()
-FORMS: list[ModuleType] = [UNCOMPILED, *([KERNELS] if KERNELS is not None else [])]
+def without_kernels(monkeypatch: Any) -> None:
+    """As where nothing could be compiled."""
+    monkeypatch.setattr(kernels, "KERNELS", None)

@@ -20,20 +20,19 @@ from tests.nettrace.by_hand import (
     threads,
     trace,
 )
+from tests.nettrace.kernel_forms import without_kernels
 
-from dotnetdiag.nettrace import Contents, EventBatch, Reader, decode, group, ids, read, scanning
-from dotnetdiag.nettrace import stacks as stack_tables
+from dotnetdiag.nettrace import Contents, EventBatch, Reader, ids, read
 from dotnetdiag.nettrace.ids import FreeNumbers, IdMap
 
 OPENING = (metadata(event_type(1)), threads(thread(1)))
 IDS = [1, 2, 70_000, 10_000_000, 0xFFFFFFFF]
 
 
-@pytest.fixture(params=["compiled", "plain"])
+@pytest.fixture(params=["compiled", "fallback"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "plain":
-        for module in (decode, group, scanning, stack_tables):
-            monkeypatch.setattr(module, "KERNELS", None)
+    if request.param == "fallback":
+        without_kernels(monkeypatch)
 
 
 def streamed(data: bytes, piece: int = 17) -> list[EventBatch]:

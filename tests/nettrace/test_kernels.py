@@ -1,6 +1,4 @@
-"""The three forms of the loops over events give the same: compiled, the same file uncompiled, numpy
-and plain Python.
-"""
+"""Both forms of the loops over events give the same: compiled, and numpy with Python."""
 
 from __future__ import annotations
 
@@ -8,33 +6,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.nettrace.kernel_forms import FORMS
+from tests.nettrace.kernel_forms import COMPILED_FORMS, decoded, without_kernels
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, flood
 
-from dotnetdiag.nettrace import BlockKind, Reader, arena, decode, group, plain, read, scan, scanning, stacks, writer
+from dotnetdiag.nettrace import BlockKind, Framer, Reader, arena, decode, fallback, read, scan, uncompressed, writer
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
-from dotnetdiag.nettrace.decode import Form, Job, Translation
+from dotnetdiag.nettrace.group import Form
 from dotnetdiag.nettrace.guids import GuidTable
-from dotnetdiag.nettrace.kernels import KERNELS
+from dotnetdiag.nettrace.kernels import BAD_SIZE, BROKEN_HEADER, CUT_PAYLOAD, KERNELS, NO_PROBLEM
+from dotnetdiag.nettrace.piece import Piece, Place
 
-BARE = Translation()
 DELTAS = [0, 1, 127, 128, 20_000, 1 << 30, (1 << 64) - 1]
 
 
-def made_by(kernels: Any, data: bytes, form: Form) -> tuple[Any, ...]:
-    """Everything a decoder says about one block, ids untranslated: to compare."""
-    view = memoryview(data)
-    if kernels is plain:
-        columns, runs, guids, stop, problem, detail, _ = plain.decode(view, 3, len(data), v6=form is Form.COMPRESSED_V6)
-        values = {name: getattr(columns, name).tolist() for name in COLUMN_NAMES}
-        values["stack"] = values["label_list"] = []
-        return values, runs.tolist(), guids.tolist(), stop, problem, detail if problem == 2 else 0
-    found = decode.decode_with(kernels, view, Job(form, 3, len(data), BARE))
-    values = {name: getattr(found.headers, name).tolist() for name in COLUMN_NAMES}
+def said_of(piece: Piece) -> tuple[Any, ...]:
+    """Everything a decoder says about one block but what ids stand for: to compare."""
+    values = {name: getattr(piece.headers, name).tolist() for name in COLUMN_NAMES}
     values["stack"] = values["label_list"] = []  # translated by the kernels: without a table all are 0
-    detail = found.detail if found.problem == 2 else 0
-    return values, found.runs.tolist(), found.guids.tolist(), found.stop, found.problem, detail
+    (block,) = piece.blocks[["rows", "stop", "problem", "missing"]].tolist()
+    return values, piece.jumps.tolist(), piece.guids.tolist(), block
+
+
+def made_by(by: Any, data: bytes, form: Form) -> tuple[Any, ...]:
+    return said_of(decoded(by, data, form))
 
 
 def random_blobs(rng: np.random.Generator, *, honest: bool) -> bytes:
@@ -59,9 +54,9 @@ def test_random_blocks_decode_the_same_in_every_form(form: Form) -> None:
     rows = 0
     for turn in range(400):
         data = random_blobs(rng, honest=turn % 2 == 0)
-        said = made_by(plain, data, form)
+        said = made_by(fallback, data, form)
         rows += len(said[0]["time"])
-        for kernels in FORMS:
+        for kernels in COMPILED_FORMS:
             assert made_by(kernels, data, form) == said
     assert rows > 2000
 
@@ -81,8 +76,8 @@ def test_runs_of_bare_events_decode_the_same_in_every_form(version: int, payload
         out += rng.bytes(payload)
     form = Form.COMPRESSED if version == 5 else Form.COMPRESSED_V6
     for cut in (len(out), len(out) - 1, len(out) - payload - 1):
-        said = made_by(plain, bytes(out[:cut]), form)
-        for kernels in FORMS:
+        said = made_by(fallback, bytes(out[:cut]), form)
+        for kernels in COMPILED_FORMS:
             assert made_by(kernels, bytes(out[:cut]), form) == said
         assert len(said[0]["time"]) >= 199
 
@@ -94,24 +89,17 @@ def test_blocks_of_recordings_decode_the_same_in_every_form(name: str) -> None:
     form = Form.COMPRESSED_V6 if read(data).format.startswith("nettrace 6") else Form.COMPRESSED
     for block in blocks[:: max(1, len(blocks) // 4)]:
         content = data[block.start + 17 : block.start + block.size]
-        said = made_by(plain, content, form)
-        assert said[4] == 0
-        for kernels in FORMS:
+        said = made_by(fallback, content, form)
+        assert said[3][2] == NO_PROBLEM
+        for kernels in COMPILED_FORMS:
             assert made_by(kernels, content, form) == said
-
-
-@pytest.fixture
-def without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (decode, group, scanning, stacks, writer):
-        monkeypatch.setattr(module, "KERNELS", None)
 
 
 @pytest.mark.parametrize("name", [*SMALL, *recordings()])
 def test_whole_files_read_the_same_without_a_compiler(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = SMALL[name] if name in SMALL else data_of(name)
     compiled, counts = read(data), scan(data).counts()
-    for module in (decode, group, scanning, stacks, writer):
-        monkeypatch.setattr(module, "KERNELS", None)
+    without_kernels(monkeypatch)
     plainly = read(data)
     assert plainly.headers.equals(compiled.headers)
     assert plainly.warnings == compiled.warnings
@@ -123,21 +111,21 @@ def test_whole_files_read_the_same_without_a_compiler(name: str, monkeypatch: py
 
 def encoded(kernels: Any, headers: HeaderColumns, payload: bytes, *, v6: bool, room: int) -> tuple[int, bytes]:
     guids, data = GuidTable().bytes(), np.frombuffer(payload, np.uint8)
-    if kernels is plain:
-        return plain.encode(headers, 5, guids.tobytes(), data, room, v6=v6)
-    out, result = np.zeros(room, np.uint8), np.zeros(2, np.int64)
+    if kernels is fallback:
+        return fallback.encode(headers, 5, guids.tobytes(), data, room, v6=v6)
+    out = np.zeros(room, np.uint8)
     columns = [np.ascontiguousarray(column).data for column in writer._kernel_columns(headers)]
-    kernels.encode(5, len(headers), v6, *columns, guids.data, data.data, out, result)
-    return int(result[0]), out[: int(result[1])].tobytes()
+    rows, size = kernels.encode(5, len(headers), v6, *columns, guids.data, data.data, out)
+    return rows, out[:size].tobytes()
 
 
 @pytest.mark.parametrize("v6", [False, True])
 def test_blobs_are_encoded_the_same_in_every_form(v6: bool) -> None:
     headers, payload = flood(300)
     for room in (500, 20_000, 1 << 20):
-        said = encoded(plain, headers, payload, v6=v6, room=room)
+        said = encoded(fallback, headers, payload, v6=v6, room=room)
         assert said[0] > 0
-        for kernels in FORMS:
+        for kernels in COMPILED_FORMS:
             assert encoded(kernels, headers, payload, v6=v6, room=room) == said
 
 
@@ -147,12 +135,12 @@ def test_walk_finds_the_same_rows_in_every_form() -> None:
     block = next(block for block in scan(data).blocks if block.kind is BlockKind.EVENT)
     for cut in range(block.size):
         view = memoryview(data)[: block.start + cut]
-        said = plain.walk(view, block.start, len(view), header=56, size_at=52, trailing=True, most_rows=10)
-        for kernels in FORMS:
-            result, positions = np.zeros(3, np.int64), np.zeros(10, np.int64)
-            kernels.walk(view, block.start, len(view), 56, 52, True, positions, result)
-            assert positions[: result[0]].tolist() == said[0].tolist()
-            assert tuple(result[1:].tolist()) == said[1:]
+        said = fallback.walk(view, block.start, len(view), 56, 52, True, 10)
+        for kernels in COMPILED_FORMS:
+            positions = np.zeros(10, np.int64)
+            found, *rest = kernels.walk(view, block.start, len(view), 56, 52, True, positions)
+            assert positions[:found].tolist() == said[0].tolist()
+            assert tuple(rest) == said[1:]
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -161,10 +149,9 @@ def test_blocks_in_pieces_are_the_whole_blocks(name: str, compiled: bool, monkey
     data = SMALL[name]
     whole = read(data)
     if not compiled:
-        for module in (decode, group, scanning, stacks, writer):
-            monkeypatch.setattr(module, "KERNELS", None)
+        without_kernels(monkeypatch)
     for rows in (1, 2, 3):
-        for module in (arena, decode, group):
+        for module in (arena, decode, fallback, uncompressed):
             monkeypatch.setattr(module, "BATCH_ROWS", rows)
         parts = read(data)
         assert parts.headers.equals(whole.headers)
@@ -183,31 +170,23 @@ def test_blocks_in_pieces_are_the_whole_blocks(name: str, compiled: bool, monkey
         assert reader.lost.by_thread == whole.lost.by_thread
 
 
-def pieces_of(kernels: Any, data: bytes, form: Form) -> tuple[Any, ...]:
+def pieces_of(by: Any, data: bytes, form: Form) -> tuple[Any, ...]:
     """Like :func:`made_by`, of a block that is decoded a few events at a time."""
-    view, place = memoryview(data), None
-    parts: list[tuple[dict[str, list[Any]], list[int]]] = []
-    while True:
-        if kernels is plain:
-            state = None if place is None else place.state
-            columns, runs, guids, stop, problem, detail, state = plain.decode(
-                view, 3, len(data), v6=form is Form.COMPRESSED_V6, most_rows=3, state=state
-            )
-            place = None if state is None else decode.Place(0, 0, state)
-        else:
-            found = decode.decode_with(kernels, view, Job(form, 3, len(data), BARE), 0, place)
-            columns, runs, guids = found.headers, found.runs, found.guids
-            stop, problem, detail, place = found.stop, found.problem, found.detail, found.rest
-        values: dict[str, list[Any]] = {name: getattr(columns, name).tolist() for name in COLUMN_NAMES}
-        for name in ("activity", "related"):  # the ids' places
-            values[name] = [int(guids[number - 1]) if number else None for number in values[name]]
-        values["stack"] = values["label_list"] = []
-        before = sum(len(part["time"]) for part, _ in parts)
-        parts.append((values, (runs + before).tolist()))
-        if place is None:
-            break
-    joined = {name: [value for part, _ in parts for value in part[name]] for name in COLUMN_NAMES}
-    return joined, [row for _, rows in parts for row in rows], stop, problem, detail if problem == 2 else 0
+    place: Place | None = Place()
+    joined: dict[str, list[Any]] = {name: [] for name in COLUMN_NAMES}
+    jumps: list[int] = []
+    while place is not None:
+        piece = decoded(by, data, form, place, most_rows=3)
+        jumps += (piece.jumps + len(joined["time"])).tolist()
+        for name in COLUMN_NAMES:
+            values = getattr(piece.headers, name).tolist()
+            if name in ("activity", "related"):  # the ids' places
+                values = [int(piece.guids[number - 1]) if number else None for number in values]
+            joined[name] += values
+        place = piece.remainder
+    joined["stack"] = joined["label_list"] = []
+    (block,) = piece.blocks[["stop", "problem", "missing"]].tolist()
+    return joined, jumps, block
 
 
 @pytest.mark.parametrize("form", [Form.COMPRESSED, Form.COMPRESSED_V6])
@@ -215,10 +194,31 @@ def test_random_blocks_in_pieces_are_the_whole_blocks(form: Form, monkeypatch: p
     rng = np.random.default_rng(6)
     for turn in range(200):
         data = random_blobs(rng, honest=turn % 2 == 0)
-        whole, runs, guids, *rest = made_by(plain, data, form)
+        whole, jumps, guids, block = made_by(fallback, data, form)
         for name in ("activity", "related"):
             whole[name] = [guids[number - 1] if number else None for number in whole[name]]
-        monkeypatch.setattr(decode, "BATCH_ROWS", 3)
-        for kernels in (plain, *FORMS):
-            assert pieces_of(kernels, data, form) == (whole, runs, *rest)
+        monkeypatch.setattr(fallback, "BATCH_ROWS", 3)
+        for kernels in (fallback, *COMPILED_FORMS):
+            assert pieces_of(kernels, data, form) == (whole, jumps, block[1:])
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("name", ["nettrace 5", "nettrace 6"])
+def test_block_of_exactly_the_limit_is_found_with_the_others(name: str) -> None:
+    blocks = [block for block in scan(SMALL[name]).blocks if block.kind is BlockKind.EVENT]
+    for limit, found in ((blocks[0].size, True), (blocks[0].size - 1, False)):
+        framer, view = Framer(limit=limit), memoryview(SMALL[name])
+        while framer.position < blocks[0].offset:
+            framer.next(view, 0, final=True)
+        run = framer.usual_run(view, 0)
+        assert (run is not None and run[0] == blocks[0]) == (found and KERNELS is not None)
+        framer = Framer(limit=limit)
+        while framer.position <= blocks[0].offset and framer.error is None:
+            framer.next(view, 0, final=True)
+        assert (framer.error is None) == found
+
+
+@pytest.mark.skipif(KERNELS is None, reason="nothing is compiled here")
+def test_both_forms_have_the_same_numbers() -> None:
+    assert KERNELS is not None
+    assert KERNELS.PROBLEMS == (NO_PROBLEM, BROKEN_HEADER, CUT_PAYLOAD, BAD_SIZE)

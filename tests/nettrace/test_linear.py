@@ -73,7 +73,7 @@ def steps_of(data: bytes, monkeypatch: pytest.MonkeyPatch) -> int:
 
     monkeypatch.setattr(ids, "_put", counted)
     reader = Reader()
-    reader._state.metadata, reader._state.threads = steps.counted(), steps.counted()
+    reader._state.metadata.records, reader._state.threads.infos = steps.counted(), steps.counted()
     with steps:
         reader.feed(data)
         reader.close()

@@ -141,7 +141,7 @@ def test_netperf_rows_are_read_with_metadata_and_stacks_of_their_own(name: str, 
 def test_netperf_2_in_chunks_is_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     data = netperf_flat(2, [(5, SYNC + number, bytes(number % 50), b"") for number in range(300)])
     one = read(data)
-    monkeypatch.setattr("dotnetdiag.nettrace.blocks.FLAT_CHUNK_BYTES", 1000)
+    monkeypatch.setattr("dotnetdiag.nettrace.container_flat.FLAT_CHUNK_BYTES", 1000)
     assert len(list(iter_blocks(data))) > 10
     assert same(data, 13).headers.equals(one.headers)
 

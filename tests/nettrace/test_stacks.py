@@ -8,31 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.nettrace.kernel_forms import FORMS
+from tests.nettrace.kernel_forms import COMPILED_FORMS, FORM_IDS, FORMS, without_kernels
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.nettrace import plain, stacks
+from dotnetdiag.nettrace import fallback, stacks
 from dotnetdiag.nettrace.ids import IdMap
 from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
 from dotnetdiag.wire import Cursor
 
-KERNEL_FORMS = [None, *FORMS]
 
-
-class OnMemory:
-    """Kernels that are given memoryviews: those that are not compiled then count with plain integers."""
-
-    def __init__(self, kernels: Any) -> None:
-        self._kernels = kernels
-
-    def __getattr__(self, name: str) -> Any:
-        kernel = getattr(self._kernels, name)
-        return lambda *given: kernel(*(each.data if isinstance(each, np.ndarray) else each for each in given))
-
-
-@pytest.fixture(params=KERNEL_FORMS, ids=lambda form: form.__name__ if form else "plain")
+@pytest.fixture(params=FORMS, ids=FORM_IDS)
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "KERNELS", None if request.param is None else OnMemory(request.param))
+    if request.param is fallback:
+        without_kernels(monkeypatch)
 
 
 def block(first: int, *raw: bytes, count: int | None = None) -> bytes:
@@ -124,9 +112,9 @@ def test_block_cut_anywhere_gives_the_stacks_before_that_place() -> None:
         assert len(ids) == whole
 
 
-@pytest.mark.parametrize("kernels", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("kernels", COMPILED_FORMS)
 def test_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> None:
-    data, on = memoryview(bytes(range(64))), OnMemory(kernels)
+    data = memoryview(bytes(range(64)))
     starts, sizes = np.arange(0, 64, 8, dtype=np.int64), np.full(8, 8, np.int64)
     keys = np.arange(1, 9, dtype=np.uint64)
     for rooms in ((4, 100, 100, 100), (100, 3, 100, 100), (100, 100, 8, 100), (100, 100, 128, 31)):
@@ -140,14 +128,12 @@ def test_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> None:
                 strict=True,
             )
         )
-        done = on.intern_stacks(data, starts, sizes, 0, keys, state, offsets, hashes, slots, pool, ids)
+        done = kernels.intern_stacks(data, starts, sizes, 0, keys, state, offsets, hashes, slots, pool, ids)
         assert done == min(rooms[0], rooms[1], len(slots) // 2) - 1 if rooms[3] > 31 else 3
         assert state.tolist() == [done + 1, 8 * done]
 
 
-@pytest.mark.parametrize("kernels", FORMS, ids=lambda form: form.__name__)
-def test_stack_that_does_not_lie_in_the_data_has_no_id(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("form")
+def test_stack_that_does_not_lie_in_the_data_has_no_id() -> None:
     starts, sizes = np.array([0, -1, 8, 9, 1 << 62], np.int64), np.array([8, 8, 8, 8, 1 << 62], np.int64)
-    monkeypatch.setattr(stacks, "KERNELS", OnMemory(kernels))
     assert StackTable().intern_many(memoryview(bytes(16)), starts, sizes).tolist() == [1, 0, 1, 0, 0]
-    assert plain.intern_stacks(memoryview(bytes(16)), starts.tolist(), sizes.tolist(), {})[0] == [1, 0, 1, 0, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -228,20 +229,30 @@ def test_small_traces_of_all_formats_merge(other: str) -> None:
         assert made.lost.total == 6
 
 
+def changed(contents: Contents, **attributes: Any) -> Contents:
+    """The same file, of which something else is known."""
+    state = copy(contents.state)
+    for name, value in attributes.items():
+        setattr(state, name, value)
+    return replace(contents, state=state)
+
+
 def test_what_cannot_be_merged_is_refused_and_nothing_is_written() -> None:
     out = io.BytesIO()
     whole = opened("nettrace 5").contents
     narrow = opened("nettrace 5, uncompressed, 32 bits").contents
     undated = small(1, START_NS, 0, [])
     assert undated.info is not None
-    undated = replace(undated, info=replace(undated.info, start_ns=None))
+    undated = changed(undated, info=replace(undated.info, start_ns=None))
     mapped = Metadata(metadata_id=9, provider="Universal.System", event_id=3, name="ProcessMapping")
-    native = replace(whole, metadata={**whole.metadata, 9: mapped})
+    types = copy(whole.state.metadata)
+    types.records = {**types.records, 9: mapped}
+    native = changed(whole, metadata=types)
     for files, problem in [
         ([whole], "two files"),
         ([whole, narrow], "32-bit"),
         ([whole, undated], "date"),
-        ([whole, replace(whole, info=None)], "clock"),
+        ([whole, changed(whole, info=None)], "clock"),
         ([native, native], "Universal.System"),
     ]:
         with pytest.raises(UsageError, match=problem):

@@ -1,14 +1,11 @@
-"""The tree of all stacks, compiled and not, against paths counted one by one."""
+"""The tree of all stacks, in every form of the loops, against paths counted one by one."""
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from collections import Counter
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,34 +17,30 @@ from tests.trace.made import MadeTrace, table_of
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import StackTable, ThreadInfo, read
-from dotnetdiag.trace import stack_tree
+from dotnetdiag.trace import fallback, kernels
 from dotnetdiag.trace.stack_tree import StackTree, build_stack_tree
 from dotnetdiag.trace.symbols import build_symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-@cache
-def plain_kernels() -> ModuleType:
-    """``_kernels.py`` as plain Python, as where Cython is missing, whatever is installed."""
-    path = Path(stack_tree.__file__).with_name("_kernels.py")
-    spec = importlib.util.spec_from_file_location("trace_kernels_plain", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as context:
-        context.setitem(__import__("sys").modules, "cython", None)
-        spec.loader.exec_module(module)
-    assert not module.compiled
-    return module
+LOOPS: Any = kernels.KERNELS
+FORMS = {"compiled": 0, "level by level": 0, "node by node": 1 << 60}
+"""Of the loops, and the least width of trees that the fall-back takes level by level."""
+if not kernels.COMPILED:
+    del FORMS["compiled"]
 
 
-@pytest.fixture(params=["installed", "uncompiled"], autouse=True)
-def kernels_both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def run(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the loops run in this form."""
+    monkeypatch.setattr(kernels, "KERNELS", LOOPS if form == "compiled" else None)
+    monkeypatch.setattr(fallback, "LEAST_WIDTH", FORMS[form])
+
+
+@pytest.fixture(params=FORMS, autouse=True)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which loops run."""
-    if request.param == "uncompiled":
-        monkeypatch.setattr(stack_tree, "KERNELS", plain_kernels())
-    return str(request.param)
+    run(request.param, monkeypatch)
 
 
 def tree_of(*paths: Sequence[int]) -> tuple[StackTree, Array]:
@@ -304,9 +297,8 @@ def test_a_stack_is_another_path_in_another_process() -> None:
     assert tree.leaves(ids).tolist() == tree.leaf_of_stack[ids].tolist()
 
 
-def test_many_stacks_make_the_tables_grow(kernels_both_ways: str) -> None:
-    count = 3000 if kernels_both_ways == "installed" else 700
-    made = MadeTrace()
+def test_many_stacks_make_the_tables_grow() -> None:
+    count, made = 3000, MadeTrace()
     made.method(0x1000, 0x100, "Main")
     symbols = made.symbols()
     stacks = table_of(*([0x100000 + 16 * number + at for at in range(7)] + [0x1010] for number in range(count)))
@@ -317,21 +309,229 @@ def test_many_stacks_make_the_tables_grow(kernels_both_ways: str) -> None:
     assert symbols.frame_name(int(tree.frame[tree.leaf_of_stack[count]])) == f"!{0x100000 + 16 * (count - 1):#x}"
 
 
-@pytest.mark.parametrize("name", [name for name in recordings() if name.startswith(("default", "v6"))])
-def test_recordings_give_the_same_tree_compiled_and_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    contents = read(data_of(name))
-
-    def made() -> StackTree:
-        return build_stack_tree(contents.stacks, build_symbols(contents, contents.buffer))
-
-    one = made()
-    monkeypatch.setattr(stack_tree, "KERNELS", plain_kernels())
-    other = made()
-    for attribute in ("parent", "frame", "leaf_of_stack", "depth", "outermost"):
-        assert np.array_equal(getattr(one, attribute), getattr(other, attribute))
-
-
 def test_a_table_without_stacks_is_a_root() -> None:
     tree = build_stack_tree(StackTable(8), MadeTrace().symbols(), np.zeros(2, np.int64), np.zeros(2, np.int64))
     assert (len(tree), tree.leaf_of_stack.tolist()) == (1, [0])
     assert tree.leaves(np.array([0, 1])).tolist() == [0, 0]
+
+
+# the forms of the loops against each other ----------------------------------------------------------------------------
+
+in_all_forms = pytest.mark.parametrize("form", ["level by level"], indirect=True, ids=["all forms"])
+compiled_only = pytest.mark.parametrize("form", ["compiled"][: kernels.COMPILED], indirect=True)
+
+
+def assert_same_in_all_forms(arrays: Callable[[], Sequence[Array]]) -> None:
+    expected = [array.tolist() for array in arrays()]
+    for form in FORMS:
+        with pytest.MonkeyPatch.context() as context:
+            run(form, context)
+            assert [array.tolist() for array in arrays()] == expected, form
+
+
+@in_all_forms
+@given(
+    st.lists(st.lists(st.integers(-1, 4), max_size=8), max_size=30),
+    st.lists(st.integers(-1, 3), min_size=5, max_size=5),
+)
+@UNHURRIED
+def test_all_forms_number_nodes_alike(paths: list[list[int]], groups: list[int]) -> None:
+    def arrays() -> list[Array]:
+        tree, nodes = tree_of(*paths)
+        weights = tree.inclusive(tree.exclusive(nodes, np.arange(len(paths)) / 10))
+        found = [
+            nodes,
+            tree.parent,
+            tree.frame,
+            tree.depth,
+            *tree.children,
+            tree.outermost,
+            *tree.paths(nodes),
+            weights,
+        ]
+        for merge in (False, True):
+            other, moved = tree.map_frames(np.array(groups), merge=merge)
+            found += [moved, other.parent, other.frame]
+        return found
+
+    assert_same_in_all_forms(arrays)
+
+
+KERNEL = 1 << 63
+
+
+@in_all_forms
+@given(st.lists(st.lists(st.sampled_from([0, 1, 2, KERNEL - 1, KERNEL, KERNEL + 1]), max_size=6), max_size=20))
+@UNHURRIED
+def test_all_forms_number_addresses_alike(stacks: list[list[int]]) -> None:
+    addresses = np.array([address for stack in stacks for address in stack], np.uint64)
+    offsets = np.cumsum([0, *map(len, stacks)])
+    seen: dict[tuple[int, bool], int] = {}
+    codes = [
+        seen.setdefault((address, at == 0 or stack[at - 1] >= KERNEL > address), len(seen))
+        for stack in stacks
+        for at, address in enumerate(stack)
+    ]
+    expected = [codes, [address for address, _ in seen], [exact for _, exact in seen]]
+    assert [array.tolist() for array in kernels.intern_addresses(addresses, offsets, KERNEL)] == expected
+    assert_same_in_all_forms(lambda: kernels.intern_addresses(addresses, offsets, KERNEL))
+
+
+@in_all_forms
+@pytest.mark.parametrize("name", [name for name in recordings() if name.startswith(("default", "v6"))])
+def test_recordings_give_the_same_tree_in_all_forms(name: str) -> None:
+    contents = read(data_of(name))
+
+    def arrays() -> list[Array]:
+        tree = build_stack_tree(contents.stacks, build_symbols(contents, contents.buffer))
+        return [tree.parent, tree.frame, tree.leaf_of_stack, tree.depth, tree.outermost]
+
+    assert_same_in_all_forms(arrays)
+
+
+@pytest.mark.parametrize("parent", [[-1, 1], [-1, 2, 1], [-1, 0, -1], [-1, 0, 7]])
+def test_a_node_that_stands_before_its_parent_is_refused(parent: list[int]) -> None:
+    tree = StackTree(np.array(parent, np.int32), np.append(-1, np.zeros(len(parent) - 1)).astype(np.int32))
+    for use in (
+        lambda: tree.depth,
+        lambda: tree.children,
+        lambda: tree.paths(np.arange(len(tree))),
+        lambda: tree.inclusive(np.ones(len(tree))),
+        lambda: tree.map_frames(np.zeros(1, np.int32)),
+        lambda: kernels.outermost(tree.parent, tree.frame, *np.zeros((2, len(tree)), np.int32)),
+    ):
+        with pytest.raises(ValueError, match="before its parent"):
+            use()
+
+
+# what the compiled loops touch, and how often -------------------------------------------------------------------------
+
+
+def i32(*values: int) -> Array:
+    return np.array(values, np.int32)
+
+
+def i64(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+TREE, FRAMES, SLOTS, KEYS = i32(-1, 0, 1), i32(-1, 0, 1), np.zeros(16, np.int32), np.ones(3, np.uint64)
+PATH = (i32(0, 1), i32(5, 6), i64(0, 2), 0, 1)
+STACK = (np.ones(2, np.uint64), i64(0, 2), 9, 0, 0)
+FREE, NO_MARKS = (i32(0, 0), np.zeros(2, np.uint64), np.zeros(2, np.uint8), SLOTS, KEYS), np.zeros(3, np.uint8)
+
+
+def other(arguments: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
+    return (*arguments[:at], value, *arguments[at + 1 :])
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("intern_addresses", (*other(STACK, 1, i64(0, 3)), *FREE)),
+        ("intern_addresses", (*other(STACK, 1, i64(-1, 2)), *FREE)),
+        ("intern_addresses", (*other(STACK, 1, i64(0, 2, 1)), *FREE)),
+        ("intern_addresses", (*other(STACK, 3, -1), *FREE)),
+        ("intern_addresses", (*other(STACK, 4, -1), *FREE)),
+        ("intern_addresses", (*other(STACK, 4, 3), *FREE)),
+        ("intern_addresses", (*STACK, *other(FREE, 0, i32(0)))),
+        ("intern_addresses", (*STACK, *other(FREE, 2, np.zeros(1, np.uint8)))),
+        ("intern_addresses", (*STACK, *other(FREE, 3, SLOTS[:15]))),
+        ("intern_addresses", (*STACK, *other(FREE, 3, SLOTS[:0]))),
+        ("intern_addresses", (*STACK, *other(FREE, 4, KEYS[:2]))),
+        ("intern_paths", (*other(PATH, 0, i32(0, 2)), i32(0), TREE, FRAMES, SLOTS, KEYS)),
+        ("intern_paths", (*other(PATH, 0, i32(-1, 1)), i32(0), TREE, FRAMES, SLOTS, KEYS)),
+        ("intern_paths", (*other(PATH, 2, i64(0, 3)), i32(0), TREE, FRAMES, SLOTS, KEYS)),
+        ("intern_paths", (*other(PATH, 4, 0), i32(0), TREE, FRAMES, SLOTS, KEYS)),
+        ("intern_paths", (*other(PATH, 4, 4), i32(0), TREE, FRAMES, SLOTS, KEYS)),
+        ("intern_paths", (*PATH, i32(), TREE, FRAMES, SLOTS, KEYS)),
+        ("intern_paths", (*PATH, i32(0), TREE, FRAMES[:2], SLOTS, KEYS)),
+        ("remap", (TREE, FRAMES, i32(0), False, *np.zeros((3, 3), np.int32), SLOTS, KEYS)),
+        ("remap", (TREE, FRAMES, i32(0, 1), False, *np.zeros((3, 2), np.int32), SLOTS, KEYS)),
+        ("remap", (TREE, FRAMES, i32(0, 1), False, *np.zeros((3, 3), np.int32), SLOTS[:4], KEYS)),
+        ("remap", (i32(), i32(), i32(), False, i32(), i32(), i32(), SLOTS, KEYS)),
+        ("add_to_parents", (TREE, np.zeros(2))),
+        ("depths", (TREE, i32(0, 0))),
+        ("children", (TREE, i32(0, 0, 0), i32(0, 0))),
+        ("outermost", (TREE, FRAMES, i32(1, 2, 0), i32(0, 0, 0), i32(0), NO_MARKS)),
+        ("outermost", (TREE, FRAMES, i32(1, 2, 0), i32(0, 0, 0), i32(0, 0), NO_MARKS[:2])),
+        ("outermost", (TREE, FRAMES, i32(1, 2, 1), i32(0, 0, 0), i32(0, 0), NO_MARKS)),
+        ("outermost", (TREE, FRAMES, i32(1, 3, 0), i32(0, 0, 0), i32(0, 0), NO_MARKS)),
+        ("outermost", (TREE, FRAMES, i32(1, 2, 0), i32(0, 0, -1), i32(0, 0), NO_MARKS)),
+        ("expand", (TREE, FRAMES, i32(2), i64(0, 3), i32(0, 0, 0))),
+        ("expand", (TREE, FRAMES, i32(2), i64(0, 1), i32(0))),
+        ("expand", (TREE, FRAMES, i32(3), i64(0, 1), i32(0))),
+        ("expand", (TREE, FRAMES, i32(-1), i64(0, 1), i32(0))),
+        ("expand", (TREE, FRAMES, i32(2), i64(0, 2), i32(0))),
+    ],
+)
+def test_arrays_that_do_not_fit_each_other_are_refused(name: str, arguments: tuple[Any, ...]) -> None:
+    copies = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
+    with pytest.raises(ValueError):
+        getattr(LOOPS, name)(*copies)
+
+
+@compiled_only
+def test_loops_stop_before_what_may_not_fit() -> None:
+    memory, offsets, slots = np.full((2, 10), 77, np.int32), i64(0, 2, 5), np.zeros(16, np.int32)
+    stopped = LOOPS.intern_paths(i32(0, 1, 0, 1, 1), i32(5, 6), offsets, 0, 1, i32(0, 0), *memory[:, :5], slots, KEYS)
+    assert stopped[:2] == (1, 3), "the second path may need three more nodes, and there is room for two"
+    assert (memory[:, 5:] == 77).all()
+    unique, exact = np.full(10, 77, np.uint64), np.full(10, 77, np.uint8)
+    addresses, slots = np.array([1, 2, 1, 2, 3], np.uint64), np.zeros(16, np.int32)
+    stopped = LOOPS.intern_addresses(
+        addresses, offsets, 9, 0, 0, i32(0, 0, 0, 0, 0), unique[:4], exact[:4], slots, KEYS
+    )
+    assert stopped[:2] == (1, 2)
+    assert (unique[4:] == 77).all()
+    assert (exact[4:] == 77).all()
+
+
+@compiled_only
+def test_a_path_longer_than_its_place_is_cut() -> None:
+    memory = np.full(10, 77, np.int32)
+    with pytest.raises(ValueError, match="other lengths"):
+        LOOPS.expand(TREE, FRAMES, i32(2, 2), i64(0, 1, 2), memory[:2])
+    assert memory.tolist() == [1, 1] + [77] * 8
+
+
+def meeting_addresses(count: int) -> Array:
+    """Whose slots of a table of 65536 are the same where ``(v ^ v >> 17 ^ v >> 34) * constant`` chooses the slot."""
+    mixed = np.arange(1, count + 1, dtype=np.uint64) << np.uint64(16)
+    values = mixed
+    for _ in range(4):
+        values = mixed ^ (values >> np.uint64(17)) ^ (values >> np.uint64(34))
+    return values
+
+
+def meeting_frames(count: int) -> Array:
+    """Frames of nodes 2, 4, 6... under 1, 3, 5..., of which the same is true of ``parent * constant + frame * constant``."""
+    return np.array(
+        [-parent * 1640531527 * pow(668265263, -1, 1 << 16) % (1 << 16) for parent in range(1, 2 * count, 2)]
+    )
+
+
+@compiled_only
+@pytest.mark.parametrize("seed", [1, 2, 3, None])
+def test_a_file_cannot_choose_the_slots_of_its_addresses_and_frames(seed: int | None) -> None:
+    keys = np.zeros(3, np.uint64) if seed is None else np.random.default_rng(seed).integers(0, 1 << 64, 3, np.uint64)
+    count, size = 4000, 1 << 16
+    addresses, codes = meeting_addresses(count), np.zeros(count, np.int32)
+    unique, exact, slots = np.empty(count, np.uint64), np.empty(count, np.uint8), np.zeros(size, np.int32)
+    done = LOOPS.intern_addresses(addresses, np.arange(count + 1), 1 << 63, 0, 0, codes, unique, exact, slots, keys)
+    frames = np.stack([meeting_frames(count), size + np.arange(count)], axis=1).ravel().astype(np.int32)
+    offsets, kinds, leaves = np.arange(0, 2 * count + 1, 2), np.arange(size + count, dtype=np.int32), codes.copy()
+    parent, frame, slots = *np.empty((2, 2 * count + 1), np.int32), np.zeros(size, np.int32)
+    *_, passed = LOOPS.intern_paths(frames, kinds, offsets, 0, 1, leaves, parent, frame, slots, keys)
+    assert done[:2] == (count, count)
+    assert leaves.tolist() == list(range(2, 2 * count + 1, 2))
+    if seed is None:  # as if all met
+        assert min(done[2], passed) > count * count // 4
+    else:
+        assert max(done[2], passed) < count
+
+
+def test_the_keys_of_hashes_are_drawn_anew() -> None:
+    again = runpy.run_path(kernels.__file__)["_KEYS"]
+    assert len({*again.tolist(), *kernels._KEYS.tolist()}) == 6

@@ -11,9 +11,10 @@ from dotnetdiag._lazy import loader
 
 if TYPE_CHECKING:
     from dotnetdiag.nettrace.batch import EventBatch
-    from dotnetdiag.nettrace.blocks import Block, Framer, header_fields, iter_blocks
+    from dotnetdiag.nettrace.block import Block, header_fields
     from dotnetdiag.nettrace.columns import HeaderColumns
     from dotnetdiag.nettrace.constants import BlockKind
+    from dotnetdiag.nettrace.framing import Framer, iter_blocks
     from dotnetdiag.nettrace.guids import GuidTable
     from dotnetdiag.nettrace.info import TraceInfo
     from dotnetdiag.nettrace.kernels import COMPILED
@@ -65,10 +66,10 @@ __all__ = [
 
 # Loaded when used: who counts losses needs no numpy, most programs only read.
 _PUBLIC = {
-    "Block": "blocks",
-    "Framer": "blocks",
-    "header_fields": "blocks",
-    "iter_blocks": "blocks",
+    "Block": "block",
+    "Framer": "framing",
+    "header_fields": "block",
+    "iter_blocks": "framing",
     "EventBatch": "batch",
     "HeaderColumns": "columns",
     "BlockKind": "constants",

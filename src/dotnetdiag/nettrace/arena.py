@@ -1,4 +1,5 @@
-"""Memory for header columns, used again: fresh pages cost more than decoding into them.
+"""Memory for header columns, used again: fresh pages cost more than decoding into them (36-42 ms against 51-71 for 4 million
+events). The columns of payloads are not worth it.
 
 Rule 1: memory comes back when nothing refers to its arrays any more (a finalizer of theirs says so), and only then is it
 given out again, to whoever decodes next in this process.
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.nettrace.columns import COLUMN_TYPES, SPARSE_COLUMNS, HeaderColumns
+from dotnetdiag.nettrace.columns import COLUMN_NAMES, COLUMN_TYPES, SPARSE_COLUMNS, HeaderColumns
 from dotnetdiag.nettrace.constants import BATCH_ROWS
 
 LEAST_EVENT = 2
@@ -24,12 +25,7 @@ MOST_IDLE, MOST_IDLE_BYTES = 16, 48 << 20
 """Memory that waits to be used again: so many pieces, and bytes."""
 SPARE = 0.8
 """Events are expected to be smaller by this than any were: too little room makes a second piece."""
-
-# columns in the order in which the kernel is told where they begin
-_ORDER: tuple[str, ...] = (
-    *("metadata_id", "sequence", "processor", "stack", "activity", "related", "payload_length", "label_list"),
-    *("capture_thread", "thread", "time", "payload_offset", "is_sorted"),
-)
+_CACHE_LINE = 64
 
 Bounds = tuple[int, int]
 
@@ -37,21 +33,23 @@ Bounds = tuple[int, int]
 class Arena:
     """Memory for the columns of so many events, for the rows where numbers may jump and for the places of GUIDs."""
 
-    __slots__ = ("_memory", "layout", "rows", "zeroed")
+    __slots__ = ("_layout", "_memory", "guids", "rows", "runs", "zeroed")
 
     def __init__(self, rows: int, runs: int | None = None, guids: int | None = None) -> None:
         """``runs`` and ``guids``: room for those, where their number is known."""
         self.rows = rows
+        self.runs = rows if runs is None else runs
+        self.guids = 2 * rows + 2 if guids is None else guids
         self.zeroed = True
         """Whether the columns that are nearly always zero are so in every row."""
-        kinds: list[tuple[int, Any]] = [(rows, COLUMN_TYPES[name]) for name in _ORDER]
-        kinds += [(rows if runs is None else runs, np.int64), (2 * rows + 2 if guids is None else guids, np.int64)]
+        kinds: list[tuple[int, Any]] = [(rows, COLUMN_TYPES[name]) for name in COLUMN_NAMES]
+        kinds += [(self.runs, np.int64), (self.guids, np.int64)]
         at = 0
-        self.layout: list[tuple[int, int, np.dtype[Any]]] = []
-        """(first byte, items, type) of each column, of the rows where numbers may jump, and of the places of GUIDs."""
+        self._layout: list[tuple[int, np.dtype[Any]]] = []
+        """(first byte, type) of each column, of the rows where numbers may jump, and of the places of GUIDs."""
         for count, kind in kinds:
-            self.layout.append((at, count, np.dtype(kind)))
-            at += -(-count * np.dtype(kind).itemsize // 64) * 64
+            self._layout.append((at, np.dtype(kind)))
+            at += -(-count * np.dtype(kind).itemsize // _CACHE_LINE) * _CACHE_LINE
         self._memory = np.zeros(at // 8 + 1, np.uint64)
 
     @property
@@ -59,50 +57,47 @@ class Arena:
         """All of it; only what was written to takes memory."""
         return self._memory.nbytes
 
-    def lend(self, window: tuple[Bounds, Bounds, Bounds] | None = None) -> Lent:
-        """Its arrays, under a name of their own; with a window those rows, runs and GUIDs alone."""
-        if window is None:
-            window = (0, self.rows), (0, self.layout[-2][1]), (0, self.layout[-1][1])
-        return Lent(np.frombuffer(self._memory.data, np.uint64), self, window)
+    def lend(self, rows: Bounds | None = None, runs: Bounds | None = None, guids: Bounds | None = None) -> Lent:
+        """Its arrays, or those rows, runs and GUIDs of them, under a name of their own."""
+        windows = rows or (0, self.rows), runs or (0, self.runs), guids or (0, self.guids)
+        words = np.frombuffer(self._memory.data, np.uint64)
+        raw = words.view(np.uint8)
+        arrays = [
+            raw[start + first * kind.itemsize : start + last * kind.itemsize].view(kind)
+            for (start, kind), (first, last) in zip(
+                self._layout, [windows[0]] * len(COLUMN_NAMES) + [*windows[1:]], strict=True
+            )
+        ]
+        return Lent(self, words, HeaderColumns(*arrays[:-2]), *arrays[-2:])
 
 
 class Lent:
-    """One use of an arena. All views hold ``words``, and nothing else does when this is gone."""
+    """One use of an arena. All its arrays hold ``words``, and nothing else does when this is gone."""
 
-    __slots__ = ("arena", "outs", "window", "words", "zeroed")
+    __slots__ = ("arena", "guids", "headers", "runs", "words", "zeroed")
 
-    def __init__(self, words: npt.NDArray[np.uint64], arena: Arena, window: tuple[Bounds, Bounds, Bounds]) -> None:
-        self.words, self.arena, self.window = words, arena, window
+    def __init__(
+        self,
+        arena: Arena,
+        words: npt.NDArray[np.uint64],
+        headers: HeaderColumns,
+        runs: npt.NDArray[np.int64],
+        guids: npt.NDArray[np.int64],
+    ) -> None:
+        self.arena, self.words, self.headers, self.runs, self.guids = arena, words, headers, runs, guids
         self.zeroed = arena.zeroed
-        self.outs = (words.view(np.uint8), words.view(np.uint32), words)
 
-    @property
-    def starts(self) -> list[int]:
-        """Where each column begins, in its own items, then runs and GUIDs."""
-        firsts = [self.window[0][0]] * len(_ORDER) + [self.window[1][0], self.window[2][0]]
-        return [
-            start // kind.itemsize + first for first, (start, _, kind) in zip(firsts, self.arena.layout, strict=True)
-        ]
+    def touched(self) -> None:
+        """The columns that are nearly always zero were written to."""
+        self.zeroed = self.arena.zeroed = False
 
-    @property
-    def limits(self) -> list[int]:
-        """How many rows, runs and GUIDs there may be."""
-        return [last - first for first, last in self.window]
-
-    def views(
-        self, rows: int, runs: int, guids: int
-    ) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(headers, rows where numbers may jump, places of GUIDs): the first so many of each."""
-        raw, counts = self.outs[0], [rows] * len(_ORDER) + [runs, guids]
-        arrays = [
-            raw[start * kind.itemsize : (start + count) * kind.itemsize].view(kind)
-            for start, count, (_, _, kind) in zip(self.starts, counts, self.arena.layout, strict=True)
-        ]
-        named = dict(zip(_ORDER, arrays, strict=False))
+    def first(self, rows: int) -> HeaderColumns:
+        """The first so many events."""
+        headers = self.headers[:rows]
         if self.zeroed:
             for name in SPARSE_COLUMNS:
-                named[name].flags.writeable = False
-        return HeaderColumns(**named), arrays[-2], arrays[-1]
+                getattr(headers, name).flags.writeable = False
+        return headers
 
 
 _IDLE: list[Arena] = []
@@ -131,7 +126,7 @@ class Arenas:
         else:
             arena = Arena(rows + rows // 8)
         most = min(arena.rows, BATCH_ROWS)
-        lent = arena.lend(((0, most), (0, most), (0, 2 * most + 2)))
+        lent = arena.lend((0, most), (0, most), (0, 2 * most + 2))
         weakref.finalize(lent.words, _give_back, arena).atexit = False
         return lent
 

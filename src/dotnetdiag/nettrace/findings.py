@@ -16,7 +16,7 @@ from dotnetdiag.nettrace.threads import ThreadInfo
 
 
 class Findings:
-    """As far as has been read."""
+    """As far as has been read: of a stream, a file that is indexed, or a file that was read."""
 
     def _found(self) -> TraceState:
         raise NotImplementedError
@@ -34,7 +34,7 @@ class Findings:
     @property
     def metadata(self) -> Mapping[int, Metadata]:
         """Metadata by id (NetPerf: what was decoded so far)."""
-        return self._found().metadata
+        return self._found().metadata.records
 
     @property
     def stacks(self) -> StackTable:
@@ -49,12 +49,12 @@ class Findings:
     @property
     def labels(self) -> Sequence[LabelList]:
         """Label lists of version 6; index 0 is the empty one."""
-        return self._found().labels
+        return self._found().labels.lists
 
     @property
     def threads(self) -> Mapping[int, ThreadInfo]:
         """Thread rows of version 6 by index, removed ones too (in a stream until a sequence point drops all)."""
-        return self._found().threads
+        return self._found().threads.infos
 
     @property
     def lost(self) -> LossAccount:
@@ -64,21 +64,21 @@ class Findings:
     @property
     def skipped(self) -> Counter[str]:
         """Blocks of unknown kinds, by name."""
-        return self._found().skipped
+        return self._found().remarks.skipped
 
     @property
     def warnings(self) -> list[str]:
         """Oddities, one line each."""
-        return self._found().warnings
+        return self._found().remarks.warnings
 
     @property
     def broke(self) -> str | None:
         """What was wrong first, with its offset."""
-        error = self._found().broke
+        error = self._found().remarks.error
         return None if error is None else str(error)
 
     @property
     def broke_offset(self) -> int | None:
         """Where that was."""
-        error = self._found().broke
+        error = self._found().remarks.error
         return None if error is None else error.offset

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 MULTIPLIER = np.uint64(0x1E3779B97F4A7C15)
-"""As in ``_kernels.py``: the high bits of the product choose the slot of the hash table."""
+"""As in ``_kernels.pyx``: the high bits of the product choose the slot of the hash table."""
 PROBES = 128
 """Slots that are looked at for one id. Only ids chosen to meet need more; those are not found."""
 _LEAST_BITS = 3

@@ -127,7 +127,7 @@ class LossAccount:
         listed = set()
         for thread, number in threads:
             listed.add(thread)
-            self._settle(thread, segment, time, number)
+            self._compare_with_last(thread, segment, time, number)
         if forget:
             self._last.clear()
         elif self._starts_at_one:
@@ -139,10 +139,10 @@ class LossAccount:
 
     def remove_thread(self, segment: int, time: int, thread: int, number: int) -> None:
         """Take a RemoveThread: the last attempted number of a thread that ends (version 6)."""
-        self._settle(thread, segment, time, number)
+        self._compare_with_last(thread, segment, time, number)
         self._last.pop(thread, None)
 
-    def _settle(self, thread: int, segment: int, time: int, number: int) -> None:
+    def _compare_with_last(self, thread: int, segment: int, time: int, number: int) -> None:
         before = self._last.pop(thread, None)
         if before is None and self._starts_at_one:
             before = self._ended.pop(thread, None) or (0, None)

@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import Protocol
 
 from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.constants import MAGIC, SERIALIZATION, TAG_END, TAG_NULL, TRACE_SIZE
-from dotnetdiag.nettrace.kernels import KERNELS
 from dotnetdiag.wire import Cursor
 
 PIECE_BYTES = 1 << 20
@@ -83,7 +83,7 @@ def count_losses(file: Readable) -> LossCount:
 
     Never raises for what is in it. Memory: 2 MB, and what :class:`Reader` needs where the trace is not of the usual form.
     """
-    if KERNELS is None or not file.seekable():
+    if kernels.KERNELS is None or not file.seekable():
         return _read_fully(file)
     start = file.tell()
     counter = LossCounter()
@@ -123,12 +123,12 @@ class _Unusual(Exception):
 class LossCounter:
     """Takes a stream in pieces of any length; ``close`` gives the count, or None when the trace is not as usual.
 
-    Nothing raises for what is in the stream. ``kernels``: the compiled ones; without any it gives None.
+    Nothing raises for what is in the stream. ``compiled``: the kernels; without any it gives None.
     """
 
-    def __init__(self, kernels: ModuleType | None = KERNELS) -> None:
-        self._kernels = kernels
-        self._is_usual = kernels is not None
+    def __init__(self, compiled: ModuleType | None = kernels.KERNELS) -> None:
+        self._kernels = compiled
+        self._is_usual = compiled is not None
         self._is_done = False
         self._is_open = False
         self._position = 0
@@ -285,7 +285,7 @@ class LossCounter:
         if count > (len(content) - _POINT_HEADER.size) // _POINT_ROW_SIZE:
             raise _Unusual
         assert self._kernels is not None
-        self._kernels.settle(content, _POINT_HEADER.size, count, self._walk, self._threads, self._numbers)
+        self._kernels.close_segment(content, _POINT_HEADER.size, count, self._walk, self._threads, self._numbers)
         if self._walk[_STUCK]:
             raise _Unusual
 

@@ -42,11 +42,11 @@ def sort_order(
     inner[edges[1:-1] - 1] = False
     tied = (time[1:] == time[:-1]) & inner
     if tied.any():
-        _settle_ties(headers, order, tied)
+        _order_ties(headers, order, tied)
     return order
 
 
-def _settle_ties(headers: HeaderColumns, order: npt.NDArray[np.int64], tied: npt.NDArray[np.bool_]) -> None:
+def _order_ties(headers: HeaderColumns, order: npt.NDArray[np.int64], tied: npt.NDArray[np.bool_]) -> None:
     """Reorder rows of equal time within a segment: ``tied[i]`` says that places ``i`` and ``i + 1`` are such."""
     member = np.zeros(len(order), np.bool_)
     member[:-1] |= tied

@@ -15,11 +15,14 @@ import numpy as np
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.batch import EventBatch
-from dotnetdiag.nettrace.blocks import Framer
+from dotnetdiag.nettrace.block import BlockRun
 from dotnetdiag.nettrace.constants import STREAM_BLOCK_LIMIT, BlockKind
-from dotnetdiag.nettrace.decode import Place
+from dotnetdiag.nettrace.decode import Lender, decode
 from dotnetdiag.nettrace.findings import Findings
-from dotnetdiag.nettrace.group import EventRun, Group, Lender, decode_piece, resolve
+from dotnetdiag.nettrace.framing import Framer
+from dotnetdiag.nettrace.group import Gathering, Group
+from dotnetdiag.nettrace.piece import Place
+from dotnetdiag.nettrace.resolving import resolve
 from dotnetdiag.nettrace.state import TraceState
 
 BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
@@ -88,7 +91,7 @@ class Reader(Findings):
     @property
     def complete(self) -> bool:
         """True once the end marker was seen and nothing was damaged before it."""
-        return self._found().broke is None and self._framer.done
+        return self.broke is None and self._framer.done
 
     def feed(self, data: bytes | bytearray | memoryview) -> Batches:
         """Take more bytes, of any length; gives the batches of all blocks they completed (perhaps none).
@@ -98,7 +101,7 @@ class Reader(Findings):
         if self._closed:
             raise UsageError("the reader is closed")
         self._finish()
-        if self._framer.done or self._framer.broke is not None:
+        if self._framer.done or self._framer.error is not None:
             return self._batches(iter(()))
         self._data += data
         return self._batches(self._read(final=False) if len(self._data) >= self._need else iter(()))
@@ -120,8 +123,8 @@ class Reader(Findings):
 
     def _checked(self, source: Iterator[EventBatch]) -> Iterator[EventBatch]:
         yield from source
-        if not self._tolerant and self._state.broke is not None:
-            raise self._state.broke
+        if not self._tolerant and self._state.remarks.error is not None:
+            raise self._state.remarks.error
 
     def _finish(self) -> None:
         """What the call before has left is read; its batches are kept for who still holds them."""
@@ -133,46 +136,44 @@ class Reader(Findings):
             pass
 
     def _read(self, *, final: bool) -> Iterator[EventBatch]:
-        gathered: list[EventRun] = []
-        framer, state, limit = self._framer, self._state, self._lender.group_bytes
+        framer, state = self._framer, self._state
+        gathering = Gathering(lambda: self._lender.group_bytes)
         with memoryview(self._data) as view:
             while True:
-                block = framer.next(view, self._base, final=final)
-                if framer.format and not state.format:
-                    state.opened(framer.format, framer.container, framer.major)
-                if gathered and (
-                    isinstance(block, int) or block.kind in BARRIERS or block.end - gathered[0].blocks[0].start > limit
-                ):
-                    yield from self._decode(Group(gathered), view)
-                    gathered = []
-                if isinstance(block, int):
+                part = framer.usual_run(view, self._base) or framer.next(view, self._base, final=final)
+                if framer.container is not None and not state.format:
+                    state.opened(framer.format, framer.container.kind, framer.container.major)
+                if isinstance(part, int):
                     break
-                if block.kind is BlockKind.EVENT:
-                    job = state.event_job(block, view, self._base)
-                    if job is not None:
-                        gathered.append(EventRun.single(block, job, state.segment, state.thread_moves.position))
-                else:
-                    state.take(block, view, self._base)
-                    if not gathered:
-                        state.thread_moves.advance(state.thread_moves.position)
-        if framer.broke is not None:
-            state.stopped(framer.broke)
-        if final or framer.done or framer.broke is not None:
+                if isinstance(part, BlockRun) or part.kind is BlockKind.EVENT:
+                    for run in state.event_runs(part, view, self._base):
+                        for runs in gathering.add(run):
+                            yield from self._decode(Group(runs), view)
+                    continue
+                if part.kind in BARRIERS:
+                    yield from self._decode(Group(gathering.take()), view)
+                state.take(part, view, self._base)
+                if not gathering.runs:
+                    state.threads.moves.advance(state.threads.moves.position)
+            yield from self._decode(Group(gathering.take()), view)
+        if framer.error is not None:
+            state.remarks.stopped(framer.error)
+        if final or framer.done or framer.error is not None:
             self._data = bytearray()
         else:
             del self._data[: framer.position - self._base]
         self._base = framer.position
-        self._need = max(block, 1)
+        self._need = max(part, 1)
 
     def _decode(self, group: Group, view: memoryview) -> Iterator[EventBatch]:
         """Batches of blocks between which nothing happened that counts."""
         state, lender = self._state, self._lender
-        place: Place | None = Place()
+        place = Place() if group.runs else None
         while place is not None:
             state.renew_guids()
-            piece = decode_piece(group, view, self._base, lender, place)
+            piece = decode(group, view, self._base, lender, place)
             resolved = resolve(state, group, piece, view, self._base)
-            headers, place = resolved.headers, piece.rest
+            headers, place = resolved.headers, piece.remainder
             state.account(headers, resolved.jumps, state.segment)
             if len(headers):
                 start = int(headers.payload_offset[0])
@@ -184,9 +185,9 @@ class Reader(Findings):
                     offset=start + self._base,
                     headers=headers,
                     segment=state.segment,
-                    metadata=state.metadata,
+                    metadata=state.metadata.records,
                     stacks=state.stacks,
                     guids=state.guids,
-                    labels=state.labels,
+                    labels=state.labels.lists,
                 )
             del piece, resolved, headers

@@ -267,16 +267,16 @@ def pack_record(metadata: Metadata, *, version: int) -> bytes:
         raise UsageError(f"{what}: message template, description or attributes")
     if not all(_v5_expresses(field.type) for field in metadata.fields):
         raise UsageError(f"{what}: a field type of version 6")
-    plain = _v1_expresses(metadata.fields)
+    is_simple = _v1_expresses(metadata.fields)
     opcode = metadata.opcode
-    if version == 4 and (not plain or opcode is not None):
-        raise UsageError(f"{what}: {'an opcode' if plain else 'an array'}")
+    if version == 4 and (not is_simple or opcode is not None):
+        raise UsageError(f"{what}: {'an opcode' if is_simple else 'an array'}")
     out = Packer().i32(_signed(metadata.metadata_id)).z16(metadata.provider).i32(_signed(metadata.event_id))
     out.z16(metadata.name).u64(metadata.keywords).i32(_signed(metadata.version)).i32(_signed(metadata.level))
-    _pack_fields_v1(out, metadata.fields if plain else ())
+    _pack_fields_v1(out, metadata.fields if is_simple else ())
     if opcode is not None:
         out.i32(1).u8(TAG_OPCODE).u8(opcode)
-    if not plain:
+    if not is_simple:
         params = Packer()
         _pack_fields_v2(params, metadata.fields)
         out.i32(len(params)).u8(TAG_V2_PARAMS).raw(params.buffer)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace.blocks import Block
+from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.labels import LabelList

@@ -3,74 +3,59 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.batch import EventBatch
-from dotnetdiag.nettrace.blocks import Block, BlockRun, Blocks, Framer
+from dotnetdiag.nettrace.block import Block, BlockRun
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
-from dotnetdiag.nettrace.decode import Form, Place
+from dotnetdiag.nettrace.decode import Lender, decode
 from dotnetdiag.nettrace.findings import Findings
-from dotnetdiag.nettrace.group import (
-    EventRun,
-    Group,
-    Lender,
-    Piece,
-    Resolved,
-    Whole,
-    count_by_type,
-    decode_piece,
-    one_form,
-    resolve,
-)
-from dotnetdiag.nettrace.guids import GuidTable
-from dotnetdiag.nettrace.info import TraceInfo
-from dotnetdiag.nettrace.kernels import KERNELS
-from dotnetdiag.nettrace.labels import LabelList
-from dotnetdiag.nettrace.loss import LossAccount
-from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.framing import Framer
+from dotnetdiag.nettrace.group import EventRun, Gathering, Group, one_form
 from dotnetdiag.nettrace.order import sort_order
 from dotnetdiag.nettrace.parallel import Executor, in_order
-from dotnetdiag.nettrace.stacks import StackTable
+from dotnetdiag.nettrace.piece import Piece, Place
+from dotnetdiag.nettrace.resolving import Resolved, resolve
 from dotnetdiag.nettrace.state import TraceState
-from dotnetdiag.nettrace.threads import ThreadInfo
+from dotnetdiag.nettrace.whole import Whole, count_by_type
 
 Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Contents:
+class Contents(Findings):
     """A whole file read. ``headers`` has a row per event in file order; payload offsets are absolute in ``buffer``.
 
-    ``segment_starts`` are the rows where segments begin (one for each sequence point, and 0). ``blocks`` lists every
-    block; see :class:`Reader` for the rest.
+    ``segment_starts`` are the rows where segments begin (one for each sequence point, and 0).
     """
 
     buffer: npt.NDArray[np.uint8]
-    format: str
-    info: TraceInfo | None
     headers: HeaderColumns
     segment_starts: npt.NDArray[np.int64]
-    metadata: Mapping[int, Metadata]
-    stacks: StackTable
-    threads: Mapping[int, ThreadInfo]
-    guids: GuidTable
-    labels: Sequence[LabelList]
-    lost: LossAccount
-    skipped: Counter[str]
-    warnings: list[str]
     complete: bool
-    broke: str | None
-    broke_offset: int | None
-    blocks: Sequence[Block]
-    sequence_points: Sequence[tuple[int, bool, Sequence[tuple[int, int]]]]
-    """(time in ticks, all threads forgotten, (thread, last attempted number) ...) of each sequence point"""
+    parts: Sequence[Block | BlockRun]
+    state: TraceState
+
+    def _found(self) -> TraceState:
+        return self.state
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Every block in file order, unknown kinds included."""
+        return blocks_of(self.parts)
+
+    @property
+    def sequence_points(self) -> Sequence[tuple[int, bool, Sequence[tuple[int, int]]]]:
+        """(time in ticks, all threads forgotten, (thread, last attempted number) ...) of each."""
+        return self.state.sequence_points
 
     def __len__(self) -> int:
         return len(self.headers)
@@ -98,19 +83,16 @@ class Scan(Findings):
         self._indexed: TraceState | None = None
         self._runs: list[EventRun] = []
         self._framer = framer = Framer()
-        self._blocks = blocks = Blocks()
-        while True:
-            while (run := framer.maybe_run(self._view, 0)) is not None:
-                blocks.append(run)
-            block = framer.next(self._view, 0, final=True)
-            if not isinstance(block, Block):
-                break
-            blocks.append(block)
+        self._parts: list[Block | BlockRun] = []
+        while isinstance(
+            part := framer.usual_run(self._view, 0) or framer.next(self._view, 0, final=True), Block | BlockRun
+        ):
+            self._parts.append(part)
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> list[Block]:
         """Every block in file order, unknown kinds included."""
-        return self._blocks
+        return blocks_of(self._parts)
 
     def _found(self) -> TraceState:
         return self._index(stacks=False) if self._indexed is None else self._indexed
@@ -121,40 +103,29 @@ class Scan(Findings):
         state = self._indexed = TraceState(keep=True)
         state.postponed = []
         self._runs = []
-        if framer.format:
-            state.opened(framer.format, framer.container, framer.major)
-        for part in self._blocks.parts:
-            if not isinstance(part, Block) and state.info is not None:
-                self._add(_usual_run(part, state))
-                continue
-            for block in (part,) if isinstance(part, Block) else part:
-                if block.kind is BlockKind.EVENT:
-                    job = state.event_job(block, self._view, 0)
-                    if job is not None:
-                        self._add(EventRun.single(block, job, state.segment, state.thread_moves.position))
-                elif stacks or block.kind is not BlockKind.STACK:
-                    state.take(block, self._view, 0)
-        if framer.broke is not None:
-            state.stopped(framer.broke)
+        if framer.container is not None:
+            state.opened(framer.format, framer.container.kind, framer.container.major)
+        for part in self._parts:
+            if isinstance(part, BlockRun) or part.kind is BlockKind.EVENT:
+                for run in state.event_runs(part, self._view, 0):
+                    state.postponed.append(_run_of_events)
+                    self._runs.append(run)
+            elif stacks or part.kind is not BlockKind.STACK:
+                state.take(part, self._view, 0)
+        if framer.error is not None:
+            state.remarks.stopped(framer.error)
         return state
-
-    def _add(self, run: EventRun) -> None:
-        state = self._indexed
-        assert state is not None
-        assert state.postponed is not None
-        state.postponed.append(_mark)
-        self._runs.append(run)
 
     @property
     def complete(self) -> bool:
         """As :attr:`Contents.complete`, once a pass over the events has come to its end."""
-        return self._framer.done and self._found().broke is None
+        return self._framer.done and self.broke is None
 
     def counts(self, *, executor: Executor | None = None) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns where the blocks are in their usual form."""
         self._found()  # there is an index now, and nothing of it will change
         form = one_form(self._runs)
-        if KERNELS is None or form is None:
+        if kernels.KERNELS is None or form is None:
             return self._count_batches(executor)
         totals: dict[int, tuple[int, int]] = {}
         for _, part in groupby(
@@ -191,13 +162,13 @@ class Scan(Findings):
 
     def _batches(self, state: TraceState, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
-        acts, state.postponed = state.postponed or [], None
+        postponed, state.postponed = state.postponed or [], None
         lender = Lender()
 
-        def act_on(step: _Step) -> Piece:
-            return decode_piece(step.group, view, 0, lender, Place())
+        def decode_step(step: _Step) -> Piece:
+            return decode(step.group, view, 0, lender, Place())
 
-        for step, piece in in_order(_steps(acts, self._runs, lender, whole), act_on, executor):
+        for step, piece in in_order(_steps(postponed, self._runs, lender, whole), decode_step, executor):
             while True:
                 for headers, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
                     yield EventBatch(
@@ -205,23 +176,23 @@ class Scan(Findings):
                         offset=0,
                         headers=headers,
                         segment=segment,
-                        metadata=state.metadata,
+                        metadata=state.metadata.records,
                         stacks=state.stacks,
                         guids=state.guids,
-                        labels=state.labels,
+                        labels=state.labels.lists,
                     )
                     del headers
-                rest = piece.rest
+                remainder = piece.remainder
                 del piece
-                if rest is None:
+                if remainder is None:
                     break
-                piece = decode_piece(step.group, view, 0, lender, rest)
+                piece = decode(step.group, view, 0, lender, remainder)
 
     def decode(self, *, executor: Executor | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result."""
         state = self._index(stacks=True)
         form = one_form(self._runs)
-        whole = None if KERNELS is None or form is None else Whole(self._view, self._runs, form, executor)
+        whole = None if kernels.KERNELS is None or form is None else Whole(self._view, self._runs, form, executor)
         parts: list[HeaderColumns] = []
         starts, rows = [0], 0
         for batch in self._batches(state, executor, whole):
@@ -233,24 +204,17 @@ class Scan(Findings):
         headers = HeaderColumns.concatenate(parts) if whole is None else whole.headers
         return Contents(
             buffer=np.frombuffer(self._view, np.uint8),
-            format=state.format,
-            info=state.info,
             headers=headers,
             segment_starts=np.array(starts, np.int64),
-            metadata=state.metadata,
-            stacks=state.stacks,
-            threads=state.threads,
-            guids=state.guids,
-            labels=state.labels,
-            lost=state.lost,
-            skipped=state.skipped,
-            warnings=state.warnings,
             complete=self.complete,
-            broke=self.broke,
-            broke_offset=self.broke_offset,
-            blocks=self.blocks,
-            sequence_points=state.sequence_points,
+            parts=self._parts,
+            state=state,
         )
+
+
+def blocks_of(parts: Iterable[Block | BlockRun]) -> list[Block]:
+    """Each block by itself."""
+    return [block for part in parts for block in ((part,) if isinstance(part, Block) else part)]
 
 
 def _add(totals: dict[int, tuple[int, int]], number: int, events: int, size: int) -> None:
@@ -258,57 +222,48 @@ def _add(totals: dict[int, tuple[int, int]], number: int, events: int, size: int
     totals[number] = (before[0] + events, before[1] + size)
 
 
-def _mark() -> None:
-    """Stands for a run of event blocks among postponed acts."""
-
-
-LEAST_FULL = 0.95
-"""Of a step's size: less room than the rest is not worth a run of its own."""
+def _run_of_events() -> None:
+    """Stands for a run of event blocks among what was postponed."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
 class _Step:
-    """Event blocks that are decoded together. ``acts``: what is to be done, and how many of the runs stand before it."""
+    """Event blocks that are decoded together. ``postponed``: what is to be done, and how many of the runs stand before it."""
 
     group: Group
-    acts: deque[tuple[int, Callable[[], None]]]
+    postponed: deque[tuple[int, Callable[[], None]]]
 
 
 def _steps(
-    acts: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender, whole: Whole | None
+    postponed: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender, whole: Whole | None
 ) -> Iterator[_Step]:
     """All event blocks, in steps that fit a batch: a call of the kernels and a thread that is woken have to pay."""
 
-    def step() -> _Step:
-        window = None if whole is None else whole.window(sum(map(len, gathered)))
-        return _Step(Group(gathered, window), waiting)
-
-    gathered: list[EventRun] = []
     waiting: deque[tuple[int, Callable[[], None]]] = deque()
-    size = 0
+
+    def step(runs: list[EventRun]) -> _Step:
+        nonlocal waiting
+        window = None if whole is None else whole.window(sum(map(len, runs)))
+        made, waiting = _Step(Group(runs, window), waiting), deque()
+        return made
+
+    gathering = Gathering(lambda: lender.group_bytes if whole is None else whole.group_bytes)
     source = iter(runs)
-    for act in acts:
-        if act is not _mark:
-            waiting.append((len(gathered), act))
-            continue
-        rest: EventRun | None = next(source)
-        while rest is not None:
-            limit = lender.group_bytes if whole is None else whole.group_bytes
-            run, rest = rest.cut(limit - size)
-            gathered.append(run)
-            size += run.size_bytes
-            if size >= LEAST_FULL * limit:
-                yield step()
-                gathered, waiting, size = [], deque(), 0
-    yield step()
+    for action in postponed:
+        if action is _run_of_events:
+            for full in gathering.add(next(source)):
+                yield step(full)
+        else:
+            waiting.append((len(gathering.runs), action))
+    yield step(gathering.take())
 
 
 def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[tuple[HeaderColumns, int]]:
     """(columns, segment) of the events between which nothing is to be done, their losses counted."""
     first = 0
     while True:
-        is_due = bool(step.acts) and step.acts[0][0] <= resolved.complete
-        last = resolved.firsts[step.acts[0][0]] if is_due else len(resolved.headers)
+        is_due = bool(step.postponed) and step.postponed[0][0] <= resolved.complete
+        last = resolved.firsts[step.postponed[0][0]] if is_due else len(resolved.headers)
         if last > first:
             headers, jumps = resolved.headers, resolved.jumps
             if last - first < len(headers):
@@ -320,14 +275,7 @@ def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[t
             first = last
         if not is_due:
             return
-        step.acts.popleft()[1]()
-
-
-def _usual_run(blocks: BlockRun, state: TraceState) -> EventRun:
-    form = Form.COMPRESSED_V6 if blocks.plain else Form.COMPRESSED
-    starts, sizes, headers = blocks.rows[:, 1], blocks.rows[:, 2], blocks.rows[:, 3]
-    translation, moves = state.translation(), state.thread_moves.position
-    return EventRun(blocks, form, starts + headers, starts + sizes, translation, state.segment, moves)
+        step.postponed.popleft()[1]()
 
 
 def _flat_view(buffer: Buffer) -> memoryview:

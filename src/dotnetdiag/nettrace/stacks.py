@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.ids import IdMap
-from dotnetdiag.nettrace.kernels import KERNELS
 from dotnetdiag.wire import Cursor
 
 STACK_COST = 320
@@ -63,11 +63,11 @@ class StackTable:
         self, data: memoryview, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.uint32]:
         """The ids of stacks that lie in ``data``, whole pointers each; 0 where the size is below 0."""
-        if KERNELS is None:
-            return self._intern_plainly(data, starts, sizes)
+        if kernels.KERNELS is None:
+            return self._intern_uncompiled(data, starts, sizes)
         ids, done = np.zeros(len(starts), np.uint32), 0
         while True:
-            done = KERNELS.intern_stacks(
+            done = kernels.KERNELS.intern_stacks(
                 data, starts, sizes, done, _KEYS, self._state, self._offsets, self._hashes, self._slots, self._pool, ids
             )
             assert done >= 0, "arrays that do not fit each other"
@@ -76,15 +76,15 @@ class StackTable:
             self._grow(1, int(sizes[done]))
             slots = np.zeros(2 * len(self._hashes), np.uint32)
             if len(slots) > len(self._slots):
-                KERNELS.index_stacks(self._hashes, len(self), slots)
+                kernels.KERNELS.index_stacks(self._hashes, len(self), slots)
                 self._slots = slots
 
-    def _intern_plainly(
+    def _intern_uncompiled(
         self, data: memoryview, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.uint32]:
-        from dotnetdiag.nettrace import plain  # many programs never need it
+        from dotnetdiag.nettrace import fallback  # many programs never need it
 
-        ids, fresh = plain.intern_stacks(data, starts.tolist(), sizes.tolist(), self._ids)
+        ids, fresh = fallback.intern_stacks(data, starts.tolist(), sizes.tolist(), self._ids)
         whole = b"".join(fresh)
         self._grow(len(fresh), len(whole))
         count, used = self._state.tolist()
@@ -167,13 +167,12 @@ def parse_stacks(cursor: Cursor, stacks: StackTable, ids: IdMap, room: int) -> t
 
 def _split(
     data: memoryview, at: int, pointer: int, most: int, room: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[int]]:
-    if KERNELS is None:
-        from dotnetdiag.nettrace import plain
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[int, int, int, int]]:
+    if kernels.KERNELS is None:
+        from dotnetdiag.nettrace import fallback
 
-        positions, lengths, said = plain.split_stacks(data, at, STACK_COST, pointer, most, room)
-        return np.array(positions, np.int64), np.array(lengths, np.int64), list(said)
-    starts, sizes, result = np.zeros(most, np.int64), np.zeros(most, np.int64), np.array([0, 0, 0, room], np.int64)
-    KERNELS.split_stacks(data, at, STACK_COST, pointer, starts, sizes, result)
-    found = int(result[0])
-    return starts[:found], sizes[:found], result.tolist()
+        positions, lengths, said = fallback.split_stacks(data, at, STACK_COST, pointer, room, most)
+        return np.array(positions, np.int64), np.array(lengths, np.int64), said
+    starts, sizes = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    said = kernels.KERNELS.split_stacks(data, at, STACK_COST, pointer, room, starts, sizes)
+    return starts[: said[0]], sizes[: said[0]], said

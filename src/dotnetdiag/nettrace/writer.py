@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError, UsageError
+from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.constants import (
     MAGIC,
@@ -30,7 +31,6 @@ from dotnetdiag.nettrace.constants import (
 )
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import PROCESSORS_UNKNOWN, TraceInfo, system_time
-from dotnetdiag.nettrace.kernels import KERNELS
 from dotnetdiag.nettrace.labels import LabelList, pack_label_list, parse_label_list
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.records import pack_record, pack_row, pack_string8
@@ -425,19 +425,17 @@ class Writer:
         payload = np.ascontiguousarray(payload)
         room = max(self._block_bytes, int(headers.payload_length.max()) + _ROW_BYTES)
         out = np.empty(room, np.uint8)
-        result = np.zeros(2, np.int64)
         v6 = self.version == 6
         columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
         first, total = 0, len(headers)
         while first < total:
-            if KERNELS is not None:
-                KERNELS.encode(first, total, v6, *columns, raw, payload, out, result)
-                count, size = int(result[0]), int(result[1])
+            if kernels.KERNELS is not None:
+                count, size = kernels.KERNELS.encode(first, total, v6, *columns, raw, payload, out)
                 blobs = out[:size].tobytes()
             else:
-                from dotnetdiag.nettrace import plain
+                from dotnetdiag.nettrace import fallback  # many programs never need it
 
-                count, blobs = plain.encode(headers, first, raw.tobytes(), payload, room, v6=v6)
+                count, blobs = fallback.encode(headers, first, raw.tobytes(), payload, room, v6=v6)
             if not count:
                 raise UsageError("the columns changed while they were written")
             times = headers.time[first : first + count]
@@ -461,13 +459,12 @@ class Writer:
 
         for values in zip(*(column.tolist() for column in _kernel_columns(headers)), strict=True):
             meta, seq, capture, thread, cpu, stack, time, act, rel, start, size, is_sorted, label = values
-            signed = time - (1 << 64) if time >> 63 else time
             fixed = 52 if self.version == 6 else 80
             if len(out) + fixed + size > self._block_bytes:
                 flush()
-            low, high = (min(low, signed), max(high, signed)) if len(out) else (signed, signed)
+            low, high = (min(low, time), max(high, time)) if len(out) else (time, time)
             out.u32(fixed - 4 + size).u32(meta | (0 if is_sorted else 0x80000000)).u32(seq).u64(thread)
-            out.u64(capture).u32(cpu).u32(stack).u64(time)
+            out.u64(capture).u32(cpu).u32(stack).i64(time)
             if self.version == 6:
                 out.u32(label)
             else:
@@ -609,7 +606,7 @@ def _check_columns(headers: HeaderColumns) -> None:
 def _kernel_columns(headers: HeaderColumns) -> tuple[npt.NDArray[np.generic], ...]:
     return (
         headers.metadata_id, headers.sequence, headers.capture_thread, headers.thread, headers.processor, headers.stack,
-        headers.time.view(np.uint64), headers.activity, headers.related, headers.payload_offset, headers.payload_length,
+        headers.time, headers.activity, headers.related, headers.payload_offset, headers.payload_length,
         headers.is_sorted.view(np.uint8), headers.label_list,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ NEAR_LIMIT = 6
 
 
 class EventTypes:
-    """Schemas by metadata id. ``numbers`` are all ids there are.
+    """Schemas by metadata id. ``numbers`` gives all ids there are, which may cost a pass over the file.
 
     ``settle`` gives a better schema for one that nothing describes (by its payloads).
     """
@@ -24,7 +24,7 @@ class EventTypes:
     def __init__(
         self,
         metadata: Mapping[int, Metadata],
-        numbers: Sequence[int],
+        numbers: Callable[[], Sequence[int]],
         pointer_size: int,
         settle: Callable[[int, EventSchema], EventSchema] = lambda _, schema: schema,
     ) -> None:
@@ -65,11 +65,11 @@ class EventTypes:
 
     def has(self, text: str) -> bool:
         """Whether an event of the file has this name."""
-        return any(self.name_of(number).matches(text) for number in self._numbers)
+        return any(self.name_of(number).matches(text) for number in self._numbers())
 
     def find(self, text: str) -> list[int]:
         """Metadata ids of the event that ``text`` means; UnknownName with near ones when there is none."""
-        found = [number for number in self._numbers if self.name_of(number).matches(text)]
+        found = [number for number in self._numbers() if self.name_of(number).matches(text)]
         if not found:
             raise UnknownName("event", text, self._near(text))
         return found
@@ -77,14 +77,14 @@ class EventTypes:
     def find_provider(self, text: str) -> list[int]:
         """Metadata ids of a provider's events; UnknownName with near ones when there is none."""
         wanted = text.strip().lower()
-        found = [number for number in self._numbers if self.name_of(number).provider.lower() == wanted]
+        found = [number for number in self._numbers() if self.name_of(number).provider.lower() == wanted]
         if not found:
-            raise UnknownName("provider", text, near(text, {self.name_of(n).provider for n in self._numbers}))
+            raise UnknownName("provider", text, near(text, {self.name_of(n).provider for n in self._numbers()}))
         return found
 
     def _near(self, text: str) -> tuple[str, ...]:
         spelled: dict[str, str] = {}
-        for number in self._numbers:
+        for number in self._numbers():
             schema = self.name_of(number)
             for form in names.spellings(schema.provider, schema.name, schema.manifest_name):
                 spelled.setdefault(form, schema.name)

@@ -18,6 +18,7 @@ from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, 
 from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.payloads import Payloads
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.summary import Totals
@@ -57,7 +58,7 @@ class Source:
         self._executor, self._release = executor, release
         self._counts: dict[int, tuple[int, int]] | None = None
         self._totals: Totals | None = None
-        self._firsts: dict[int, HeaderColumns] = {}
+        self._firsts: dict[int, Payloads] = {}
         self._contents: Contents | None = None
         self._kept: HeaderColumns | None = None
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
@@ -191,25 +192,27 @@ class Source:
         """All rows of a selection in time order."""
         return HeaderColumns.concatenate(list(self.windows(wanted, ticks)))
 
-    def first_rows(self, metadata_id: int, limit: int) -> HeaderColumns:
-        """The first events of one type, in no order that counts."""
+    def first_payloads(self, metadata_id: int, limit: int) -> Payloads:
+        """Those of the first events of one type, in no order that counts."""
         wanted = wanted_of([metadata_id])
         firsts = self._firsts.get(metadata_id)
         if firsts is not None:  # all there are, or as many as anybody asks for
-            return firsts[:limit]
+            return Payloads(firsts.offsets[:limit], firsts.lengths[:limit])
         if self._kept is not None or len(self.buffer) <= KEEP_BYTES:
-            return HeaderColumns.concatenate(list(self.windows(wanted, limit=limit)))
-        parts: list[HeaderColumns] = []
-        passed, tables = self._passed, self._tables
+            windows = list(self.windows(wanted, limit=limit))
+            return Payloads.concatenate([Payloads(rows.payload_offset, rows.payload_length) for rows in windows])
+        parts: list[Payloads] = []
+        count, passed, tables = 0, self._passed, self._tables
         for batch in self.scan.iter_batches():
-            rows = lookup(wanted, batch.headers.metadata_id)
-            if rows.any():
-                parts.append(batch.headers[rows])
-            if sum(map(len, parts)) >= limit:
+            rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))[: limit - count]
+            if len(rows):
+                parts.append(Payloads(batch.headers.payload_offset[rows], batch.headers.payload_length[rows]))
+            count += len(rows)
+            if count >= limit:
                 break
         # a pass broken off leaves the scan's findings unfinished
         self._passed, self._tables = False if parts or not passed else passed, tables
-        return HeaderColumns.concatenate(parts)[:limit]
+        return Payloads.concatenate(parts)
 
 
 def wanted_of(metadata_ids: Iterable[int]) -> Wanted:

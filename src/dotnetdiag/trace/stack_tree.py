@@ -6,24 +6,22 @@ their children, so one pass over the nodes adds up what a path and all it called
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import StackTable
-from dotnetdiag.trace import _kernels
+from dotnetdiag.trace import kernels
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.ranges import ALWAYS
 from dotnetdiag.trace.symbols import KERNEL_START, Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-KERNELS: ModuleType = _kernels
 NO_FRAME = -1
 """The frame of the root, and of what :meth:`StackTree.map_frames` leaves out."""
-_FIRST_SLOTS = 1 << 12
+_ROOT = np.full(1, -1, np.int32)
 
 
 class StackTree:
@@ -56,12 +54,12 @@ class StackTree:
         Frames below 0 are left out.
         """
         frames = np.ascontiguousarray(frames, np.int32)
-        builder = _Builder()
         kinds = int(frames.max(initial=-1)) + 1
         codes = np.where(frames < 0, kinds, frames).astype(np.int32)
         of_code = np.append(np.arange(kinds, dtype=np.int32), np.int32(NO_FRAME))
-        leaves = builder.add(codes, of_code, np.ascontiguousarray(offsets, np.int64))
-        return builder.tree(), leaves
+        begins = np.ascontiguousarray(offsets, np.int64)
+        parent, frame, leaves = kernels.intern_paths(_ROOT, _ROOT, codes, of_code, begins)
+        return cls(parent, frame), leaves
 
     def leaves(self, stack_ids: Array, times: Array | None = None, processes: Array | None = None) -> Array:
         """The node of each event's stack at its time (ticks) in its process; 0 for ids that are not there."""
@@ -84,7 +82,7 @@ class StackTree:
         total = np.array(exclusive, np.float64)
         if len(total) != len(self):
             raise UsageError(f"{len(total)} weights for {len(self)} nodes")
-        KERNELS.add_to_parents(_view(self.parent), _view(total))
+        kernels.add_to_parents(self.parent, total)
         return total
 
     def by_frame(self, exclusive: Array, inclusive: Array | None = None) -> tuple[Array, Array]:
@@ -104,27 +102,21 @@ class StackTree:
     def depth(self) -> Array:
         """Frames from the root to each node (i32), 0 for the root."""
         if self._depth is None:
-            self._depth = np.zeros(len(self), np.int32)
-            KERNELS.depths(_view(self.parent), _view(self._depth))
+            self._depth = kernels.depths(self.parent)
         return self._depth
 
     @property
     def children(self) -> tuple[Array, Array]:
         """(first child, next sibling) of each node (i32), 0 where there is none; siblings in the order of numbers."""
         if self._child is None or self._sibling is None:
-            self._child, self._sibling = np.zeros(len(self), np.int32), np.zeros(len(self), np.int32)
-            KERNELS.children(_view(self.parent), _view(self._child), _view(self._sibling))
+            self._child, self._sibling = kernels.children(self.parent)
         return self._child, self._sibling
 
     @property
     def outermost(self) -> Array:
         """A mask of the nodes with no caller of the same frame."""
         if self._outermost is None:
-            child, sibling = self.children
-            marks = np.zeros(len(self), np.uint8)
-            open_frames = np.zeros(int(self.frame.max()) + 2, np.int32)
-            KERNELS.outermost(*map(_view, (self.parent, self.frame, child, sibling, open_frames, marks)))
-            self._outermost = marks.view(np.bool_)
+            self._outermost = kernels.outermost(self.parent, self.frame, *self.children)
         return self._outermost
 
     def path(self, node: int) -> list[int]:
@@ -140,9 +132,7 @@ class StackTree:
         nodes = np.ascontiguousarray(nodes, np.int32)
         offsets = np.zeros(len(nodes) + 1, np.int64)
         np.cumsum(self.depth[nodes], out=offsets[1:])
-        frames = np.empty(int(offsets[-1]), np.int32)
-        KERNELS.expand(*map(_view, (self.parent, self.frame, nodes, offsets, frames)))
-        return offsets, frames
+        return offsets, kernels.expand(self.parent, self.frame, nodes, offsets)
 
     # other trees ------------------------------------------------------------------------------------------------------
 
@@ -160,13 +150,8 @@ class StackTree:
             wanted[drop] = NO_FRAME
         if len(wanted) <= int(self.frame.max()):
             raise UsageError(f"{len(wanted)} new frames for {int(self.frame.max()) + 1}")
-        nodes = len(self)
-        parent, frame, new_node = np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.zeros(nodes, np.int32)
-        parent[0] = frame[0] = -1
-        table = np.zeros(_slots(nodes), np.int32)
-        merged = (_view(array) for array in (parent, frame, new_node, table))
-        count = KERNELS.remap(_view(self.parent), _view(self.frame), _view(wanted), merge, *merged)
-        return StackTree(parent[:count].copy(), frame[:count].copy(), new_node[self.leaf_of_stack]), new_node
+        parent, frame, new_node = kernels.remap(self.parent, self.frame, wanted, merge)
+        return StackTree(parent, frame, new_node[self.leaf_of_stack]), new_node
 
     def inverted(self, nodes: Array) -> tuple[StackTree, Array]:
         """The tree of the same paths from their leaves to their roots, and the node in it of each of ``nodes``."""
@@ -194,79 +179,7 @@ class StackTree:
         return tree, leaves[back.reshape(-1)]
 
 
-def _view(array: Array) -> Any:
-    """A view whose items are plain ints when the kernels are not compiled."""
-    return array if KERNELS.compiled else memoryview(array)  # type: ignore[arg-type]
-
-
-def _slots(count: int) -> int:
-    return max(_FIRST_SLOTS, 1 << (2 * count).bit_length())
-
-
-class _Builder:
-    """A tree that grows path by path."""
-
-    def __init__(self) -> None:
-        self._parent: Array = np.full(_FIRST_SLOTS, -1, np.int32)
-        self._frame: Array = np.full(_FIRST_SLOTS, NO_FRAME, np.int32)
-        self._table: Array = np.zeros(_FIRST_SLOTS, np.int32)
-        self._count = 1
-
-    def add(self, codes: Array, frame_of_code: Array, offsets: Array) -> Array:
-        """Add paths of codes, leaf first; returns their nodes."""
-        leaves = np.zeros(len(offsets) - 1, np.int32)
-        done = 0
-        while True:
-            arrays = (leaves, self._parent, self._frame, self._table)
-            done, self._count = KERNELS.intern_paths(
-                _view(codes), _view(frame_of_code), _view(offsets), done, self._count, *map(_view, arrays)
-            )
-            if done == len(leaves):
-                return leaves
-            self._grow(self._count + int(offsets[done + 1] - offsets[done]))
-
-    def _grow(self, wanted: int) -> None:
-        # 100,000 stacks of 60 frames in 3 million nodes take 0.25 s, of which growing by four takes 0.06
-        slots = max(4 * len(self._table), _slots(wanted))
-        fresh = [np.full(slots // 2, -1, np.int32) for _ in range(2)]
-        for new, old in zip(fresh, (self._parent, self._frame), strict=True):
-            new[: self._count] = old[: self._count]
-        self._parent, self._frame = fresh
-        self._table = np.zeros(slots, np.int32)
-        KERNELS.rehash_nodes(_view(self._parent), _view(self._frame), self._count, _view(self._table))
-
-    def tree(self, leaf_of_stack: Array | None = None) -> StackTree:
-        return StackTree(self._parent[: self._count].copy(), self._frame[: self._count].copy(), leaf_of_stack)
-
-
 # the tree of a trace --------------------------------------------------------------------------------------------------
-
-
-class _Codes:
-    """The distinct addresses of all stacks: ``addresses[codes[k]]``, and whether that one is exact."""
-
-    def __init__(self, addresses: Array, offsets: Array) -> None:
-        self.codes: Array = np.empty(len(addresses), np.int32)
-        self.addresses: Array = np.empty(_FIRST_SLOTS // 2, np.uint64)
-        self.exact: Array = np.empty(_FIRST_SLOTS // 2, np.uint8)
-        table: Array = np.zeros(_FIRST_SLOTS, np.int32)
-        stacks, done, count = len(offsets) - 1, 0, 0
-        while True:
-            arrays = (self.codes, self.addresses, self.exact, table)
-            done, count = KERNELS.intern_addresses(
-                _view(addresses), _view(offsets), KERNEL_START, done, count, *map(_view, arrays)
-            )
-            if done == stacks:
-                break
-            slots = max(4 * len(table), _slots(count + int(offsets[done + 1] - offsets[done])))
-            for name in ("addresses", "exact"):
-                old = getattr(self, name)
-                wider = np.empty(slots // 2, old.dtype)
-                wider[:count] = old[:count]
-                setattr(self, name, wider)
-            table = np.zeros(slots, np.int32)
-            KERNELS.rehash_addresses(_view(self.addresses), _view(self.exact), count, _view(table))
-        self.addresses, self.exact = self.addresses[:count], self.exact[:count].view(np.bool_)
 
 
 class _Variants:
@@ -333,8 +246,7 @@ def build_stack_tree(
     ticks and processes, one each) ask for.
     """
     offsets, addresses = stacks.arrays()
-    found = _Codes(np.ascontiguousarray(addresses), offsets)
-    codes, where, exact = found.codes, found.addresses, found.exact
+    codes, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
     ids = None if stack_ids is None else np.clip(np.asarray(stack_ids, np.int64), 0, len(offsets) - 2)
     variants = _Variants(np.zeros(1, np.int64), None)
     owner: Array | None = None
@@ -344,8 +256,9 @@ def build_stack_tree(
         stack, which = np.divmod(variants.pairs, len(variants.processes))
         offsets, codes, used = _again(codes, offsets, stack, which, len(variants.processes))
         where, exact, owner = where[used[0]], exact[used[0]], variants.processes[used[1]]
-    builder = _Builder()
-    variants.leaf_of_pair = leaves = builder.add(codes, symbols.resolve(where, None, owner, exact=exact), offsets)
+    frames = symbols.resolve(where, None, owner, exact=exact)
+    parent, frame, leaves = kernels.intern_paths(_ROOT, _ROOT, codes, frames, offsets)
+    variants.leaf_of_pair = leaves
     if variants.pairs is not None:
         leaves = np.zeros(len(stacks), np.int32)
         leaves[stack] = variants.leaf_of_pair
@@ -362,8 +275,8 @@ def build_stack_tree(
         frames = symbols.resolve(
             where[used[0]], begins[used[1]], None if owner is None else owner[used[0]], exact=exact[used[0]]
         )
-        variants.nodes = builder.add(codes, frames, longer)
-    tree = builder.tree(leaves)
+        parent, frame, variants.nodes = kernels.intern_paths(parent, frame, codes, frames, longer)
+    tree = StackTree(parent, frame, leaves)
     if variants.pairs is not None or len(variants.keys):
         tree._variants = variants
     return tree
@@ -378,9 +291,9 @@ def _again(
     np.cumsum(lengths, out=longer[1:])
     place = np.arange(int(longer[-1])) + np.repeat(offsets[:-1][paths] - longer[:-1], lengths)
     both = codes[place].astype(np.uint64) * np.uint64(contexts) + np.repeat(context, lengths).astype(np.uint64)
-    found = _Codes(both, longer)
-    old, which = np.divmod(found.addresses, np.uint64(contexts))
-    return longer, found.codes, (old.astype(np.int64), which.astype(np.int64))
+    again, distinct_pairs, _ = kernels.intern_addresses(both, longer, KERNEL_START)
+    old, which = np.divmod(distinct_pairs, np.uint64(contexts))
+    return longer, again, (old.astype(np.int64), which.astype(np.int64))
 
 
 def _any_of_path(marks: Array, offsets: Array) -> Array:

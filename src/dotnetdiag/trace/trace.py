@@ -223,7 +223,7 @@ class Trace:
     def types(self) -> EventTypes:
         """What the event types mean, found by name."""
         pointer_size = 8 if self.info is None else self.info.pointer_size
-        return EventTypes(self.metadata, self.type_ids, pointer_size, self._infer)
+        return EventTypes(self.metadata, lambda: self.type_ids, pointer_size, self._infer)
 
     @cached_property
     def type_ids(self) -> tuple[int, ...]:
@@ -241,8 +241,8 @@ class Trace:
         from dotnetdiag.events import infer
         from dotnetdiag.trace.summary import FIRST_ROWS
 
-        rows = self.source.first_rows(number, FIRST_ROWS)
-        return infer(schema, self.buffer, rows.payload_offset, rows.payload_length.astype(np.int64)) or schema
+        offsets, lengths = self.source.first_payloads(number, FIRST_ROWS)
+        return infer(schema, self.buffer, offsets, lengths.astype(np.int64)) or schema
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -286,7 +286,9 @@ class Trace:
         from dotnetdiag.events import Source as SchemaSource
 
         names = {number: self.types.name_of(number) for number in self.metadata}
-        return frozenset(number for number, name in names.items() if name.source == SchemaSource.NONE and not name.fields)
+        return frozenset(
+            number for number, name in names.items() if name.source == SchemaSource.NONE and not name.fields
+        )
 
     @property
     def threads(self) -> tuple[Thread, ...]:

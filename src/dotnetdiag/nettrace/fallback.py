@@ -2,13 +2,12 @@
 
 Only *changes* are noted row by row and spread over the rows by ``np.repeat``. A run of events that state nothing but
 the time (the most frequent form by far in a flood) is cut out by one regular expression, at the speed of C.
-The results equal those of ``_kernels.py``, which the tests hold against each other.
+The results equal those of ``_kernels.pyx``, which the tests hold against each other.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,31 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
+from dotnetdiag.nettrace.constants import BATCH_ROWS
+from dotnetdiag.nettrace.group import Form
+from dotnetdiag.nettrace.kernel_types import BLOCK
 from dotnetdiag.nettrace.kernels import BAD_SIZE, BROKEN_HEADER, CUT_PAYLOAD, NO_PROBLEM
+from dotnetdiag.nettrace.piece import Piece, Place
 
 _M64 = (1 << 64) - 1
 _M32 = (1 << 32) - 1
 _VARUINT64 = rb"(?:[\x80-\xff]{0,8}+[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"
 RUN_AFTER = 3
 """Bare events in a row before the regular expression is tried: starting it costs as much as two or three of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What holds between two events of a block; ``position`` of the next, ``activity_at`` and ``related_at`` of ids, -1: none."""
-
-    position: int = 0
-    metadata_id: int = 0
-    sequence: int = 0
-    capture_thread: int = 0
-    processor: int = 0
-    thread: int = 0
-    stack: int = 0
-    size: int = 0
-    label: int = 0
-    time: int = 0
-    activity_at: int = -1
-    related_at: int = -1
 
 
 class _Broken(Exception):
@@ -90,59 +75,110 @@ def _run(found: list[bytes], at: int, size: int) -> tuple[Any, Any, Any, int]:
     return deltas, behind - size, joined[starts] == 0x40, int(behind[-1])
 
 
-def _spread(rows: list[int], values: list[int], count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Values that hold from a row on, the first from row 0, for each of ``count`` rows."""
-    lengths = np.diff(np.append(np.array(rows, np.int64), count))
-    return np.repeat(np.array(values, np.uint64), lengths).astype(kind)
+class _Changes:
+    """The values of a column that change now and then, from the first row on."""
+
+    __slots__ = ("rows", "values")
+
+    def __init__(self, value: int) -> None:
+        self.rows, self.values = [0], [value]
+
+    def note(self, row: int, value: int) -> None:
+        """From this row on it is another."""
+        self.rows.append(row)
+        self.values.append(value)
+
+    @property
+    def latest(self) -> int:
+        return self.values[-1]
+
+    def column(self, count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The value of each of ``count`` rows."""
+        lengths = np.diff(np.append(np.array(self.rows, np.int64), count))
+        return np.repeat(np.array(self.values, np.uint64), lengths).astype(kind)
 
 
-def decode(
-    data: memoryview, start: int, end: int, *, v6: bool, most_rows: int = 1 << 62, state: State | None = None
-) -> tuple[HeaderColumns, npt.NDArray[np.int64], npt.NDArray[np.int64], int, int, int, State | None]:
-    """Compressed blobs of one block, at most ``most_rows``, with ids as they stand in the file.
+class _Noted:
+    """What the headers of a block state, as far as it was stepped through, or what holds behind the last event ``before``.
 
-    Returns (columns, runs, positions of stated GUIDs, position behind the last good blob, problem, bytes missing, state to
-    go on with), with ``activity`` and ``related`` as 1 + index into the positions and payload offsets as positions in
-    ``data``.
-
-    One long loop with everything in local names: calls and attributes would cost more than the work.
+    ``guids`` and ``position``, which is behind the last good event, count from the block's first byte. ``runs`` are the rows
+    where numbers may jump, and the numbers there; ``states_number``: the first row states its own.
     """
-    began, from_state = State() if state is None else state, state is not None
-    start = began.position if from_state else start
-    raw = bytes(data[start:end])
-    limit = len(raw)
-    meta_rows: list[int] = [0]
-    metas: list[int] = [began.metadata_id]
-    thread_rows: list[int] = [0]
-    threads: list[int] = [began.thread]
-    stack_rows: list[int] = [0]
-    stacks: list[int] = [began.stack]
-    size_rows: list[int] = [0]
-    sizes: list[int] = [began.size]
-    label_rows: list[int] = [0]
-    labels: list[int] = [began.label]
-    switch_rows: list[int] = [0]
-    captures: list[int] = [began.capture_thread]
-    processors: list[int] = [began.processor]
-    guids: list[int] = [at for at in (began.activity_at, began.related_at) if at >= 0]
-    activity_rows: list[int] = [0]
-    activities: list[int] = [int(began.activity_at >= 0)]
-    related_rows: list[int] = [0]
-    relateds: list[int] = [len(guids) if began.related_at >= 0 else 0]
-    run_rows: list[int] = [0]
-    run_sequences: list[int] = []
+
+    def __init__(self, before: _Noted | None = None) -> None:
+        latest = [0] * 7 if before is None else [change.latest for change in before._changes]
+        self._changes: tuple[_Changes, ...] = tuple(map(_Changes, latest))
+        self.metadata, self.capture_thread, self.processor, self.thread, self.stack, self.size, self.labels = (
+            self._changes
+        )
+        self.activity, self.related, self.guids = _Changes(0), _Changes(0), list[int]()
+        self.sequence = self.time = self.position = self.rows = self.missing = 0
+        self.runs: tuple[list[int], list[int]] = [0], []
+        self.states_number = False
+        self.times: list[Any] = []
+        self.offsets: list[Any] = []
+        self.is_sorted: list[Any] = []
+        self.problem = NO_PROBLEM
+        if before is not None:
+            self.sequence, self.time, self.position = before.sequence, before.time, before.position
+            for change, was in ((self.activity, before.activity), (self.related, before.related)):
+                if was.latest:
+                    self.guids.append(before.guids[was.latest - 1])
+                    change.values[0] = len(self.guids)
+
+
+def decode(data: memoryview, start: int, end: int, form: Form, place: Place) -> Piece:
+    """Compressed events of one block, or as many as fit a batch, from ``place`` on, with ids as they stand in the file."""
+    noted = _Noted(place.state)
+    v6, raw = form is Form.COMPRESSED_V6, bytes(data[start:end])
+    _step_through(raw, noted, v6, BATCH_ROWS)
+    rows = noted.rows
+    metadata_id = noted.metadata.column(rows, np.uint32)
+    jumps = np.array(noted.runs[0] if rows else [], np.int64)
+    steps = np.cumsum(np.ones(rows, np.uint32) if v6 else metadata_id != 0, dtype=np.uint32)
+    origin = np.array(noted.runs[1], np.uint32) - steps[jumps]
+    time = np.cumsum(np.concatenate(noted.times), dtype=np.uint64) + np.uint64(noted.time)
+    is_sorted = np.zeros(rows, np.bool_)
+    is_sorted[np.concatenate(noted.is_sorted)] = True
+    headers = HeaderColumns(
+        metadata_id=metadata_id,
+        sequence=np.repeat(origin, np.diff(np.append(jumps, rows))) + steps if rows else np.zeros(0, np.uint32),
+        capture_thread=noted.capture_thread.column(rows, np.uint64),
+        thread=noted.thread.column(rows, np.uint64),
+        processor=noted.processor.column(rows, np.uint32),
+        stack=noted.stack.column(rows, np.uint32),
+        time=time.view(np.int64),
+        activity=noted.activity.column(rows, np.uint32),
+        related=noted.related.column(rows, np.uint32),
+        payload_offset=np.concatenate(noted.offsets) + start,
+        payload_length=noted.size.column(rows, np.uint32),
+        is_sorted=is_sorted,
+        label_list=noted.labels.column(rows, np.uint32),
+    )
+    noted.time = int(time[-1]) if rows else noted.time
+    if place.state is not None and not noted.states_number:
+        jumps = jumps[1:]
+    guids = np.array(noted.guids, np.int64) + start
+    block = np.zeros(1, BLOCK)
+    for name, value in (
+        *(("rows", rows), ("runs", len(jumps)), ("guids", len(guids))),
+        *(("stop", noted.position + start), ("problem", noted.problem), ("missing", noted.missing)),
+    ):
+        block[name] = value
+    remainder = Place(0, rows, _Noted(noted)) if noted.position < len(raw) and not noted.problem else None
+    return Piece(place, remainder, headers, jumps, guids, block)
+
+
+def _step_through(raw: bytes, noted: _Noted, v6: bool, most_rows: int) -> None:
+    """Note what each event states, in one long loop over local names: calls and attributes would cost more than the work."""
+    limit, at = len(raw), noted.position
     deltas: list[int] = []
     offsets: list[int] = []
     sorted_rows: list[int] = []
-    pieces: list[tuple[Any, Any]] = []
-    sorted_pieces: list[Any] = []
     add_delta, add_offset = deltas.append, offsets.append
     row = bare = 0
-    seq, size_now, meta_now = began.sequence, began.size, began.metadata_id
+    seq, size_now, meta_now = noted.sequence, noted.size.latest, noted.metadata.latest
     new_delta = new_capture = new_processor = new_thread = new_stack = new_label = 0
-    states_number = False
-    problem, detail = NO_PROBLEM, 0
-    at = 0
     while at < limit and row < most_rows:
         begin = at
         flags = raw[at]
@@ -159,11 +195,11 @@ def decode(
                     if match is not None:
                         found = one.findall(raw, begin, match.end())
                         run_deltas, run_offsets, run_sorted, at = _run(found, begin, size_now)
-                        pieces.append((np.array(deltas, np.uint64), np.array(offsets, np.int64)))
-                        pieces.append((run_deltas, run_offsets))
+                        noted.times += (np.array(deltas, np.uint64), run_deltas)
+                        noted.offsets += (np.array(offsets, np.int64), run_offsets)
                         deltas, offsets = [], []
                         add_delta, add_offset = deltas.append, offsets.append
-                        sorted_pieces.append(row + np.flatnonzero(run_sorted))
+                        noted.is_sorted.append(row + np.flatnonzero(run_sorted))
                         row += len(found)
                         if meta_now or v6:
                             seq = seq + len(found) & _M32
@@ -222,112 +258,64 @@ def decode(
                             new_size += (second << 7) - 0x80
                             at += 1
         except (_Broken, IndexError):  # a header that ends outside of the block
-            at, problem = begin, BROKEN_HEADER
+            at, noted.problem = begin, BROKEN_HEADER
             break
         behind = at + new_size
         if behind > limit:
-            problem, detail = CUT_PAYLOAD if at <= limit else BROKEN_HEADER, behind - limit
+            noted.problem = CUT_PAYLOAD if at <= limit else BROKEN_HEADER
+            noted.missing = behind - limit if at <= limit else 0
             at = begin
             break
         if flags & 15:
             if new_meta != meta_now:
                 meta_now = new_meta
-                meta_rows.append(row)
-                metas.append(new_meta)
+                noted.metadata.note(row, new_meta)
             if flags & 2:
                 seq = seq + new_delta + 1 & _M32
                 if row:
-                    run_rows.append(row)
+                    noted.runs[0].append(row)
                 else:
-                    states_number = True
-                run_sequences.append(seq)
-                switch_rows.append(row)
-                captures.append(new_capture)
-                processors.append(new_processor)
+                    noted.states_number = True
+                noted.runs[1].append(seq)
+                noted.capture_thread.note(row, new_capture)
+                noted.processor.note(row, new_processor)
             elif meta_now or v6:
                 seq = seq + 1 & _M32
             if flags & 4:
-                thread_rows.append(row)
-                threads.append(new_thread)
+                noted.thread.note(row, new_thread)
             if flags & 8:
-                stack_rows.append(row)
-                stacks.append(new_stack)
+                noted.stack.note(row, new_stack)
         elif meta_now or v6:
             seq = seq + 1 & _M32
         if not row and not flags & 2:
-            run_sequences.append(seq)
+            noted.runs[1].append(seq)
         if flags & 0xF0:
             if flags & 48:
                 if not v6:
-                    if flags & 16:
-                        guids.append(stated + start)
-                        stated += 16
-                        activity_rows.append(row)
-                        activities.append(len(guids))
-                    if flags & 32:
-                        guids.append(stated + start)
-                        related_rows.append(row)
-                        relateds.append(len(guids))
+                    for bit, change in ((16, noted.activity), (32, noted.related)):
+                        if flags & bit:
+                            noted.guids.append(stated)
+                            stated += 16
+                            change.note(row, len(noted.guids))
                 elif flags & 16:
-                    label_rows.append(row)
-                    labels.append(new_label)
+                    noted.labels.note(row, new_label)
             if flags & 64:
                 sorted_rows.append(row)
             if new_size != size_now:
                 size_now = new_size
-                size_rows.append(row)
-                sizes.append(new_size)
+                noted.size.note(row, new_size)
         add_delta(delta)
         add_offset(at)
         at = behind
         row += 1
-    pieces.append((np.array(deltas, np.uint64), np.array(offsets, np.int64)))
-    sorted_pieces.append(np.array(sorted_rows, np.int64))
-    metadata_id = _spread(meta_rows, metas, row, np.uint32)
-    runs = np.array(run_rows if row else [], np.int64)
-    steps = np.cumsum(np.ones(row, np.uint32) if v6 else metadata_id != 0, dtype=np.uint32)
-    base = np.array(run_sequences, np.uint32) - steps[runs]
-    time = np.cumsum(np.concatenate([piece[0] for piece in pieces]), dtype=np.uint64) + np.uint64(began.time)
-    is_sorted = np.zeros(row, np.bool_)
-    is_sorted[np.concatenate(sorted_pieces)] = True
-    columns = HeaderColumns(
-        metadata_id=metadata_id,
-        sequence=np.repeat(base, np.diff(np.append(runs, row))) + steps if row else np.zeros(0, np.uint32),
-        capture_thread=_spread(switch_rows, captures, row, np.uint64),
-        thread=_spread(thread_rows, threads, row, np.uint64),
-        processor=_spread(switch_rows, processors, row, np.uint32),
-        stack=_spread(stack_rows, stacks, row, np.uint32),
-        time=time.view(np.int64),
-        activity=_spread(activity_rows, activities, row, np.uint32),
-        related=_spread(related_rows, relateds, row, np.uint32),
-        payload_offset=np.concatenate([piece[1] for piece in pieces]) + start,
-        payload_length=_spread(size_rows, sizes, row, np.uint32),
-        is_sorted=is_sorted,
-        label_list=_spread(label_rows, labels, row, np.uint32),
-    )
-    if from_state and not states_number:
-        runs = runs[1:]
-    rest = None
-    if at < limit and not problem:
-        rest = State(
-            position=at + start,
-            metadata_id=meta_now,
-            sequence=seq,
-            capture_thread=captures[-1],
-            processor=processors[-1],
-            thread=threads[-1],
-            stack=stacks[-1],
-            size=size_now,
-            label=labels[-1],
-            time=int(time[-1]),
-            activity_at=guids[activities[-1] - 1] if activities[-1] else -1,
-            related_at=guids[relateds[-1] - 1] if relateds[-1] else -1,
-        )
-    return columns, runs, np.array(guids, np.int64), at + start, problem, detail, rest
+    noted.times.append(np.array(deltas, np.uint64))
+    noted.offsets.append(np.array(offsets, np.int64))
+    noted.is_sorted.append(np.array(sorted_rows, np.int64))
+    noted.sequence, noted.rows, noted.position = seq, row, at
 
 
 def walk(
-    data: memoryview, start: int, end: int, *, header: int, size_at: int, trailing: bool, most_rows: int
+    data: memoryview, start: int, end: int, header: int, size_at: int, trailing: bool, most_rows: int
 ) -> tuple[npt.NDArray[np.int64], int, int]:
     """Positions of uncompressed blobs, at most ``most_rows``, the position behind the last good one, and the problem there."""
     found: list[int] = []
@@ -427,9 +415,9 @@ def _put(out: bytearray, value: int) -> None:
 
 
 def split_stacks(
-    data: memoryview, position: int, cost: int, pointer: int, most: int, room: int
+    data: memoryview, position: int, cost: int, pointer_size: int, room: int, most: int
 ) -> tuple[list[int], list[int], tuple[int, int, int, int]]:
-    """(starts, sizes, result) as ``_kernels.split_stacks`` fills them."""
+    """(starts, sizes, what the kernel returns)."""
     starts: list[int] = []
     sizes: list[int] = []
     refused = 0
@@ -442,7 +430,7 @@ def split_stacks(
             sizes.append(-1)
             refused += 1
         else:
-            sizes.append(size - size % pointer)
+            sizes.append(size - size % pointer_size)
             room -= cost + size
         position += 4 + size
     return starts, sizes, (len(starts), position, refused, room)

@@ -1,0 +1,1254 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The loops over every event, without the GIL; ``fallback.py`` does the same without a compiler.
+
+Rule 1: every bound is tested before anything is read or written: whatever the bytes are, and though they change meanwhile
+(a mapped file that somebody writes to).
+Rule 2: every block starts from zero state (nettrace.md §5.5), so blocks can be given to several threads.
+Rule 3: nothing is allocated here; callers hand in arrays. Structs that they share are numpy types in ``kernel_types.py``,
+and a call with others raises ValueError.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from dotnetdiag.wire.prefetch cimport prefetch_once
+
+ctypedef const uint8_t* Bytes
+
+cdef enum:
+    NOWHERE = -1
+
+cdef enum Problem:
+    NO_PROBLEM = 0
+    BROKEN_HEADER = 1
+    CUT_PAYLOAD = 2
+    BAD_SIZE = 3
+
+PROBLEMS = (NO_PROBLEM, BROKEN_HEADER, CUT_PAYLOAD, BAD_SIZE)
+
+# what the first byte of an event states
+cdef enum States:
+    METADATA_ID = 1
+    NUMBER = 2  # sequence number, capture thread and processor
+    THREAD = 4
+    STACK = 8
+    ACTIVITY = 16
+    LABELS = 16  # nettrace 6
+    RELATED = 32
+    IS_SORTED = 64
+    SIZE = 128
+
+cdef enum:
+    GUID_BYTES = 16
+    TAG_END_OBJECT = 6
+    LEAST_BLOCK_HEADER = 20
+    LARGEST_BLOCK_HEADER = 0x7FFF
+    COMPRESSED = 1
+    LARGEST_ROW_HEADER = 96  # asked for; flags 1, five varuints of 32 bits 25, three of 64 bits 30, two GUIDs 32
+    SHORT_RUN = 6
+
+cdef uint64_t MULTIPLIER = 0x1E3779B97F4A7C15  # as in ids.py: the high bits of a product depend on all bits of its factors
+
+
+# varuints -------------------------------------------------------------------------------------------------------------
+
+
+cdef inline int64_t take32(Bytes data, int64_t at, int64_t end, uint32_t* value) noexcept nogil:
+    """Read the varuint of 32 bits at ``at``; the position behind it, or NOWHERE when it does not end or does not fit."""
+    cdef uint32_t byte, sum
+    cdef int shift = 7
+    if at >= end:
+        return NOWHERE
+    byte = data[at]
+    at += 1
+    if byte < 0x80:
+        value[0] = byte
+        return at
+    sum = byte & 0x7F
+    while shift < 35 and at < end:
+        byte = data[at]
+        at += 1
+        sum |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if shift == 28 and byte > 0x0F:
+                return NOWHERE
+            value[0] = sum
+            return at
+        shift += 7
+    return NOWHERE
+
+
+cdef inline int64_t take64(Bytes data, int64_t at, int64_t end, uint64_t* value) noexcept nogil:
+    """As ``take32``, of 64 bits."""
+    cdef uint64_t byte, sum
+    cdef int shift = 7
+    if at >= end:
+        return NOWHERE
+    byte = data[at]
+    at += 1
+    if byte < 0x80:
+        value[0] = byte
+        return at
+    sum = byte & 0x7F
+    while shift < 70 and at < end:
+        byte = data[at]
+        at += 1
+        sum |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if shift == 63 and byte > 1:
+                return NOWHERE
+            value[0] = sum
+            return at
+        shift += 7
+    return NOWHERE
+
+
+cdef inline int64_t put(uint8_t* out, int64_t at, uint64_t value) noexcept nogil:
+    """Write a varuint; the position behind it."""
+    while value >= 0x80:
+        out[at] = <uint8_t>(value & 0x7F | 0x80)
+        value >>= 7
+        at += 1
+    out[at] = <uint8_t>value
+    return at + 1
+
+
+cdef inline int64_t u32(Bytes data, int64_t at) noexcept nogil:
+    return data[at] | data[at + 1] << 8 | data[at + 2] << 16 | <int64_t>data[at + 3] << 24
+
+
+# event headers --------------------------------------------------------------------------------------------------------
+
+
+cdef struct Header:
+    # of one event: what it does not state is as in the event before
+    uint64_t capture_thread
+    uint64_t thread
+    uint64_t time
+    int64_t activity_at  # where the 16 bytes stand; NOWHERE: none
+    int64_t related_at
+    uint32_t metadata_id
+    uint32_t sequence
+    uint32_t processor
+    uint32_t stack
+    uint32_t labels
+    uint32_t size
+    uint32_t states
+
+
+cdef inline void begin(Header* header) noexcept nogil:
+    """Zero state, in which every block begins."""
+    header.capture_thread = header.thread = header.time = 0
+    header.activity_at = header.related_at = NOWHERE
+    header.metadata_id = header.sequence = header.processor = header.stack = header.labels = 0
+    header.size = header.states = 0
+
+
+cdef inline uint32_t step(const Header* header, bint v6) noexcept nogil:
+    """By how much the number of an event goes up that does not state it."""
+    return 1 if v6 or header.metadata_id != 0 else 0
+
+
+cdef inline int64_t parse(Bytes data, int64_t at, int64_t end, bint v6, Header* header) noexcept nogil:
+    """Read the compressed header at ``at`` (nettrace.md §5.5, §6.2), which is before ``end``; where its payload begins, or
+    NOWHERE when the header is broken or does not end before ``end``. Then ``header`` is worth nothing.
+
+    A function of its own, not inlined: three loops call it, for the events that state more than their time.
+    """
+    cdef uint32_t states = data[at], jump = 0
+    cdef uint64_t delta = 0
+    header.states = states
+    at += 1
+    if states & (METADATA_ID | NUMBER | THREAD | STACK):
+        if states & METADATA_ID:
+            at = take32(data, at, end, &header.metadata_id)
+            if at < 0:
+                return NOWHERE
+        if states & NUMBER:
+            at = take32(data, at, end, &jump)
+            if at < 0:
+                return NOWHERE
+            header.sequence += jump + 1
+            at = take64(data, at, end, &header.capture_thread)
+            if at < 0:
+                return NOWHERE
+            at = take32(data, at, end, &header.processor)
+            if at < 0:
+                return NOWHERE
+        else:
+            header.sequence += step(header, v6)
+        if states & THREAD:
+            at = take64(data, at, end, &header.thread)
+            if at < 0:
+                return NOWHERE
+        if states & STACK:
+            at = take32(data, at, end, &header.stack)
+            if at < 0:
+                return NOWHERE
+    else:
+        header.sequence += step(header, v6)
+    at = take64(data, at, end, &delta)
+    if at < 0:
+        return NOWHERE
+    header.time += delta
+    if states & (ACTIVITY | RELATED | SIZE):
+        if v6:
+            if states & LABELS:
+                at = take32(data, at, end, &header.labels)
+                if at < 0:
+                    return NOWHERE
+        else:
+            if states & ACTIVITY:
+                header.activity_at = at
+                at += GUID_BYTES
+            if states & RELATED:
+                header.related_at = at
+                at += GUID_BYTES
+        if states & SIZE:
+            at = take32(data, at, end, &header.size)
+            if at < 0:
+                return NOWHERE
+    return at if at <= end else NOWHERE
+
+
+cdef inline int64_t pass_bare(Bytes data, int64_t at, int64_t end, int64_t size, int64_t* passed) noexcept nogil:
+    """Pass over the events that state nothing but the time, with payloads of ``size`` bytes; where another one begins.
+
+    Most events are such. There is no check but one as long as they cannot reach the end.
+    """
+    cdef int64_t safe = end - 4 - size, count = 0
+    while at <= safe and data[at] & (0xFF ^ IS_SORTED) == 0:
+        if data[at + 1] < 0x80:
+            at += 2 + size
+        elif data[at + 2] < 0x80:
+            at += 3 + size
+        elif data[at + 3] < 0x80:
+            at += 4 + size
+        else:
+            break
+        count += 1
+    passed[0] = count
+    return at
+
+
+# ids ------------------------------------------------------------------------------------------------------------------
+
+
+cdef packed struct Ids:
+    # where in a table of entries (meaning, order of definition) the ids of a block stand, as ``ids.Snapshot`` has them:
+    # those from ``base`` on in a row, then those far from it in a hash table of 4 words each
+    int64_t start
+    int64_t base
+    int64_t near
+    int64_t bits
+    int64_t defined
+
+
+cdef packed struct Meanings:
+    Ids stacks
+    Ids labels
+    Ids metadata
+
+
+cdef const uint32_t* find_far(const uint32_t* table, const Ids* ids, uint32_t number) noexcept nogil:
+    cdef uint64_t mask = (<uint64_t>1 << ids.bits) - 1
+    cdef uint64_t at = (<uint64_t>number * MULTIPLIER) >> (64 - ids.bits)
+    cdef const uint32_t* slot
+    cdef int n
+    for n in range(128):
+        slot = table + ids.start + 2 * ids.near + 4 * <int64_t>at
+        if slot[0] == 0:
+            return NULL
+        if slot[2] == number:
+            return slot if slot[1] <= ids.defined else NULL
+        at = (at + 1) & mask
+    return NULL
+
+
+cdef inline const uint32_t* find(const uint32_t* table, const Ids* ids, uint32_t number) noexcept nogil:
+    """The entry of an id: what it means, and its order; NULL when it is not defined."""
+    cdef int64_t place = <int64_t>number - ids.base
+    cdef const uint32_t* entry
+    if 0 <= place < ids.near:
+        entry = table + ids.start + 2 * place
+        if entry[0] != 0:
+            return entry if entry[1] <= ids.defined else NULL
+    return find_far(table, ids, number) if ids.bits else NULL
+
+
+cdef inline uint32_t meaning(const uint32_t* table, const Ids* ids, uint32_t number) noexcept nogil:
+    """What an id stands for, 0 when it is not defined."""
+    cdef const uint32_t* entry = find(table, ids, number)
+    return 0 if entry == NULL else entry[0]
+
+
+cdef bint lie_within(const Ids* ids, int64_t words) noexcept nogil:
+    if ids.start < 0 or ids.near < 0 or ids.bits < 0 or ids.bits > 40 or ids.near > words:
+        return False
+    return ids.start + 2 * ids.near + (<int64_t>4 << ids.bits if ids.bits else 0) <= words
+
+
+# blocks ---------------------------------------------------------------------------------------------------------------
+
+
+cdef packed struct Block:
+    # what was found in one block
+    int64_t rows
+    int64_t runs  # rows where the sequence number is stated; the first always
+    int64_t guids  # that are stated
+    int64_t stop  # behind the last good event
+    int64_t problem  # what is wrong there
+    int64_t missing  # bytes of a payload that is cut
+    int64_t unknown_metadata  # events with an id that is not defined
+    int64_t unknown_stack
+    int64_t unknown_labels
+
+
+cdef bint fit(
+    int64_t size, const int64_t[::1] starts, const int64_t[::1] ends, Py_ssize_t first, Py_ssize_t last, Block[::1] blocks,
+    const Meanings[::1] meanings, int64_t stacks, int64_t labels, int64_t metadata,
+) noexcept:
+    """Whether the blocks lie in the data and have rows in the arrays, and the tables of their ids lie in those."""
+    cdef Py_ssize_t i
+    if first < 0 or last > starts.shape[0] or last > ends.shape[0] or last > blocks.shape[0]:
+        return False
+    if meanings.shape[0] < 1 or (meanings.shape[0] > 1 and meanings.shape[0] < last):
+        return False
+    for i in range(meanings.shape[0]):
+        if not lie_within(&meanings[i].stacks, stacks) or not lie_within(&meanings[i].labels, labels):
+            return False
+        if not lie_within(&meanings[i].metadata, metadata):
+            return False
+    for i in range(first, last):
+        if starts[i] < 0 or ends[i] > size:
+            return False
+    return True
+
+
+def frame(
+    const uint8_t[::1] data not None, int64_t position, int64_t base, bint v6, int64_t limit,
+    const uint8_t[::1] opening not None, int64_t kind, int64_t[:, ::1] rows not None,
+):
+    """Event blocks in their usual form that follow each other from ``position`` on; how many, at most ``rows`` hold.
+
+    ``opening`` is how such an object opens (nettrace 4 and 5), ``kind`` the number of such a block (6). ``data[0]`` stands
+    at ``base``. A row becomes (offset, start of the content, its size), absolute, and the size of the block's header.
+    The first block that is cut, larger than ``limit``, or unusual in any way ends it, so that somebody else may look at it.
+    """
+    cdef Bytes raw = &data[0]
+    cdef int64_t end = data.shape[0], at = position, start, size, header, behind
+    cdef Py_ssize_t found = 0
+    if position < 0 or rows.shape[1] < 4:
+        return 0
+    with nogil:
+        while found < rows.shape[0]:
+            if v6:
+                if end - at < 4:
+                    break
+                size = u32(raw, at)
+                if size >> 24 != kind:
+                    break
+                size &= 0xFFFFFF
+                start = at + 4
+                behind = start + size
+            else:
+                start = block_content(raw, at, end, base, opening)
+                if start < 0:
+                    break
+                size = u32(raw, at + opening.shape[0])
+                behind = start + size + 1
+            if size < LEAST_BLOCK_HEADER or size > limit or behind > end:
+                break
+            if not v6 and raw[behind - 1] != TAG_END_OBJECT:
+                break
+            header = block_header(raw, start, size)
+            if header < 0:
+                break
+            rows[found, 0] = at + base
+            rows[found, 1] = start + base
+            rows[found, 2] = size
+            rows[found, 3] = header
+            found += 1
+            at = behind
+    return found
+
+
+cdef inline int64_t block_content(
+    Bytes data, int64_t at, int64_t end, int64_t base, const uint8_t[::1] opening
+) noexcept nogil:
+    """Where the content of the object begins that opens at ``at``, or NOWHERE when it does not open as usual."""
+    cdef int64_t start = at + opening.shape[0] + 4
+    if start > end or memcmp(data + at, &opening[0], opening.shape[0]) != 0:
+        return NOWHERE
+    return start + (4 - (start + base) % 4) % 4
+
+
+cdef inline int64_t block_header(Bytes data, int64_t start, int64_t size) noexcept nogil:
+    """The size of a block's header, or NOWHERE when it or the flags are unusual."""
+    cdef int64_t header = data[start] | data[start + 1] << 8
+    if header < LEAST_BLOCK_HEADER or header > LARGEST_BLOCK_HEADER or header > size:
+        return NOWHERE
+    return header if data[start + 2] == COMPRESSED and data[start + 3] == 0 else NOWHERE
+
+
+# count ----------------------------------------------------------------------------------------------------------------
+
+
+cdef struct Tally:
+    int64_t* events  # by the order of the metadata id's definition, from 1 on
+    int64_t* payload_bytes
+    int64_t width
+    int64_t unknown  # events with an id that is not defined
+
+
+cdef inline void add(Tally* tally, int64_t order, int64_t events, int64_t size) noexcept nogil:
+    if 0 < order < tally.width:
+        tally.events[order] += events
+        tally.payload_bytes[order] += events * size
+    else:
+        tally.unknown += events
+
+
+def count(
+    const uint8_t[::1] data not None, const int64_t[::1] starts not None, const int64_t[::1] ends not None,
+    Py_ssize_t first, Py_ssize_t last, bint v6, Block[::1] blocks not None, const Meanings[::1] meanings not None,
+    const uint32_t[::1] metadata not None, int64_t[:, ::1] tally not None,
+):
+    """Check the compressed events of blocks ``first`` to ``last`` (exclusive), which lie from ``starts`` to ``ends`` in
+    ``data``, and fill their rows of ``blocks``. False, and nothing is written, when arrays do not fit each other.
+
+    ``tally`` (2 rows, may have no column) goes up by events and payload bytes for each metadata id in the order of their
+    definitions, from 1 on. ``meanings``, one row or one per block, says where in ``metadata`` a block's ids stand.
+    """
+    cdef Py_ssize_t i
+    cdef Tally total
+    cdef Bytes raw = &data[0]
+    if tally.shape[0] < 2:
+        return False
+    if not fit(data.shape[0], starts, ends, first, last, blocks, meanings, 1 << 60, 1 << 60, metadata.shape[0]):
+        return False
+    total.events, total.payload_bytes, total.width = &tally[0, 0], &tally[1, 0], tally.shape[1]
+    with nogil:
+        for i in range(first, last):
+            count_block(
+                raw, starts[i], ends[i], v6, &blocks[i], &metadata[0],
+                &meanings[i if meanings.shape[0] > 1 else 0].metadata, &total,
+            )
+    return True
+
+
+cdef void count_block(
+    Bytes data, int64_t position, int64_t end, bint v6, Block* block, const uint32_t* table, const Ids* ids, Tally* tally
+) noexcept nogil:
+    cdef Header header
+    cdef const uint32_t* entry
+    cdef int64_t rows = 0, counted = 0, runs = 0, guids = 0, passed = 0, order = 0, at
+    cdef uint32_t size = 0, metadata_id = 0
+    cdef bint is_new
+    begin(&header)
+    tally.unknown = 0
+    block.problem = NO_PROBLEM
+    block.missing = 0
+    while position < end:
+        if rows:
+            position = pass_bare(data, position, end, size, &passed)
+            rows += passed
+            if position >= end:
+                break
+        at = parse(data, position, end, v6, &header)
+        if at < 0:
+            block.problem = BROKEN_HEADER
+            break
+        if header.size > end - at:
+            block.problem = CUT_PAYLOAD
+            block.missing = header.size - (end - at)
+            break
+        is_new = header.metadata_id != metadata_id or rows == 0
+        if tally.width and (is_new or header.size != size):
+            add(tally, order, rows - counted, size)
+            counted = rows
+            if is_new:
+                entry = find(table, ids, header.metadata_id)
+                order = 0 if entry == NULL else entry[1]
+        size = header.size
+        metadata_id = header.metadata_id
+        if not v6:
+            guids += ((header.states & ACTIVITY) != 0) + ((header.states & RELATED) != 0)
+        if header.states & NUMBER or rows == 0:
+            runs += 1
+        rows += 1
+        position = at + size
+    if tally.width:
+        add(tally, order, rows - counted, size)
+    block.rows, block.runs, block.guids, block.stop = rows, runs, guids, position
+    block.unknown_metadata = tally.unknown
+
+
+# fill -----------------------------------------------------------------------------------------------------------------
+
+
+cdef struct Columns:
+    # one item per event
+    uint32_t* metadata_id
+    uint32_t* sequence
+    uint64_t* capture_thread
+    uint64_t* thread
+    uint32_t* processor
+    uint32_t* stack
+    int64_t* time
+    uint32_t* activity  # 1 + index into `guids`, 0: none
+    uint32_t* related
+    int64_t* payload_offset
+    uint32_t* payload_length
+    uint8_t* is_sorted
+    uint32_t* label_list
+    # one item per row where the sequence number is stated, and per GUID that is: where it is
+    int64_t* runs
+    int64_t* guids
+
+
+cdef packed struct Progress:
+    # how far the columns are filled
+    int64_t row
+    int64_t run
+    int64_t guid
+    int64_t rows  # that there may be
+    int64_t runs
+    int64_t guids
+    int64_t zeroed  # 1: activity, related and label_list are zeros already; becomes 2 when one was written to
+
+
+cdef struct Held:
+    # what holds from one event to the next, translated: all that is needed to go on within a block
+    Header header
+    int64_t position
+    uint32_t metadata_id
+    uint32_t stack
+    uint32_t label_list
+    uint32_t activity
+    uint32_t related
+    uint32_t unknown_metadata  # 1: the id is not defined
+    uint32_t unknown_stack
+    uint32_t unknown_labels
+    uint32_t started
+
+
+STATE_WORDS = (sizeof(Held) + 7) // 8 + 1
+"""Of the state in which ``fill`` stops within a block."""
+
+
+def fill(
+    const uint8_t[::1] data not None, const int64_t[::1] starts not None, const int64_t[::1] ends not None,
+    Py_ssize_t first, Py_ssize_t last, bint v6, Block[::1] blocks not None, const Meanings[::1] meanings not None,
+    const uint32_t[::1] stacks not None, const uint32_t[::1] labels not None, const uint32_t[::1] metadata not None,
+    Progress[::1] progress not None, uint64_t[::1] state not None,
+    uint32_t[::1] metadata_id not None, uint32_t[::1] sequence not None, uint64_t[::1] capture_thread not None,
+    uint64_t[::1] thread not None, uint32_t[::1] processor not None, uint32_t[::1] stack not None,
+    int64_t[::1] time not None, uint32_t[::1] activity not None, uint32_t[::1] related not None,
+    int64_t[::1] payload_offset not None, uint32_t[::1] payload_length not None, uint8_t[::1] is_sorted not None,
+    uint32_t[::1] label_list not None, int64_t[::1] runs not None, int64_t[::1] guids not None,
+):
+    """Header columns of blocks ``first`` to ``last`` (exclusive), their rows of ``blocks``, and how many blocks it did;
+    -1, and nothing is written, when arrays do not fit each other.
+
+    When the columns are full it stops between two events: ``state[0]`` becomes 1, the row of ``blocks`` speaks of what was
+    done of the block, and a call with that ``state`` (otherwise all zeros) and this block as the first goes on there.
+    ``meanings``, one row or one per block, says where in ``stacks``, ``labels`` and ``metadata`` the ids of a block stand;
+    what is not defined becomes 0, but such a metadata id is kept. ``activity`` and ``related`` become 1 + index into ``guids``.
+    """
+    cdef Py_ssize_t block = first
+    cdef Columns to
+    cdef Progress* done = &progress[0]
+    cdef Bytes raw = &data[0]
+    if not fit(
+        data.shape[0], starts, ends, first, last, blocks, meanings, stacks.shape[0], labels.shape[0], metadata.shape[0]
+    ):
+        return -1
+    if progress.shape[0] < 1 or state.shape[0] < STATE_WORDS:
+        return -1
+    if done.row < 0 or done.run < 0 or done.guid < 0 or done.runs > runs.shape[0] or done.guids > guids.shape[0]:
+        return -1
+    if done.rows > min(
+        metadata_id.shape[0], sequence.shape[0], capture_thread.shape[0], thread.shape[0], processor.shape[0], stack.shape[0],
+        time.shape[0], activity.shape[0], related.shape[0], payload_offset.shape[0], payload_length.shape[0],
+        is_sorted.shape[0], label_list.shape[0],
+    ):
+        return -1
+    to.metadata_id, to.sequence, to.capture_thread, to.thread = &metadata_id[0], &sequence[0], &capture_thread[0], &thread[0]
+    to.processor, to.stack, to.time, to.activity, to.related = &processor[0], &stack[0], &time[0], &activity[0], &related[0]
+    to.payload_offset, to.payload_length, to.is_sorted = &payload_offset[0], &payload_length[0], &is_sorted[0]
+    to.label_list, to.runs, to.guids = &label_list[0], &runs[0], &guids[0]
+    with nogil:
+        while block < last:
+            if not fill_block(
+                raw, starts[block], ends[block], v6, &blocks[block], &meanings[block if meanings.shape[0] > 1 else 0],
+                &stacks[0], &labels[0], &metadata[0], done, &state[0], &to,
+            ):
+                break
+            block += 1
+    return block - first
+
+
+cdef bint fill_block(
+    Bytes data, int64_t position, int64_t end, bint v6, Block* block, const Meanings* ids, const uint32_t* stacks,
+    const uint32_t* labels, const uint32_t* metadata, Progress* done, uint64_t* state, const Columns* to,
+) noexcept nogil:
+    """False when the columns are full. What changes rarely is written a run of equal values at a time: from row ``mark`` on."""
+    cdef Held held
+    cdef int64_t opening = done.row, row = done.row, mark = done.row, at, safe, ahead
+    cdef int64_t run = done.run, most_runs = done.runs, first_guid = done.guid, unknown_metadata = 0, unknown_stack = 0, unknown_labels = 0
+    cdef uint32_t size = 0
+    cdef uint64_t time, delta, byte, more
+    cdef bint stands_at_mark = True, full = False  # whether the event of `held.header` is the one of row `mark`
+    # in registers: what is written might be these otherwise
+    cdef int64_t most_rows = done.rows
+    cdef int64_t* times = to.time
+    cdef int64_t* offsets = to.payload_offset
+    block.problem = NO_PROBLEM
+    block.missing = 0
+    if state[0]:
+        memcpy(&held, state + 1, sizeof(Held))
+        state[0] = 0
+        position = held.position
+        stands_at_mark = not held.started
+        refer_to_guids(&held, ACTIVITY | RELATED, done, to)
+    else:
+        begin(&held.header)
+        held.metadata_id = held.stack = held.label_list = held.activity = held.related = 0
+        held.unknown_metadata = 1  # until an id is stated it is 0, which nothing defines
+        held.unknown_stack = held.unknown_labels = held.started = 0
+    while True:
+        if held.started:
+            time, size, at = held.header.time, held.header.size, position
+            # nothing but the time is stated: see `pass_bare`
+            safe = end - 4 - <int64_t>size
+            # the processor looks ahead by itself, but not beyond a page of 4 KB: a sixth of all time, without this
+            ahead = 16 * (<int64_t>size + 3)
+            while at <= safe and row < most_rows and data[at] == 0:
+                prefetch_once(data + at + ahead)
+                byte = data[at + 1]
+                if byte < 0x80:
+                    time += byte
+                    at += 2
+                else:
+                    more = data[at + 2]
+                    delta = (byte & 0x7F) | (more & 0x7F) << 7
+                    if more < 0x80:
+                        at += 3
+                    else:
+                        more = data[at + 3]
+                        if more >= 0x80:
+                            break
+                        delta |= more << 14
+                        at += 4
+                    time += delta
+                times[row] = <int64_t>time
+                offsets[row] = at
+                row += 1
+                at += size
+            held.header.time, position = time, at
+        full = position < end and (row >= most_rows or run >= most_runs or done.guid + 2 > done.guids)
+        # the end, or something else is stated: first write what held until here
+        if row > mark:
+            if not stands_at_mark:
+                held.header.sequence += step(&held.header, v6)
+            spread(&held, step(&held.header, v6), mark, row, to)
+            if stands_at_mark and held.header.states & IS_SORTED:
+                to.is_sorted[mark] = 1
+            if not done.zeroed or held.activity | held.related | held.label_list:
+                spread_sparse(&held, mark, row, done, to)
+            if held.unknown_metadata | held.unknown_stack | held.unknown_labels:
+                unknown_metadata += held.unknown_metadata * (row - mark)
+                unknown_stack += held.unknown_stack * (row - mark)
+                unknown_labels += held.unknown_labels * (row - mark)
+            mark = row
+        if full or position >= end:
+            break
+        prefetch_once(data + position + 1024)
+        stands_at_mark = True
+        at = parse(data, position, end, v6, &held.header)
+        if at < 0:
+            block.problem = BROKEN_HEADER
+            break
+        if held.header.size > end - at:
+            block.problem = CUT_PAYLOAD
+            block.missing = held.header.size - (end - at)
+            break
+        if held.header.states & METADATA_ID:
+            held.metadata_id = meaning(metadata, &ids.metadata, held.header.metadata_id)
+            held.unknown_metadata = held.metadata_id == 0
+            if held.unknown_metadata:
+                held.metadata_id = held.header.metadata_id
+        if held.header.states & STACK:
+            held.stack = meaning(stacks, &ids.stacks, held.header.stack)
+            held.unknown_stack = held.stack == 0 and held.header.stack != 0
+        if held.header.states & (ACTIVITY | RELATED):
+            if not v6:
+                refer_to_guids(&held, held.header.states, done, to)
+            elif held.header.states & LABELS:
+                held.label_list = meaning(labels, &ids.labels, held.header.labels)
+                held.unknown_labels = held.label_list == 0 and held.header.labels != 0
+        if held.header.states & NUMBER or not held.started:
+            held.started = 1
+            to.runs[run] = row
+            run += 1
+        times[row] = <int64_t>held.header.time
+        offsets[row] = at
+        row += 1
+        position = at + held.header.size
+    block.rows, block.runs, block.guids = row - opening, run - done.run, done.guid - first_guid
+    block.stop = position
+    block.unknown_metadata, block.unknown_stack, block.unknown_labels = unknown_metadata, unknown_stack, unknown_labels
+    done.row, done.run = row, run
+    if full:
+        held.position = position
+        state[0] = 1
+        memcpy(state + 1, &held, sizeof(Held))
+    return not full
+
+
+cdef inline void refer_to_guids(Held* held, uint32_t states, Progress* done, const Columns* to) noexcept nogil:
+    """Note where the ids stand that the header states, or has, as far as there is room."""
+    if states & ACTIVITY and held.header.activity_at >= 0 and done.guid < done.guids:
+        to.guids[done.guid] = held.header.activity_at
+        done.guid += 1
+        held.activity = <uint32_t>done.guid
+    if states & RELATED and held.header.related_at >= 0 and done.guid < done.guids:
+        to.guids[done.guid] = held.header.related_at
+        done.guid += 1
+        held.related = <uint32_t>done.guid
+
+
+cdef inline void spread(
+    Held* held, uint32_t increment, int64_t first, int64_t last, const Columns* to
+) noexcept nogil:
+    """Write what rows ``first`` to ``last`` (exclusive) have in common, and their numbers, which count up."""
+    cdef uint32_t sequence = held.header.sequence, metadata_id = held.metadata_id, size = held.header.size
+    cdef uint32_t processor = held.header.processor, stack = held.stack
+    cdef uint64_t capture_thread = held.header.capture_thread, thread = held.header.thread
+    cdef uint32_t* sequences = to.sequence
+    cdef uint32_t* metadata_ids = to.metadata_id
+    cdef uint64_t* capture_threads = to.capture_thread
+    cdef uint64_t* threads = to.thread
+    cdef uint32_t* processors = to.processor
+    cdef uint32_t* stacks = to.stack
+    cdef uint32_t* sizes = to.payload_length
+    cdef uint8_t* is_sorted = to.is_sorted
+    cdef int64_t r
+    if last - first < SHORT_RUN:
+        for r in range(first, last):
+            sequences[r] = sequence
+            sequence += increment
+            metadata_ids[r] = metadata_id
+            capture_threads[r] = capture_thread
+            threads[r] = thread
+            processors[r] = processor
+            stacks[r] = stack
+            sizes[r] = size
+            is_sorted[r] = 0
+    else:
+        for r in range(first, last):
+            sequences[r] = sequence
+            sequence += increment
+        for r in range(first, last):
+            metadata_ids[r] = metadata_id
+        for r in range(first, last):
+            capture_threads[r] = capture_thread
+        for r in range(first, last):
+            threads[r] = thread
+        for r in range(first, last):
+            processors[r] = processor
+        for r in range(first, last):
+            stacks[r] = stack
+        for r in range(first, last):
+            sizes[r] = size
+        for r in range(first, last):
+            is_sorted[r] = 0
+    held.header.sequence = sequence - increment
+
+
+cdef void spread_sparse(const Held* held, int64_t first, int64_t last, Progress* done, const Columns* to) noexcept nogil:
+    """The same for the columns that are nearly always zero, and may be so already."""
+    cdef bint zeroed = done.zeroed != 0
+    cdef int64_t r
+    if zeroed:
+        done.zeroed = 2
+    if held.activity or not zeroed:
+        for r in range(first, last):
+            to.activity[r] = held.activity
+    if held.related or not zeroed:
+        for r in range(first, last):
+            to.related[r] = held.related
+    if held.label_list or not zeroed:
+        for r in range(first, last):
+            to.label_list[r] = held.label_list
+
+
+# uncompressed events --------------------------------------------------------------------------------------------------
+
+
+def walk(
+    const uint8_t[::1] data not None, int64_t position, int64_t end, int64_t header, int64_t size_at, bint trailing,
+    int64_t[::1] positions not None,
+):
+    """Find uncompressed events: u32 size (excluding itself) first, u32 payload size at ``size_at``. Returns (how many, the
+    position behind the last good one, problem there).
+
+    ``header`` is the length of the event before its payload. With ``trailing`` an i32 stack size and that many bytes
+    follow the payload (NetPerf). It stops when ``positions`` is full.
+    """
+    cdef int64_t extent, payload, at
+    cdef Py_ssize_t found = 0
+    cdef int problem = NO_PROBLEM
+    cdef Bytes raw = &data[0]
+    if position < 0 or end > data.shape[0] or size_at < 0 or header < size_at + 4:
+        raise ValueError("no such events in this data")
+    with nogil:
+        while position < end and found < positions.shape[0]:
+            if end - position < header:
+                problem = BROKEN_HEADER
+                break
+            extent = 4 + u32(raw, position)
+            payload = u32(raw, position + size_at)
+            if extent > end - position:
+                problem = CUT_PAYLOAD
+                break
+            if header + payload > extent:
+                problem = BAD_SIZE
+                break
+            if trailing:
+                at = position + header + payload
+                if at + 4 > position + extent or at + 4 + u32(raw, at) > position + extent:
+                    problem = BAD_SIZE
+                    break
+            positions[found] = position
+            found += 1
+            position += extent
+    return found, position, problem
+
+
+# losses ---------------------------------------------------------------------------------------------------------------
+
+
+cdef struct Walk:
+    # where counting stands; all 64 bits wide, as the array is that the caller keeps it in
+    int64_t started  # behind the first event of the block
+    int64_t metadata_id
+    int64_t sequence
+    int64_t slot  # of the capture thread
+    int64_t size  # of a payload
+    int64_t lost
+    int64_t used  # slots
+    int64_t stuck  # it cannot go on, all is worth nothing
+    int64_t left  # bytes of the block that are to come; -1: it stands between blocks
+    int64_t missing  # how many of them are payload of the last event ...
+    int64_t maybe_lost  # ... with which so many were lost
+
+
+WALK_WORDS = sizeof(Walk) // 8
+
+cdef int64_t LIVE = <int64_t>1 << 32, ENDED = <int64_t>2 << 32, LISTED = <int64_t>4 << 32
+cdef int64_t WORD = 0xFFFFFFFF, HALF = 0x80000000
+
+
+cdef inline int64_t slot_of(uint64_t[::1] threads, int64_t[::1] numbers, uint64_t thread, Walk* walk) noexcept nogil:
+    """Where a thread stands in the table, from now on if need be.
+
+    NOWHERE when it is half full, or ids were chosen to meet: 256 steps are the most that one of them may cost.
+    """
+    cdef int64_t mask = numbers.shape[0] - 1, first = <int64_t>((thread * MULTIPLIER) >> 33), at
+    cdef int n
+    for n in range(256):
+        at = (first + n) & mask
+        if numbers[at] == 0:
+            if 2 * walk.used >= numbers.shape[0]:
+                break
+            walk.used += 1
+            threads[at] = thread
+            return at
+        if threads[at] == thread:
+            return at
+    walk.stuck = 1
+    return NOWHERE
+
+
+cdef inline int64_t lost_before(int64_t entry, uint32_t number) noexcept nogil:
+    """Events lost before ``number`` of a thread whose ``entry`` is that of ``follow``."""
+    cdef uint32_t gap = number - <uint32_t>(entry & WORD)
+    if entry >> 32 == 1 and 0 < gap < HALF:
+        return <int64_t>gap - 1
+    if not (entry >> 32 == 2 and gap == 1) and 0 < number < HALF:
+        return <int64_t>number - 1
+    return 0
+
+
+def follow(
+    const uint8_t[::1] data not None, int64_t position, int64_t base, const uint8_t[::1] opening not None,
+    int64_t[::1] walk not None, uint64_t[::1] threads not None, int64_t[::1] numbers not None,
+):
+    """Follow the sequence numbers of compressed events of nettrace 4 and 5 from ``position`` on, and count gaps.
+
+    Returns where it stopped: at the end of ``data``, at a header that is cut, or where no event block in its usual form
+    (:func:`frame`) begins. ``data`` may be any piece of a trace, ``data[0]`` stands at ``base``; ``walk`` goes with it.
+
+    ``threads`` and ``numbers`` are a hash table of capture threads, all zero at first, its length a power of two. A
+    number is the last of that thread, plus 1 << 32 while it lives, or 2 << 32 when it has ended (``LossAccount``).
+    """
+    cdef Walk* at_walk
+    cdef Bytes raw = &data[0]
+    if walk.shape[0] < WALK_WORDS or position < 0 or position > data.shape[0] or threads.shape[0] != numbers.shape[0]:
+        return position
+    at_walk = <Walk*>&walk[0]
+    if at_walk.stuck or at_walk.slot < 0 or at_walk.slot >= numbers.shape[0] or at_walk.missing < 0:
+        return position
+    if at_walk.size < 0 or at_walk.size > WORD:
+        return position
+    with nogil:
+        position = follow_blocks(raw, position, data.shape[0], base, opening, at_walk, threads, numbers)
+    return position
+
+
+cdef int64_t follow_blocks(
+    Bytes data, int64_t position, int64_t end, int64_t base, const uint8_t[::1] opening, Walk* walk,
+    uint64_t[::1] threads, int64_t[::1] numbers,
+) noexcept nogil:
+    cdef int64_t start, header, size, known
+    while True:
+        if walk.left < 0:
+            start = block_content(data, position, end, base, opening)
+            if start < 0 or end - start < LEAST_BLOCK_HEADER:
+                break
+            size = u32(data, position + opening.shape[0])
+            header = NOWHERE if size > 0x7FFFFFFF else block_header(data, start, size)
+            if header < 0 or header > end - start:
+                break
+            position = start + header
+            walk.left = size - header
+            walk.started = walk.metadata_id = walk.sequence = walk.slot = walk.size = walk.missing = 0
+        if walk.missing:
+            known = min(walk.missing, end - position)
+            position += known
+            walk.left -= known
+            walk.missing -= known
+        position = follow_events(data, position, end, walk, threads, numbers)
+        if walk.stuck or walk.left or position >= end:
+            break
+        if data[position] != TAG_END_OBJECT:
+            walk.stuck = 1
+            break
+        position += 1
+        walk.left = -1
+    return position
+
+
+cdef int64_t follow_events(
+    Bytes data, int64_t position, int64_t end, Walk* walk, uint64_t[::1] threads, int64_t[::1] numbers
+) noexcept nogil:
+    """The events of a block from ``position`` on, as far as they are there."""
+    cdef Header header, tried
+    cdef int64_t block_end = position + walk.left, stop = min(position + walk.left, end), at, bare = 0, loss, slot
+    begin(&header)
+    header.metadata_id = <uint32_t>walk.metadata_id
+    header.sequence = <uint32_t>walk.sequence
+    header.size = <uint32_t>walk.size
+    while position < stop:
+        if walk.started:
+            position = pass_bare(data, position, stop, header.size, &bare)
+            if header.metadata_id:
+                header.sequence += <uint32_t>bare
+            if position >= stop:
+                break
+        tried = header
+        at = parse(data, position, stop, False, &tried)
+        if at < 0:
+            break
+        if tried.size > block_end - at:
+            walk.stuck = 1
+            break
+        loss = 0
+        if tried.states & NUMBER or not walk.started:
+            if walk.started:
+                numbers[walk.slot] = header.sequence | LIVE
+            slot = slot_of(threads, numbers, tried.capture_thread if tried.states & NUMBER else 0, walk)
+            if slot < 0:
+                break
+            walk.slot = slot
+            loss = lost_before(numbers[slot], tried.sequence)
+            walk.lost += loss
+            walk.started = 1
+        header = tried
+        position = at + header.size
+        if position > stop:  # only behind `end`: it is in the block
+            walk.missing = position - stop
+            position = stop
+            walk.maybe_lost = loss
+    walk.left = block_end - position
+    if walk.started:
+        numbers[walk.slot] = header.sequence | LIVE
+    if position < stop and stop == block_end:
+        walk.stuck = 1  # a header does not end in the block
+    walk.metadata_id, walk.sequence, walk.size = header.metadata_id, header.sequence, header.size
+    return position
+
+
+def close_segment(
+    const uint8_t[::1] data not None, int64_t position, int64_t count, int64_t[::1] walk not None,
+    uint64_t[::1] threads not None, int64_t[::1] numbers not None,
+):
+    """Take the ``count`` threads of a sequence point (nettrace 4 and 5), which stand at ``position``: see :func:`follow`.
+
+    A thread that is not listed has ended. When the table is full before all were taken, ``walk.stuck`` becomes 1.
+    """
+    cdef Walk* at_walk
+    cdef Bytes raw = &data[0]
+    cdef int64_t row, slot
+    cdef uint32_t number, gap
+    cdef uint64_t thread
+    if walk.shape[0] < WALK_WORDS or threads.shape[0] != numbers.shape[0] or numbers.shape[0] == 0:
+        return
+    at_walk = <Walk*>&walk[0]
+    if position < 0 or count < 0 or count > (data.shape[0] - position) // 12:
+        at_walk.stuck = 1
+        return
+    with nogil:
+        for row in range(position, position + 12 * count, 12):
+            thread = <uint64_t>u32(raw, row) | <uint64_t>u32(raw, row + 4) << 32
+            slot = slot_of(threads, numbers, thread, at_walk)
+            if slot < 0:
+                break
+            number = <uint32_t>u32(raw, row + 8)
+            gap = number - <uint32_t>(numbers[slot] & WORD)
+            if 0 < gap < HALF:
+                at_walk.lost += gap
+            else:
+                number = <uint32_t>(numbers[slot] & WORD)
+            numbers[slot] = number | LISTED
+        for row in range(numbers.shape[0]):
+            if numbers[row] >= LISTED:
+                numbers[row] = numbers[row] & WORD | LIVE
+            elif numbers[row] >> 32 == 1:
+                numbers[row] = numbers[row] & WORD | ENDED
+
+
+# writing --------------------------------------------------------------------------------------------------------------
+
+
+def encode(
+    int64_t first, int64_t last, bint v6,
+    const uint32_t[::1] metadata_id not None, const uint32_t[::1] sequence not None,
+    const uint64_t[::1] capture_thread not None, const uint64_t[::1] thread not None, const uint32_t[::1] processor not None,
+    const uint32_t[::1] stack not None, const int64_t[::1] time not None, const uint32_t[::1] activity not None,
+    const uint32_t[::1] related not None, const int64_t[::1] payload_offset not None,
+    const uint32_t[::1] payload_length not None, const uint8_t[::1] is_sorted not None,
+    const uint32_t[::1] label_list not None, const uint8_t[::1] guids not None, const uint8_t[::1] payload not None,
+    uint8_t[::1] out not None,
+):
+    """Compressed events of one block: as many of rows ``first`` to ``last`` (exclusive) as fit ``out``, from zero state.
+    Returns (rows, bytes).
+
+    ``guids`` holds 16 bytes per index of ``activity`` and ``related``. A row whose payload or GUID is not there ends the
+    block, and so does one for which ``out`` may not have the room: its payload and 96 bytes.
+    """
+    cdef int64_t row = first, at = 0, room = out.shape[0], origin, size, source, own, other, known = guids.shape[0] // GUID_BYTES
+    cdef uint32_t states, label, expected, held_size = 0, held_activity = 0, held_related = 0
+    cdef uint8_t* to = &out[0]
+    cdef Header held
+    begin(&held)
+    if first < 0 or last > min(
+        metadata_id.shape[0], sequence.shape[0], capture_thread.shape[0], thread.shape[0], processor.shape[0], stack.shape[0],
+        time.shape[0], activity.shape[0], related.shape[0], payload_offset.shape[0], payload_length.shape[0],
+        is_sorted.shape[0], label_list.shape[0],
+    ):
+        raise ValueError("columns are shorter than their rows")
+    with nogil:
+        while row < last:
+            # once, and used below: the caller may change the column meanwhile
+            size, source, own, other = payload_length[row], payload_offset[row], activity[row], related[row]
+            if room - at < LARGEST_ROW_HEADER + size or source < 0 or source > payload.shape[0] - size:
+                break
+            if not v6 and (own >= known or other >= known):
+                break
+            origin = at
+            at += 1
+            states = 0
+            if metadata_id[row] != held.metadata_id:
+                states |= METADATA_ID
+                held.metadata_id = metadata_id[row]
+                at = put(to, at, held.metadata_id)
+            expected = held.sequence + step(&held, v6)
+            if sequence[row] != expected or capture_thread[row] != held.capture_thread or processor[row] != held.processor:
+                states |= NUMBER
+                at = put(to, at, <uint32_t>(sequence[row] - held.sequence - 1))
+                held.capture_thread = capture_thread[row]
+                at = put(to, at, held.capture_thread)
+                held.processor = processor[row]
+                at = put(to, at, held.processor)
+            held.sequence = sequence[row]
+            if thread[row] != held.thread:
+                states |= THREAD
+                held.thread = thread[row]
+                at = put(to, at, held.thread)
+            if stack[row] != held.stack:
+                states |= STACK
+                held.stack = stack[row]
+                at = put(to, at, held.stack)
+            at = put(to, at, <uint64_t>time[row] - held.time)
+            held.time = <uint64_t>time[row]
+            if v6:
+                label = label_list[row]
+                if label != held.labels:
+                    states |= LABELS
+                    held.labels = label
+                    at = put(to, at, label)
+            else:
+                if own != held_activity:
+                    states |= ACTIVITY
+                    held_activity = <uint32_t>own
+                    memcpy(to + at, &guids[GUID_BYTES * own], GUID_BYTES)
+                    at += GUID_BYTES
+                if other != held_related:
+                    states |= RELATED
+                    held_related = <uint32_t>other
+                    memcpy(to + at, &guids[GUID_BYTES * other], GUID_BYTES)
+                    at += GUID_BYTES
+            if is_sorted[row]:
+                states |= IS_SORTED
+            if size != held_size:
+                states |= SIZE
+                held_size = <uint32_t>size
+                at = put(to, at, held_size)
+            memcpy(to + at, &payload[source], size)
+            at += size
+            to[origin] = <uint8_t>states
+            row += 1
+    return row - first, at
+
+
+# stacks ---------------------------------------------------------------------------------------------------------------
+
+
+def split_stacks(
+    const uint8_t[::1] data not None, int64_t position, int64_t cost, int64_t pointer_size, int64_t room,
+    int64_t[::1] starts not None, int64_t[::1] sizes not None,
+):
+    """Find stacks that follow each other from ``position`` on, each behind its size (u32): as many as ``starts`` holds.
+    Returns (how many, the position behind them, those without room, the room that is left).
+
+    ``sizes`` are those of whole pointers, -1 where the size and ``cost`` are more than there is ``room`` for.
+    """
+    cdef int64_t size, end = data.shape[0]
+    cdef Py_ssize_t found = 0, refused = 0, most = min(starts.shape[0], sizes.shape[0])
+    cdef Bytes raw = &data[0]
+    if position < 0 or pointer_size < 1:
+        raise ValueError("no such stacks")
+    with nogil:
+        while found < most and end - position >= 4:
+            size = u32(raw, position)
+            if size > end - position - 4:
+                break
+            starts[found] = position + 4
+            if cost + size > room:
+                sizes[found] = -1
+                refused += 1
+            else:
+                sizes[found] = size - size % pointer_size
+                room -= cost + size
+            position += 4 + size
+            found += 1
+    return found, position, refused, room
+
+
+cdef uint32_t hash_of(Bytes data, int64_t size, const uint64_t[::1] keys) noexcept nogil:
+    """32 bits: the sum of the words of 4 bytes, each multiplied by a random key (multilinear hashing), which nobody can foresee.
+
+    What is longer than the keys is hashed piece by piece, each with the hash of the one before.
+    """
+    cdef uint64_t total = keys[0] + keys[1] * <uint64_t>size, word
+    cdef Py_ssize_t key = 2
+    cdef int64_t at = 0
+    cdef int i
+    while at < size:
+        if key == keys.shape[0]:
+            total = keys[0] + keys[1] * (total >> 32)
+            key = 2
+        word = 0
+        if size - at >= 4:
+            word = <uint64_t>u32(data, at)
+        else:
+            for i in range(<int>(size - at)):
+                word |= <uint64_t>data[at + i] << 8 * i
+        total += keys[key] * word
+        key += 1
+        at += 4
+    return <uint32_t>(total >> 32)
+
+
+def intern_stacks(
+    const uint8_t[::1] data not None, const int64_t[::1] starts not None, const int64_t[::1] sizes not None, int64_t first,
+    const uint64_t[::1] keys not None, int64_t[::1] state not None, int64_t[::1] offsets not None,
+    uint32_t[::1] hashes not None, uint32_t[::1] slots not None, uint8_t[::1] pool not None, uint32_t[::1] ids not None,
+):
+    """The ids of the stacks from number ``first`` on; how many it got to, fewer than there are when a table is full. 0 is the
+    id of those with a size below 0 or that do not lie in ``data``. -1, and nothing is written, when arrays do not fit.
+
+    ``state`` is the number of ids, 0 included, and of bytes in ``pool``: stack ``i`` is its bytes from ``offsets[i]`` to
+    ``offsets[i + 1]``. ``slots`` is a hash table of ids, a power of two, at most half full.
+    """
+    cdef int64_t at = first, count, used, size, start, slot, mask = slots.shape[0] - 1
+    cdef int64_t most = min(hashes.shape[0], offsets.shape[0] - 1, slots.shape[0] // 2)
+    cdef uint32_t hashed, found
+    cdef Bytes raw = &data[0]
+    if first < 0 or starts.shape[0] != sizes.shape[0] or ids.shape[0] != starts.shape[0] or state.shape[0] < 2:
+        return -1
+    count, used = state[0], state[1]
+    if keys.shape[0] < 3 or mask < 0 or slots.shape[0] & mask or count < 1 or count > most:
+        return -1
+    if used < 0 or used > pool.shape[0]:
+        return -1
+    with nogil:
+        while at < starts.shape[0]:
+            start, size = starts[at], sizes[at]
+            if size < 0 or start < 0 or start > data.shape[0] - size:
+                ids[at] = 0
+                at += 1
+                continue
+            if count >= most or size > pool.shape[0] - used:
+                break
+            hashed = hash_of(raw + start, size, keys)
+            slot = hashed & mask
+            found = slots[slot]
+            while found != 0:
+                if (
+                    hashes[found] == hashed
+                    and offsets[found + 1] - offsets[found] == size
+                    and memcmp(raw + start, &pool[offsets[found]], size) == 0
+                ):
+                    break
+                slot = (slot + 1) & mask
+                found = slots[slot]
+            if found == 0:
+                found = <uint32_t>count
+                memcpy(&pool[used], raw + start, size)
+                used += size
+                hashes[found] = hashed
+                slots[slot] = found
+                count += 1
+                offsets[count] = used
+            ids[at] = found
+            at += 1
+        state[0] = count
+        state[1] = used
+    return at
+
+
+def index_stacks(const uint32_t[::1] hashes not None, int64_t count, uint32_t[::1] slots not None):
+    """Put the ids from 1 to ``count`` (exclusive) into a hash table of zeros that has room for twice as many."""
+    cdef int64_t mask = slots.shape[0] - 1, slot, i
+    if mask < 0 or slots.shape[0] & mask or count > hashes.shape[0] or 2 * count > slots.shape[0]:
+        raise ValueError("no room for so many")
+    with nogil:
+        for i in range(1, count):
+            slot = hashes[i] & mask
+            while slots[slot] != 0:
+                slot = (slot + 1) & mask
+            slots[slot] = <uint32_t>i

@@ -1,0 +1,30 @@
+"""What the kernels share with Python beside plain arrays: a call with other types raises ValueError. ``_kernels.pyx`` has the
+same structs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def _words(*names: str) -> np.dtype[np.void]:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+BLOCK = _words(
+    *("rows", "runs", "guids", "stop", "problem", "missing", "unknown_metadata", "unknown_stack", "unknown_labels")
+)
+"""What was found in a block: events, rows where the sequence number is stated (the first always), GUIDs that are stated; the
+position behind the last good event, what is wrong there, and for a payload that is cut the bytes that are missing; events
+with ids that are not defined.
+"""
+UNKNOWN = ("unknown_metadata", "unknown_stack", "unknown_labels")
+
+IDS = _words("start", "base", "near", "bits", "defined")
+"""Where the entries of a block's ids begin in an array of several tables, and an ``ids.Snapshot``."""
+MEANINGS = np.dtype([("stacks", IDS), ("labels", IDS), ("metadata", IDS)])
+
+PROGRESS = _words("row", "run", "guid", "rows", "runs", "guids", "zeroed")
+"""How far columns are filled, how many there may be of each, and whether those that are nearly always zero are so (1), or
+were written to (2).
+"""

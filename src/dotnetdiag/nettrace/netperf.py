@@ -1,0 +1,58 @@
+"""Events of NetPerf, which carry their stacks and the metadata of others (nettrace.md §3, §4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace.block import Block
+from dotnetdiag.nettrace.budget import parsed_cost
+from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.container import ContainerKind
+from dotnetdiag.nettrace.piece import Piece
+from dotnetdiag.nettrace.records import parse_flat_record, parse_record
+from dotnetdiag.nettrace.state import TraceState
+from dotnetdiag.wire import Cursor
+
+
+def take_events(state: TraceState, block: Block, data: memoryview, base: int, piece: Piece) -> HeaderColumns:
+    """The events of a block: its metadata events become metadata, its stacks are interned."""
+    assert piece.frames is not None
+    is_metadata = piece.headers.metadata_id == 0
+    _define(state, data, base, piece, np.flatnonzero(is_metadata).tolist())
+    starts, sizes = piece.frames
+    whole = np.where(sizes >= state.pointer_size, sizes - sizes % state.pointer_size, -1)
+    headers = replace(piece.headers, stack=state.stacks.intern_many(data, starts, whole))
+    if is_metadata.any():
+        headers = headers[~is_metadata]
+    ids, counts = np.unique(headers.metadata_id, return_counts=True)
+    unknown = sum(
+        count
+        for number, count in zip(ids.tolist(), counts.tolist(), strict=True)
+        if number not in state.metadata.records
+    )
+    if unknown:
+        state.remarks.warn("events with an unknown metadata id", block.offset, unknown)
+    return headers
+
+
+def _define(state: TraceState, data: memoryview, base: int, piece: Piece, rows: list[int]) -> None:
+    assert piece.positions is not None
+    for row in rows:
+        start = int(piece.headers.payload_offset[row])
+        size = int(piece.headers.payload_length[row])
+        if not state.has_room(parsed_cost(size), base + start):
+            continue
+        cursor = Cursor(data, position=start, end=start + size, base=base, where="metadata record")
+        try:
+            if state.container is ContainerKind.FLAT:
+                number = int(piece.positions[row]) + base & 0xFFFFFFFF
+                made = parse_flat_record(cursor, number, major=state.major)
+            else:
+                made = parse_record(cursor)
+        except FormatError as error:
+            state.remarks.damage(error)
+        else:
+            state.metadata.define(made, base + start, size)

@@ -1,0 +1,76 @@
+"""Threads of version 6 by their indices (nettrace.md §6.6, §6.7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace.budget import Budget, parsed_cost
+from dotnetdiag.nettrace.ids import FreeNumbers
+from dotnetdiag.nettrace.remarks import Remarks
+from dotnetdiag.nettrace.threads import ThreadInfo, ThreadMoves, parse_thread
+from dotnetdiag.wire import Cursor
+
+
+class ThreadTable:
+    """An index that is used again for another thread gets another number; ``moves`` tells the events of it.
+
+    ``infos`` are by number, those of threads that ended too.
+    """
+
+    def __init__(self, budget: Budget, remarks: Remarks) -> None:
+        self.infos: dict[int, ThreadInfo] = {}
+        self.moves = ThreadMoves()
+        self._numbers: dict[int, int] = {}
+        self._free = FreeNumbers(0xFFFFFFFFFFFFFFFF)
+        self._budget, self._remarks = budget, remarks
+
+    def number(self, index: int) -> int:
+        """That of the thread which an index means now."""
+        return self._numbers.get(index, index)
+
+    def take(self, cursor: Cursor) -> None:
+        """Read the rows of a ThreadBlock."""
+        while cursor.left:
+            row = cursor.child(cursor.u16("row size"), "thread row")
+            size = row.left
+            try:
+                made = parse_thread(row)
+            except FormatError as error:
+                self._remarks.damage(error)
+            else:
+                self._define(made, row.offset, size)
+
+    def _define(self, made: ThreadInfo, offset: int, size: int) -> None:
+        there = self._numbers.get(made.index)
+        if there is not None:
+            if replace(made, index=there) != self.infos.get(there):
+                self._remarks.warn("thread indices defined twice, differently: the first counts", offset)
+            return
+        kept, other = made.index, self.infos.get(made.index)
+        if made != other and not self._budget.affords("threads", parsed_cost(size), offset):
+            return
+        self._free.see(made.index)
+        if other is not None and made != other:
+            kept = self._free.take(self.infos)
+            self.moves.note(made.index, kept)
+        self.infos[kept] = replace(made, index=kept)
+        self._numbers[made.index] = kept
+
+    def remove(self, index: int, offset: int) -> int:
+        """The index means nothing from here on; the number of its thread."""
+        thread = self.number(index)
+        if index not in self._numbers:
+            self._remarks.warn("threads removed that were not there", offset)
+        self._numbers.pop(index, None)
+        if thread != index:
+            self.moves.note(index, None)
+        return thread
+
+    def forget(self, *, keep: bool) -> None:
+        """From here on indices are defined anew; ``keep``: what is known of threads stays."""
+        self._numbers = {}
+        self.moves.reset()
+        if not keep:
+            self.infos = {}
+            self._budget.set("threads")

@@ -1,0 +1,29 @@
+"""Event blocks as they nearly always are, found by a kernel many at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dotnetdiag.nettrace import kernels
+from dotnetdiag.nettrace.block import BlockRun
+from dotnetdiag.nettrace.constants import BlockKind
+from dotnetdiag.nettrace.container import Container, ContainerKind
+
+_ROOM = 1024
+_NO_LIMIT = 1 << 31
+
+
+def find_usual(container: Container, data: memoryview, base: int, opening: bytes) -> BlockRun | None:
+    """Those that follow each other from ``container.position`` on, which they move; None where there are none, or no kernels."""
+    if kernels.KERNELS is None:
+        return None
+    rows = np.empty((_ROOM, 4), np.int64)
+    numbered = container.kind is ContainerKind.NUMBERED
+    limit = _NO_LIMIT if container.limit is None else container.limit
+    found = kernels.KERNELS.frame(
+        data, container.position - base, base, numbered, limit, opening, int(BlockKind.EVENT), rows
+    )
+    if not found:
+        return None
+    container.position = int(rows[found - 1, 1] + rows[found - 1, 2]) + (not numbered)
+    return BlockRun(rows[:found].copy(), is_numbered=numbered)

@@ -1,0 +1,89 @@
+"""All events of a file counted first: by type, or to have memory for all columns in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.nettrace import kernels
+from dotnetdiag.nettrace.arena import Arena, Lent
+from dotnetdiag.nettrace.columns import HeaderColumns
+from dotnetdiag.nettrace.decode import GROUP_BYTES
+from dotnetdiag.nettrace.group import EventRun, Form, Group
+from dotnetdiag.nettrace.kernel_types import BLOCK
+from dotnetdiag.nettrace.parallel import Executor, in_order
+from dotnetdiag.nettrace.translation import Tables
+
+SHARE_BYTES = 8 << 20
+"""Bytes of blocks that one call of an executor counts."""
+WHOLE_GROUP_BYTES = 32 << 20
+"""Groups of a whole file that one thread decodes."""
+_SPARE = np.array([1, 1, 2])
+"""Of rows, runs and GUIDs: a kernel stops where an event might not fit, before it looks at it."""
+
+
+class Whole:
+    """Memory for all events of a file, given out group by group in file order."""
+
+    def __init__(self, data: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None) -> None:
+        blocks, _ = _count(data, runs, form, executor, 0)
+        counts = np.stack([blocks["rows"], blocks["runs"], blocks["guids"]], axis=1)
+        self._ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(counts, axis=0)])
+        self._arena = Arena(*(self._ends[-1] + _SPARE).tolist())
+        self._block = 0
+        self.group_bytes = GROUP_BYTES if executor else WHOLE_GROUP_BYTES
+        """How large groups should be: the columns do not stay in the cache anyway."""
+
+    def window(self, blocks: int) -> Lent:
+        """That of the next blocks."""
+        before, self._block = self._block, self._block + blocks
+        ends = self._ends[self._block] + _SPARE
+        return self._arena.lend(*zip(self._ends[before].tolist(), ends.tolist(), strict=True))
+
+    @property
+    def headers(self) -> HeaderColumns:
+        """All of them."""
+        return self._arena.lend().first(int(self._ends[-1][0]))
+
+
+def count_by_type(
+    data: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None
+) -> npt.NDArray[np.int64] | None:
+    """(events, payload bytes) for each metadata id in the order of their definitions, from 1 on, of compressed blocks that
+    share one map of them; None when some events have an undefined one.
+    """
+    snapshot = runs[-1].translation.metadata
+    blocks, tally = _count(data, runs, form, executor, 1 + (snapshot.defined if snapshot else 0))
+    return None if blocks["unknown_metadata"].any() else tally
+
+
+def _count(
+    data: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None, columns: int
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64]]:
+    assert kernels.KERNELS is not None
+    compiled, (starts, ends) = kernels.KERNELS, Group(list(runs)).bounds(0)
+    blocks = np.zeros(len(starts), BLOCK)
+    tables = Tables.of([(len(run), run.translation) for run in runs])
+
+    def share(bounds: tuple[int, int]) -> npt.NDArray[np.int64]:
+        tally = np.zeros((2, columns), np.int64)
+        v6 = form is Form.COMPRESSED_V6
+        fits = compiled.count(data, starts, ends, *bounds, v6, blocks, tables.meanings, tables.metadata, tally)
+        assert fits, "arrays that do not fit each other"
+        return tally
+
+    tallies = [tally for _, tally in in_order(_shares(ends - starts), share, executor)]
+    return blocks, sum(tallies[1:], tallies[0]) if tallies else np.zeros((2, columns), np.int64)
+
+
+def _shares(sizes: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Contiguous ranges of about equal weight."""
+    total = np.cumsum(sizes + 1)
+    if not len(total):
+        return []
+    marks = np.searchsorted(total, np.arange(SHARE_BYTES, int(total[-1]), SHARE_BYTES)) + 1
+    edges = sorted({0, *marks.tolist(), len(total)})
+    return list(pairwise(edges))

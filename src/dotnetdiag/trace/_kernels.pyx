@@ -1,0 +1,376 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The loops over the frames of all stacks, without the GIL. Called through ``kernels.py``; ``fallback.py`` does the same by
+numpy.
+
+Rule 1: nothing is allocated here. A loop that needs larger arrays stops before the stack that may not fit.
+Rule 2: arrays that do not fit each other raise ValueError before anything is written, and so do numbers in them that lead
+outside of another array, before that one is touched.
+Rule 3: hash tables are open, of a power of two slots, at most half of them in use; callers hand them in all 0, which is a
+free slot. A file chooses its addresses and which frames call each other, so random keys choose the slots.
+"""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef enum:
+    KEYS = 3
+    ROOT = 0
+
+BROKEN_TREE = "no root, a node that stands before its parent, or a frame that is not there"
+
+
+cdef struct Table:
+    int32_t* slots
+    uint64_t mask
+    int shift  # which leaves as many bits of 64 as the number of a slot has
+    const uint64_t* keys
+    int64_t room  # how many numbers there may be, the first included
+    int64_t passed  # slots of others that a search went over
+
+
+cdef Table table_of(int32_t[::1] slots, const uint64_t[::1] keys, int64_t numbers, int64_t count) except *:
+    """A table over slots that are all 0, with room for ``numbers`` if there are so many slots, and at least for ``count``."""
+    cdef Table table
+    cdef int64_t size = slots.shape[0]
+    if keys.shape[0] < KEYS or size < 2 or size & (size - 1):
+        raise ValueError(f"{size} slots, {keys.shape[0]} keys")
+    table.room = min(numbers, size // 2, <int64_t>INT32_MAX)
+    if not 0 <= count <= table.room:
+        raise ValueError(f"no room for {count}")
+    table.slots, table.mask, table.keys, table.passed = &slots[0], <uint64_t>size - 1, &keys[0], 0
+    table.shift = 64
+    while size > 1:
+        size >>= 1
+        table.shift -= 1
+    return table
+
+
+cdef inline uint64_t next_slot(Table* table, uint64_t slot) noexcept nogil:
+    table.passed += 1
+    return (slot + 1) & table.mask
+
+
+cdef int check_nodes(const int32_t[::1] parent, const int32_t[::1] frame, int64_t kinds) except -1:
+    """That parents stand before their children, and that there are so many frames."""
+    cdef int64_t n
+    cdef uint32_t wrong = 0, end = <uint32_t>min(kinds, <int64_t>INT32_MAX)
+    check_lengths(parent.shape[0], frame.shape[0])
+    for n in range(1, parent.shape[0]):
+        wrong |= <uint32_t>(<uint32_t>parent[n] >= <uint32_t>n) | <uint32_t>(<uint32_t>frame[n] >= end)
+    if wrong or parent.shape[0] < 1:
+        raise ValueError(BROKEN_TREE)
+    return 0
+
+
+cdef int check_offsets(const int64_t[::1] offsets, int64_t total) except -1:
+    """That each stack begins where the one before ends, and all lie within an array of so many frames."""
+    cdef int64_t n
+    cdef bint wrong = offsets.shape[0] < 1 or offsets[0] < 0 or offsets[offsets.shape[0] - 1] > total
+    for n in range(offsets.shape[0] - 1):
+        wrong |= offsets[n] > offsets[n + 1]
+    if wrong:
+        raise ValueError(f"stacks that do not follow each other in {total} frames")
+    return 0
+
+
+cdef int check_lengths(int64_t one, int64_t other) except -1:
+    if one != other:
+        raise ValueError(f"arrays differ in length: {one}, {other}")
+    return 0
+
+
+# addresses --------------------------------------------------------------------------------------------------------------
+
+
+cdef struct Addresses:
+    uint64_t* address
+    uint8_t* exact
+    int64_t count
+
+
+cdef inline uint64_t address_slot(const Table* table, uint64_t address, uint8_t exact) noexcept nogil:
+    """The high bits of the sum of the words of 4 bytes, each multiplied by a random key (multilinear hashing)."""
+    cdef const uint64_t* keys = table.keys
+    return (keys[0] * <uint32_t>address + keys[1] * (address >> 32) + keys[2] * exact) >> table.shift
+
+
+cdef inline int32_t address_number(Table* table, Addresses* known, uint64_t address, uint8_t exact) noexcept nogil:
+    """The number of an address, which is the next one when it is new: the caller knows that there is room."""
+    cdef uint64_t slot = address_slot(table, address, exact)
+    cdef int32_t number
+    while table.slots[slot] != 0:
+        number = table.slots[slot] - 1
+        if known.address[number] == address and known.exact[number] == exact:
+            return number
+        slot = next_slot(table, slot)
+    number = <int32_t>known.count
+    table.slots[slot] = number + 1
+    known.address[number] = address
+    known.exact[number] = exact
+    known.count += 1
+    return number
+
+
+def intern_addresses(
+    const uint64_t[::1] addresses not None, const int64_t[::1] offsets not None, uint64_t kernel, int64_t first, int64_t count,
+    int32_t[::1] codes not None, uint64_t[::1] unique not None, uint8_t[::1] exact not None, int32_t[::1] slots not None,
+    const uint64_t[::1] keys not None,
+):
+    """Number the addresses of stacks ``first`` and following, after the ``count`` that have numbers: (stack where it stopped,
+    numbers given, slots passed over).
+
+    An address that is exact (of a leaf, or of user code under the kernel's, whose addresses begin at ``kernel``) and
+    the same one as a return address are two.
+    """
+    check_lengths(addresses.shape[0], codes.shape[0])
+    check_lengths(unique.shape[0], exact.shape[0])
+    check_offsets(offsets, addresses.shape[0])
+    cdef int64_t stacks = offsets.shape[0] - 1, stack = first, k, n
+    cdef uint64_t address, before, slot
+    cdef Table table = table_of(slots, keys, unique.shape[0], count)
+    cdef Addresses known = Addresses(&unique[0], &exact[0], count)
+    if first < 0:
+        raise ValueError("no such stack")
+    with nogil:
+        for n in range(count):
+            slot = address_slot(&table, unique[n], exact[n])
+            while table.slots[slot] != 0:
+                slot = next_slot(&table, slot)
+            table.slots[slot] = <int32_t>n + 1
+        while stack < stacks and known.count + offsets[stack + 1] - offsets[stack] <= table.room:
+            before = 0
+            for k in range(offsets[stack], offsets[stack + 1]):
+                address = addresses[k]
+                codes[k] = address_number(
+                    &table, &known, address, k == offsets[stack] or (before >= kernel and address < kernel)
+                )
+                before = address
+            stack += 1
+    return stack, known.count, table.passed
+
+
+# nodes ------------------------------------------------------------------------------------------------------------------
+
+
+cdef struct Nodes:
+    int32_t* parent
+    int32_t* frame
+    int64_t count
+
+
+cdef inline uint64_t node_slot(const Table* table, int32_t parent, int32_t frame) noexcept nogil:
+    cdef const uint64_t* keys = table.keys
+    return (keys[0] * <uint32_t>parent + keys[1] * <uint32_t>frame) >> table.shift
+
+
+cdef inline int32_t child_of(Table* table, Nodes* nodes, int32_t parent, int32_t frame) noexcept nogil:
+    """The node of a frame under a parent, which is the next one when it is new: the caller knows that there is room."""
+    cdef uint64_t slot = node_slot(table, parent, frame)
+    cdef int32_t node
+    while table.slots[slot] != 0:
+        node = table.slots[slot]
+        # the last node has no children yet: there is nothing to compare with, which would be far away in memory
+        if parent + 1 < nodes.count and nodes.parent[node] == parent and nodes.frame[node] == frame:
+            return node
+        slot = next_slot(table, slot)
+    node = <int32_t>nodes.count
+    table.slots[slot] = node
+    nodes.parent[node] = parent
+    nodes.frame[node] = frame
+    nodes.count += 1
+    return node
+
+
+def intern_paths(
+    const int32_t[::1] codes not None, const int32_t[::1] frame_of_code not None, const int64_t[::1] offsets not None,
+    int64_t first, int64_t count, int32_t[::1] leaves not None, int32_t[::1] parent not None, int32_t[::1] frame not None,
+    int32_t[::1] slots not None, const uint64_t[::1] keys not None,
+):
+    """Put paths ``first`` and following, leaf first, into a tree of ``count`` nodes: (path where it stopped, nodes, slots
+    passed over). Frames below 0 are left out.
+    """
+    check_lengths(leaves.shape[0], offsets.shape[0] - 1)
+    check_lengths(parent.shape[0], frame.shape[0])
+    check_offsets(offsets, codes.shape[0])
+    cdef int64_t paths = leaves.shape[0], path = first, kinds = frame_of_code.shape[0], k, n
+    cdef int32_t node, code
+    cdef uint64_t slot
+    cdef bint strange = False
+    cdef Table table = table_of(slots, keys, parent.shape[0], count)
+    cdef Nodes nodes = Nodes(&parent[0], &frame[0], count)
+    if first < 0 or count < 1:
+        raise ValueError("no such path, or no root")
+    with nogil:
+        for n in range(1, count):
+            slot = node_slot(&table, parent[n], frame[n])
+            while table.slots[slot] != 0:
+                slot = next_slot(&table, slot)
+            table.slots[slot] = <int32_t>n
+        while path < paths and not strange and nodes.count + offsets[path + 1] - offsets[path] <= table.room:
+            node = ROOT
+            for k in range(offsets[path + 1] - 1, offsets[path] - 1, -1):
+                code = codes[k]
+                if not 0 <= code < kinds:
+                    strange = True
+                    break
+                if frame_of_code[code] >= 0:
+                    node = child_of(&table, &nodes, node, frame_of_code[code])
+            leaves[path] = node
+            path += 1
+    if strange:
+        raise ValueError(f"a code that is not below {kinds}")
+    return path, nodes.count, table.passed
+
+
+def remap(
+    const int32_t[::1] parent not None, const int32_t[::1] frame not None, const int32_t[::1] new_frame not None, bint merge,
+    int32_t[::1] new_parent not None, int32_t[::1] new_frames not None, int32_t[::1] new_node not None,
+    int32_t[::1] slots not None, const uint64_t[::1] keys not None,
+):
+    """How many nodes the tree has whose frames are exchanged (below 0: left out); with ``merge`` a frame that calls itself is
+    one.
+    """
+    cdef int64_t count = parent.shape[0], n
+    cdef int32_t above, wanted
+    for length in (new_parent.shape[0], new_frames.shape[0], new_node.shape[0]):
+        check_lengths(count, length)
+    check_nodes(parent, frame, new_frame.shape[0])
+    cdef Table table = table_of(slots, keys, count, count)
+    cdef Nodes nodes = Nodes(&new_parent[0], &new_frames[0], 1)
+    with nogil:
+        new_parent[ROOT] = new_frames[ROOT] = -1
+        new_node[ROOT] = ROOT
+        for n in range(1, count):
+            above = new_node[parent[n]]
+            wanted = new_frame[frame[n]]
+            if wanted < 0 or (merge and new_frames[above] == wanted):
+                new_node[n] = above
+            else:
+                new_node[n] = child_of(&table, &nodes, above, wanted)
+    return nodes.count
+
+
+# the shape of a tree ----------------------------------------------------------------------------------------------------
+
+
+def add_to_parents(const int32_t[::1] parent not None, double[::1] weights not None):
+    """Exclusive weights become inclusive ones, in place.
+
+    Most nodes follow their parent: what goes from one to the next is carried along rather than read again.
+    """
+    cdef int64_t nodes = parent.shape[0], n
+    cdef int32_t above
+    cdef double carried
+    cdef bint strange = False
+    check_lengths(nodes, weights.shape[0])
+    if nodes < 1:
+        return
+    carried = weights[nodes - 1]
+    with nogil:
+        for n in range(nodes - 1, 0, -1):
+            above = parent[n]
+            if above == n - 1:
+                carried += weights[above]
+                weights[above] = carried
+            elif 0 <= above < n:
+                weights[above] += carried
+                carried = weights[n - 1]
+            else:
+                strange = True
+                break
+    if strange:
+        raise ValueError(BROKEN_TREE)
+
+
+def depths(const int32_t[::1] parent not None, int32_t[::1] depth not None):
+    """How many frames stand above each node, itself included; the root's is 0 already."""
+    cdef int64_t n
+    cdef int32_t above = 0
+    cdef bint strange = False
+    check_lengths(parent.shape[0], depth.shape[0])
+    with nogil:
+        for n in range(1, parent.shape[0]):
+            if parent[n] == n - 1:
+                above += 1
+            elif 0 <= parent[n] < n:
+                above = depth[parent[n]] + 1
+            else:
+                strange = True
+                break
+            depth[n] = above
+    if strange:
+        raise ValueError(BROKEN_TREE)
+
+
+def children(const int32_t[::1] parent not None, int32_t[::1] child not None, int32_t[::1] sibling not None):
+    """First child and next sibling of each node, in the order of their numbers, into arrays of zeros."""
+    cdef int64_t n
+    cdef int32_t above
+    cdef bint strange = False
+    check_lengths(parent.shape[0], child.shape[0])
+    check_lengths(parent.shape[0], sibling.shape[0])
+    with nogil:
+        for n in range(parent.shape[0] - 1, 0, -1):
+            above = parent[n]
+            if not 0 <= above < n:
+                strange = True
+                break
+            sibling[n] = child[above]
+            child[above] = <int32_t>n
+    if strange:
+        raise ValueError(BROKEN_TREE)
+
+
+def outermost(
+    const int32_t[::1] parent not None, const int32_t[::1] frame not None, const int32_t[::1] child not None,
+    const int32_t[::1] sibling not None, int32_t[::1] open_frames not None, uint8_t[::1] marks not None,
+):
+    """Mark nodes that have no caller of the same frame: one walk through the tree, with the frames that are open, of which
+    there are none yet.
+    """
+    cdef int64_t count = parent.shape[0], left = count
+    cdef int32_t node, opened
+    for length in (child.shape[0], sibling.shape[0], marks.shape[0]):
+        check_lengths(count, length)
+    check_nodes(parent, frame, open_frames.shape[0])
+    with nogil:
+        node = child[ROOT]
+        while 0 < node < count and left > 0:
+            left -= 1
+            opened = open_frames[frame[node]]
+            open_frames[frame[node]] = opened + 1
+            marks[node] = opened == 0
+            if child[node] != 0:
+                node = child[node]
+                continue
+            while node != ROOT:
+                open_frames[frame[node]] -= 1
+                if sibling[node] != 0:
+                    node = sibling[node]
+                    break
+                node = parent[node]
+    if node != ROOT:
+        raise ValueError("children that are not those of the tree")
+
+
+def expand(
+    const int32_t[::1] parent not None, const int32_t[::1] frame not None, const int32_t[::1] nodes not None,
+    const int64_t[::1] offsets not None, int32_t[::1] frames not None,
+):
+    """The frames from each node up to the root, one path behind another."""
+    cdef int64_t count = parent.shape[0], k, at = 0
+    cdef int32_t node = ROOT
+    cdef bint whole = True
+    check_lengths(count, frame.shape[0])
+    check_lengths(nodes.shape[0], offsets.shape[0] - 1)
+    check_offsets(offsets, frames.shape[0])
+    with nogil:
+        for k in range(nodes.shape[0]):
+            node = nodes[k]
+            at = offsets[k]
+            while 0 < node < count and at < offsets[k + 1]:
+                frames[at] = frame[node]
+                node = parent[node]
+                at += 1
+            whole &= node == ROOT and at == offsets[k + 1]
+    if not whole:
+        raise ValueError("paths of other lengths")

@@ -1,0 +1,143 @@
+"""The loops over the frames of all stacks, compiled or by numpy, with arrays in and arrays out.
+
+Nodes, frames and codes are i32, addresses u64, offsets i64. The numbers that are given are those of the order in which things
+are first seen, in both forms.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.trace import fallback
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def _compiled() -> ModuleType | None:
+    try:
+        from dotnetdiag.trace import _kernels
+    except ImportError:
+        return None
+    return _kernels
+
+
+KERNELS: ModuleType | None = _compiled()
+"""The compiled loops; None where there are none, and numpy does all."""
+COMPILED = KERNELS is not None
+
+_KEYS = np.frombuffer(bytearray(os.urandom(3 * 8)), np.uint64)
+"""Of the hashes of addresses and nodes: nobody can write a file whose addresses meet."""
+_LEAST_SLOTS = 1 << 12
+
+
+def _slots(count: int) -> int:
+    """How many slots of a hash table so many numbers need, at least."""
+    return max(_LEAST_SLOTS, 1 << (2 * count).bit_length())
+
+
+def _longer(array: Array, count: int, length: int) -> Array:
+    """With the first ``count`` items of another."""
+    longer = np.empty(length, array.dtype)
+    longer[:count] = array[:count]
+    return longer
+
+
+def intern_addresses(addresses: Array, offsets: Array, kernel: int) -> tuple[Array, Array, Array]:
+    """The distinct addresses of stacks: (code of each address, address of each code, whether that one is exact).
+
+    An address that is exact (of a leaf, or of user code under the kernel's, whose addresses begin at ``kernel``) and
+    the same one as a return address are two.
+    """
+    if KERNELS is None:
+        return fallback.intern_addresses(addresses, offsets, kernel)
+    codes = np.empty(len(addresses), np.int32)
+    unique, exact = np.empty(0, np.uint64), np.empty(0, np.uint8)
+    slots, done, count = _LEAST_SLOTS, 0, 0
+    while True:
+        unique, exact = _longer(unique, count, slots // 2), _longer(exact, count, slots // 2)
+        table = np.zeros(slots, np.int32)
+        done, count, _ = KERNELS.intern_addresses(
+            addresses, offsets, kernel, done, count, codes, unique, exact, table, _KEYS
+        )
+        if done == len(offsets) - 1:
+            return codes, unique[:count], exact[:count].view(np.bool_)
+        slots = max(4 * slots, _slots(count + int(offsets[done + 1] - offsets[done])))
+
+
+def intern_paths(
+    parent: Array, frame: Array, codes: Array, frame_of_code: Array, offsets: Array
+) -> tuple[Array, Array, Array]:
+    """Put paths of codes, leaf first, into a tree: (parents, frames, node of each path). Frames below 0 are left out."""
+    if KERNELS is None:
+        return fallback.intern_paths(parent, frame, codes, frame_of_code, offsets)
+    leaves = np.empty(len(offsets) - 1, np.int32)
+    slots, done, count = _slots(len(parent)), 0, len(parent)
+    while True:
+        # 100,000 stacks of 60 frames in 3 million nodes take 0.25 s, of which growing by four takes 0.06
+        parent, frame = _longer(parent, count, slots // 2), _longer(frame, count, slots // 2)
+        table = np.zeros(slots, np.int32)
+        done, count, _ = KERNELS.intern_paths(
+            codes, frame_of_code, offsets, done, count, leaves, parent, frame, table, _KEYS
+        )
+        if done == len(leaves):
+            return parent[:count].copy(), frame[:count].copy(), leaves
+        slots = max(4 * slots, _slots(count + int(offsets[done + 1] - offsets[done])))
+
+
+def remap(parent: Array, frame: Array, new_frame: Array, merge: bool) -> tuple[Array, Array, Array]:
+    """The tree with ``new_frame[frame]`` for each frame: (parents, frames, new node of each old one).
+
+    Nodes whose new frame is below 0 are left out; with ``merge`` a frame that calls itself at once is one.
+    """
+    if KERNELS is None:
+        return fallback.remap(parent, frame, new_frame, merge)
+    new_parent, new_frames, new_node = (np.empty(len(parent), np.int32) for _ in range(3))
+    table = np.zeros(_slots(len(parent)), np.int32)
+    count = KERNELS.remap(parent, frame, new_frame, merge, new_parent, new_frames, new_node, table, _KEYS)
+    return new_parent[:count], new_frames[:count], new_node  # what was never written to takes no memory
+
+
+def add_to_parents(parent: Array, weights: Array) -> None:
+    """Exclusive weights (f64) become inclusive ones, in place."""
+    (KERNELS or fallback).add_to_parents(parent, weights)
+
+
+def depths(parent: Array) -> Array:
+    """How many frames stand above each node, itself included; 0 for the root."""
+    if KERNELS is None:
+        return fallback.depths(parent)
+    depth = np.zeros(len(parent), np.int32)
+    KERNELS.depths(parent, depth)
+    return depth
+
+
+def children(parent: Array) -> tuple[Array, Array]:
+    """First child and next sibling of each node, in the order of their numbers; 0 where there is none."""
+    if KERNELS is None:
+        return fallback.children(parent)
+    child, sibling = np.zeros(len(parent), np.int32), np.zeros(len(parent), np.int32)
+    KERNELS.children(parent, child, sibling)
+    return child, sibling
+
+
+def outermost(parent: Array, frame: Array, child: Array, sibling: Array) -> Array:
+    """A mask of the nodes with no caller of the same frame; ``child`` and ``sibling`` are those of :func:`children`."""
+    if KERNELS is None:
+        return fallback.outermost(parent, frame)
+    marks = np.zeros(len(parent), np.uint8)
+    open_frames = np.zeros(int(frame.max()) + 1, np.int32)
+    KERNELS.outermost(parent, frame, child, sibling, open_frames, marks)
+    return marks.view(np.bool_)
+
+
+def expand(parent: Array, frame: Array, nodes: Array, offsets: Array) -> Array:
+    """The frames from each node up to the root, one path behind another; path ``i`` ends at ``offsets[i + 1]``."""
+    if KERNELS is None:
+        return fallback.expand(parent, frame, nodes, offsets)
+    frames = np.empty(int(offsets[-1]), np.int32)
+    KERNELS.expand(parent, frame, nodes, offsets, frames)
+    return frames
