@@ -245,7 +245,9 @@ class Baseline:
         everywhere = not mutant.function or place in self.reached[""]
         sound = [name for name in names if name not in self.failed]
         able = [name for name in sound if everywhere or place in self.reached.get(name, {place})]
-        able = able or sound  # threads without a threading.Thread are not traced: nobody is seen to reach what they call
+        able = (
+            able or sound
+        )  # threads without a threading.Thread are not traced: nobody is seen to reach what they call
         return sorted(able, key=lambda name: self.durations.get(name, 0.0))
 
 

@@ -34,8 +34,9 @@ def test_a_recording_by_pid_says_that_a_port_holds_the_runtime(tmp_path: Path) -
     port = str(tmp_path / "port")
     with workload("10", "idle", "seconds=100", suspended=True, DOTNET_DiagnosticPorts=port) as target:
         done = run("trace", "collect", "-p", str(target.pid), "--duration", "500ms", "-o", str(tmp_path / "x.nettrace"))
-        assert f"by a port: nothing comes before it is resumed over that (dotnetdiag resume --diagnostic-port {port})." in (
-            done.stderr
+        assert (
+            f"by a port: nothing comes before it is resumed over that (dotnetdiag resume --diagnostic-port {port})."
+            in (done.stderr)
         )
         run("resume", "--diagnostic-port", port)
         assert target.expect("ready")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 from uuid import UUID
 
 import pytest
@@ -21,10 +22,10 @@ class FakeClient(Client):
         self.native = native
         self.changes: list[tuple[str, str | None]] = []
 
-    def environment(self) -> dict[str, str]:  # type: ignore[override]
+    def environment(self) -> dict[str, str]:
         return {"OLD": "1"}
 
-    def set_environment_variable(self, name: str, value: str | None) -> None:  # type: ignore[override]
+    def set_environment_variable(self, name: str, value: str | None) -> None:
         if value is None and self.native:
             raise DangerousRequest("SetEnvironmentVariable", "removing a variable kills a NativeAOT runtime")
         self.changes.append((name, value))
@@ -71,13 +72,13 @@ class Startable(Client):
     def target_pid(self, *, timeout_s: float | None = None) -> int:
         return os.getpid()
 
-    def is_suspended(self) -> bool | None:  # type: ignore[override]
+    def is_suspended(self) -> bool | None:
         return self.suspended
 
-    def process_info(self) -> None:  # type: ignore[override]
+    def process_info(self) -> NoReturn:
         raise UnsupportedCommand("ProcessInfo", 0x80131385)
 
-    def startup_profiler(self, clsid: UUID, path: str) -> None:  # type: ignore[override]
+    def startup_profiler(self, clsid: UUID, path: str) -> None:
         if self.suspended is None:
             raise BadEncoding("StartupProfiler", 0x80131384)
         self.registered.append(path)

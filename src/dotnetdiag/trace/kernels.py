@@ -19,10 +19,11 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 def _compiled() -> ModuleType | None:
     try:
-        from dotnetdiag.trace import _kernels
+        from dotnetdiag.trace import _kernels  # type: ignore[attr-defined]  # it is no Python file
     except ImportError:
         return None
-    return _kernels
+    module: ModuleType = _kernels
+    return module
 
 
 KERNELS: ModuleType | None = _compiled()
