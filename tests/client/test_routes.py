@@ -66,7 +66,10 @@ def test_a_dial_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = Deadline(6, clock=lambda: next(clock))
     with pytest.raises(TimedOut) as caught:
         route(unreachable, Connection()).dial(deadline)
-    assert (str(caught.value), caught.value.timeout_s) == (str(TimedOut("no connection", address="of the runtime", timeout_s=6)), 6)
+    assert (str(caught.value), caught.value.timeout_s) == (
+        str(TimedOut("no connection", address="of the runtime", timeout_s=6)),
+        6,
+    )
     assert str(caught.value.__cause__).startswith("of the runtime: the backlog is full")
     assert len(unreachable.slices) == 3
 

@@ -309,7 +309,15 @@ def test_a_step_makes_the_call_that_it_stands_for() -> None:
 
 
 def test_steps_are_equal_by_what_they_do() -> None:
-    steps: list[Any] = [Dial(), Close(), Receive("c", 1), Receive("c", 2), Receive("c", 1, slow=True), Send("c", b"x"), Send("d", b"x")]
+    steps: list[Any] = [
+        Dial(),
+        Close(),
+        Receive("c", 1),
+        Receive("c", 2),
+        Receive("c", 1, slow=True),
+        Send("c", b"x"),
+        Send("d", b"x"),
+    ]
     assert all((one == other) is (one is other) for one in steps for other in steps)
     assert Send("c", b"x") == Send("c", b"x") != "Send"
 

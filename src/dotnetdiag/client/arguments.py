@@ -36,11 +36,15 @@ def require_usable_hook(path: str, pid: int | None, *, runtime_version: str = ""
     request = ApplyStartupHook(path=path)
     request.check()
     if pid is None:
-        raise request.dangerous("a target known only by its address: the file cannot be checked, and one that is missing kills .NET 9 and 10")
+        raise request.dangerous(
+            "a target known only by its address: the file cannot be checked, and one that is missing kills .NET 9 and 10"
+        )
     try:
         problem = hook_file_problem(path, pid, runtime_version=runtime_version)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise request.dangerous(f"{path} cannot be read as the target sees it ({why}); such a hook kills .NET 9 and 10") from error
+        raise request.dangerous(
+            f"{path} cannot be read as the target sees it ({why}); such a hook kills .NET 9 and 10"
+        ) from error
     if problem:
         raise request.dangerous(f"{path} is no startup hook: {problem}; such a hook kills .NET 9 and 10")

@@ -46,7 +46,6 @@ class Command(IntEnum):
     ProcessInfo3 = 0x0408, ".NET 8"
 
 
-
 def command_name(code: int) -> str:
     """``CollectTracing2``, or ``0x0299`` for a number without a name."""
     try:

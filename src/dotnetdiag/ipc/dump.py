@@ -50,4 +50,3 @@ class GenerateCoreDump2(GenerateCoreDump, command=Command.GenerateCoreDump2):
 
 class GenerateCoreDump3(GenerateCoreDump2, command=Command.GenerateCoreDump3):
     """``0x0103``: an error reply carries a text as well."""
-

@@ -67,7 +67,6 @@ class ProcessEnvironment(Request[EnvironmentReply], command=Command.ProcessEnvir
     """``0x0402``: the reply is followed by the environment block."""
 
 
-
 class SetEnvironmentVariable(Request[ResultReply], command=Command.SetEnvironmentVariable):
     """``0x0403``: ``string name · string value``. Value ``None`` removes the variable, ``""`` sets it empty (§21.2)."""
 

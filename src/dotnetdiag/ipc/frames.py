@@ -78,7 +78,9 @@ class Frame(Value):
                 f"command set {self.command_set} and id {self.command_id} are bytes, reserved {self.reserved} has 16 bits"
             )
         if size > MAX_MESSAGE_SIZE:
-            raise UsageError(f"{command_name(self.code)}: {size} bytes are more than the {MAX_MESSAGE_SIZE} of a message")
+            raise UsageError(
+                f"{command_name(self.code)}: {size} bytes are more than the {MAX_MESSAGE_SIZE} of a message"
+            )
         return _HEADER.pack(MAGIC, size, self.command_set, self.command_id, self.reserved) + self.payload
 
     @classmethod

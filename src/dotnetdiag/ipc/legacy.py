@@ -130,7 +130,6 @@ class CollectEventPipeTracing(StartEventPipeTracing, type=RequestType.CollectEve
     """As a stream: after the session id come NetPerf bytes to the end of the connection."""
 
 
-
 class StopEventPipeTracing(LegacyRequest, type=RequestType.StopEventPipeTracing):
     """``u64 sessionId``, which is also the reply."""
 

@@ -14,10 +14,8 @@ class ResumeRuntime(Request[ResultReply], command=Command.ResumeRuntime):
     """``0x0401``: resumes only the port that its connection came through (§11)."""
 
 
-
 class DisablePerfMap(Request[ResultReply], command=Command.DisablePerfMap):
     """``0x0406``."""
-
 
 
 class EnablePerfMap(Request[ResultReply], command=Command.EnablePerfMap):

@@ -70,12 +70,9 @@ class ProcessInfo(Request[ProcessInfoReply], command=Command.ProcessInfo):
     """``0x0400``."""
 
 
-
 class ProcessInfo2(Request[ProcessInfo2Reply], command=Command.ProcessInfo2):
     """``0x0404``."""
 
 
-
 class ProcessInfo3(Request[ProcessInfo3Reply], command=Command.ProcessInfo3):
     """``0x0408``."""
-

@@ -15,7 +15,8 @@ from dotnetdiag.ipc.values import Value
 _MODULES = (dump, environment, process, process_info, profiler, tracing)
 # A class has the name of its command.
 STREAMING: dict[Command, type[Request[Any]]] = {
-    command: next(vars(module)[command.name] for module in _MODULES if command.name in vars(module)) for command in Command
+    command: next(vars(module)[command.name] for module in _MODULES if command.name in vars(module))
+    for command in Command
 }
 USER_EVENTS: dict[Command, type[Request[Any]]] = {
     Command.CollectTracing5: tracing.CollectTracing5UserEvents,

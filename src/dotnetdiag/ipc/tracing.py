@@ -146,4 +146,3 @@ class CollectTracing5UserEvents(_Collect, command=Command.CollectTracing5):
 
 class CollectTracing6UserEvents(CollectTracing5UserEvents, command=Command.CollectTracing6):
     """``0x0207``, session type 1: the same body; no buffering mode is read (§5.3)."""
-
