@@ -504,7 +504,7 @@ def test_a_silent_name_server_holds_nobody_up(kind: Any, monkeypatch: pytest.Mon
     with pytest.raises(TimedOut, match=r"the host was not found within 0\.02 s"):
         run(kind.connect(TcpAddress("silent.example", 1), Deadline(SHORT)))
     assert asked.is_set()
-    (thread,) = (one for one in threading.enumerate() if one.name == "the host was not found")
+    (thread,) = (one for one in threading.enumerate() if one.name == "dotnetdiag transport")
     assert thread.daemon, "nor does the program wait for it at its end"
 
     async def listen_meanwhile() -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import select
 import stat
 import sys
 import time
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from dotnetdiag.errors import DiagnosticsError, OutputError
+from dotnetdiag.transport.waiting import is_ready
 
 if sys.platform == "linux":
     import fcntl
@@ -80,6 +80,8 @@ class FileSink:
         except OSError as error:
             reason = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or str(error)
             raise OutputError(self._path, reason) from error
+        except ValueError as error:  # a NUL, or what does not encode
+            raise OutputError(ascii(self._path), f"no file can have this name: {error}") from error
         try:
             self._claim()
         except BaseException:
@@ -175,7 +177,7 @@ class FileSink:
                     part = os.write(self._fd, self._buffer[done:size])
                 except BlockingIOError:
                     self._while_waiting()
-                    _wait_for_room(self._fd)
+                    is_ready(self._fd, True, TICK_S)
                     continue
                 done += part
                 self.written += part
@@ -234,8 +236,3 @@ class FileSink:
             self._held = self._told = rest
         self._may_be_direct = False
         self.flush()
-
-
-def _wait_for_room(fd: int) -> None:
-    """Until a pipe takes more, or a tick is over. Regular files never get here."""
-    select.select([], [fd], [], TICK_S)
