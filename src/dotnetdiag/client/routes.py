@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dotnetdiag.errors import TargetStopped, TimedOut, TransportError, UsageError
-from dotnetdiag.transport import Deadline, Stream, candidates
+from dotnetdiag.errors import TimedOut, TransportError, UsageError
+from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.addresses import parse_address
-from dotnetdiag.transport.attempts import connecting_pid, verify_target
+from dotnetdiag.transport.attempts import connecting_pid, find_endpoints, verify_target
 from dotnetdiag.transport.connecting import connecting
 from dotnetdiag.transport.waiting import Blocking, Change, Steps, run
 
@@ -71,16 +71,21 @@ class ProcessIdentity:
         known, self.known = self.known, None
         return known
 
-    def target_pid(self) -> int:
+    def target_pid(self, deadline: Deadline) -> int:
         """The process as this machine sees it: ``pid`` may be its number in a container."""
-        if self.found is None:
-            found = candidates(self.pid)
-            return found[0].pid if found else self.pid
-        return self.found.pid
+        found = [self.found] if self.found is not None else find_endpoints(self.pid, deadline)
+        return found[0].pid if found else self.pid
 
 
 class PidRoute(Route):
     """Looks for the endpoint at each command: a socket may move. The process must stay the same."""
+
+    @classmethod
+    def at(cls, known: Sequence[Endpoint]) -> PidRoute:
+        """The route to the process whose endpoints these are."""
+        if not known:
+            raise UsageError("no endpoint was given")
+        return cls(known[0].pid, known)
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
         self._process = ProcessIdentity(pid, known)
@@ -93,7 +98,7 @@ class PidRoute(Route):
         return stream
 
     def finding_pid(self) -> Steps[int | None]:
-        pid: int = yield Blocking(lambda _: self._process.target_pid())
+        pid: int = yield Blocking(self._process.target_pid)
         return pid
 
 
@@ -107,7 +112,7 @@ class AddressRoute(Route):
         stream = yield from connecting(self.address)
         try:
             refuse_stopped(stream.peer_pid())
-        except TargetStopped:
+        except BaseException:
             stream.close()
             raise
         return stream
