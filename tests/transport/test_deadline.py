@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dotnetdiag.errors import TimedOut, UsageError
-from dotnetdiag.transport.deadline import LONGEST_WAIT_S, Deadline
+from dotnetdiag.transport.deadline import FOR_EVER_S, LONGEST_WAIT_S, Deadline
 
 
 def test_time_left_shrinks_with_the_clock_and_then_raises() -> None:
@@ -23,7 +23,7 @@ def test_time_left_shrinks_with_the_clock_and_then_raises() -> None:
     assert caught.value.timeout_s == 5
 
 
-@pytest.mark.parametrize("timeout_s", [None, math.inf])
+@pytest.mark.parametrize("timeout_s", [None, math.inf, FOR_EVER_S, 10**400])
 def test_no_timeout_is_for_ever(timeout_s: float | None) -> None:
     deadline = Deadline(timeout_s)
     assert deadline.left() is None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 
 from dotnetdiag.errors import TimedOut, UsageError
 
+FOR_EVER_S = 1e10
+"""So many seconds, three centuries, and more are no limit. A clock could not take all of them: an int may be larger than any float."""
 LONGEST_WAIT_S = 86400.0
 """The longest wait that a system call is asked for. ``poll`` and Windows count milliseconds in 31 bits: 24.8 days."""
 
 
 class Deadline:
-    """``timeout_s`` seconds from now; ``None`` and infinity are for ever. ``clock`` gives seconds that never go back."""
+    """``timeout_s`` seconds from now; ``None`` and ``FOR_EVER_S`` are for ever. ``clock`` gives seconds that never go back."""
 
     __slots__ = ("_clock", "_end", "timeout_s")
 
@@ -22,7 +23,7 @@ class Deadline:
             raise UsageError(f"a timeout of {timeout_s} s: must be 0 or more")
         self.timeout_s = timeout_s
         self._clock = clock
-        self._end = None if timeout_s is None or timeout_s == math.inf else clock() + timeout_s
+        self._end = None if timeout_s is None or timeout_s >= FOR_EVER_S else clock() + timeout_s
 
     def left(self, problem: str = "nothing happened", *, address: str = "") -> float | None:
         """Seconds left, more than 0; ``None`` for ever. Raises ``TimedOut`` with ``problem`` when it is over."""
