@@ -11,12 +11,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped, TimedOut
-from dotnetdiag.transport import attempts, diagnosis, directories, discovery, processes
+from dotnetdiag.transport import attempts, diagnosis, discovery, processes
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, candidates
@@ -214,43 +213,32 @@ def test_a_young_process_is_looked_at_again_when_only_an_old_socket_has_its_numb
 
 
 @pytest.fixture
-def stalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Who lists a folder waits: its file server is gone."""
+def stalled() -> Iterator[threading.Event]:
+    """Whoever waits for it waits for a file server that is gone, until the end of the test."""
     goes_on = threading.Event()
-
-    def listdir(path: str) -> list[str]:
-        assert goes_on.wait(20)
-        return []
-
-    with monkeypatch.context() as context:
-        context.setattr(directories, "os", SimpleNamespace(**{**vars(os), "listdir": listdir}))
-        yield
-        goes_on.set()
+    yield goes_on
+    goes_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "dotnetdiag transport":
+            thread.join(20)
 
 
-@pytest.mark.usefixtures("stalled")
-def test_a_folder_that_does_not_answer_holds_nobody_who_looks_for_sockets(fake: FakeProc, tool_tmp: Path) -> None:
+def test_a_folder_that_does_not_answer_holds_nobody_who_looks_for_sockets(
+    fake: FakeProc, tool_tmp: Path, stalled: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "Directory", lambda _: stalled.wait(20))
     fake.process(7)
     with pytest.raises(TimedOut, match="the folders where process 7 may have its socket do not answer"):
         attempts.find_endpoints(7, Deadline(0.02), fake.path, str(tool_tmp))
-
-
-@pytest.mark.usefixtures("stalled")
-def test_a_folder_that_does_not_answer_is_a_finding(fake: FakeProc, tool_tmp: Path) -> None:
-    fake.process(7)
     (finding,) = diagnosis.diagnose(7, proc=fake.path, tmpdir=str(tool_tmp), timeout_s=0.02)
     assert (finding.code, finding.ok) == ("stalled-folder", False)
 
 
 def test_a_folder_that_stalls_while_a_failure_is_explained_holds_nobody(
-    fake: FakeProc, tool_tmp: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeProc, tool_tmp: Path, stalled: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.process(7)
-    goes_on = threading.Event()
-    monkeypatch.setattr(diagnosis, "Search", lambda *_: goes_on.wait(20))
-    with pytest.raises(
-        NoDiagnostics, match="process 7: a folder where it may have its socket does not answer"
-    ) as caught:
+    monkeypatch.setattr(diagnosis, "Search", lambda *_: stalled.wait(20))
+    with pytest.raises(NoDiagnostics, match="process 7: a folder where it may have its socket does not") as caught:
         connect_pid(7, Deadline(0.2), proc=fake.path, tmpdir=str(tool_tmp))
     assert caught.value.code == "stalled-folder"
-    goes_on.set()

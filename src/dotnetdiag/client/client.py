@@ -39,7 +39,11 @@ class Client(Commands, AtOnce):
         """
         route = route_to(address)
         if isinstance(route, ReverseRoute):
-            steps.run(route.opening(), Deadline(timeout_s))
+            try:
+                steps.run(route.opening(), Deadline(timeout_s))
+            except BaseException:
+                route.close()
+                raise
         return cls(route, timeout_s=timeout_s)
 
     @classmethod

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dotnetdiag.errors import TimedOut, TransportError, UsageError
-from dotnetdiag.transport import Deadline, Stream
+from dotnetdiag.transport import Deadline, Stream, processes
 from dotnetdiag.transport.addresses import parse_address
 from dotnetdiag.transport.attempts import connecting_pid, find_endpoints, verify_target
 from dotnetdiag.transport.connecting import connecting
@@ -14,9 +14,9 @@ from dotnetdiag.transport.waiting import Blocking, Change, Steps, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from uuid import UUID
 
     from dotnetdiag.client.reverse import ReversePort
-    from dotnetdiag.ipc.advertise import Advertise
     from dotnetdiag.transport import Address, Endpoint
 
 
@@ -128,9 +128,9 @@ class ReverseRoute(Route):
     def __init__(self, address: Address) -> None:
         self.address = address
         self._port: ReversePort | None = None
-        self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._wanting = 0
-        self._chosen: tuple[Advertise, int | None] | None = None
+        self._chosen: tuple[UUID, int | None, int | None] | None = None
         self._closed = False
 
     def opening(self) -> Steps[ReversePort]:
@@ -145,40 +145,50 @@ class ReverseRoute(Route):
     def _open(self, deadline: Deadline) -> ReversePort:
         from dotnetdiag.client.reverse import ReversePort
 
-        with self._lock:
-            if self._closed:
-                raise TransportError("the port is closed", address=str(self.address))
-            if self._port is None:
-                port = ReversePort(self.address, deadline)
-                if not self._wanting:
-                    port.close()
-                    raise TransportError("nobody wants this port any more", address=str(self.address))
-                self._port = port
-            return self._port
+        while not self._opening.acquire(timeout=deadline.wait_s("the port is not open yet", address=str(self.address))):
+            pass  # deadline.wait_s raises when it is over
+        try:
+            if not self._closed:
+                self._port = port = self._port or ReversePort(self.address, deadline)
+                if self._wanting and not self._closed:  # ``close`` waits for nobody: it may have come meanwhile
+                    return port
+                self._port = None
+                port.close()
+            raise TransportError("the port is closed", address=str(self.address))
+        finally:
+            self._opening.release()
 
     def dialling(self) -> Steps[Stream]:
         port = yield from self.opening()
-        cookie = (yield from self._choosing(port))[0].cookie
-        stream: Stream = yield self._change(port, lambda: port.take(cookie))
+        cookie, pid, started_ticks = yield self._choice(port)
+
+        def look() -> Stream | None:
+            if pid:
+                verify_target(pid, pid, started_ticks)
+            return port.take(cookie)
+
+        stream: Stream = yield Change(look, port.observed, "the runtime has not connected again", str(self.address))
         return stream
 
     def finding_pid(self) -> Steps[int | None]:
-        port = yield from self.opening()
-        return (yield from self._choosing(port))[1]
+        pid: int | None = (yield self._choice((yield from self.opening())))[1]
+        return pid
 
-    def _choosing(self, port: ReversePort) -> Steps[tuple[Advertise, int | None]]:
-        if self._chosen is None:
-            self._chosen = yield self._change(port, port.choose)
-        return self._chosen
+    def _choice(self, port: ReversePort) -> Change:
+        """Wait for the runtime that is meant: its cookie, its process where the system tells it, and when that started."""
 
-    def _change(self, port: ReversePort, look: Callable[[], Any]) -> Change:
+        def look() -> tuple[UUID, int | None, int | None] | None:
+            if self._chosen is None and (found := port.choose()) is not None:
+                advertise, pid = found
+                self._chosen = advertise.cookie, pid, processes.start_time_ticks(pid) if pid else None
+            return self._chosen
+
         return Change(look, port.observed, "no runtime has connected", str(self.address))
 
     def close(self) -> None:
         self._closed = True
-        with self._lock:
-            if self._port is not None:
-                self._port.close()
+        if self._port is not None:
+            self._port.close()
 
 
 class WhileOpen:

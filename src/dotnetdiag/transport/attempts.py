@@ -76,8 +76,13 @@ def find_endpoints(pid: int, deadline: Deadline, proc: Path = PROC, tmpdir: str 
 def verify_target(pid: int, our_pid: int, started_ticks: int | None, proc: Path = PROC) -> None:
     """Raise when the process that is meant has ended or is stopped. ``our_pid``: its number as we see it."""
     now = processes.start_time_ticks(our_pid, proc)
-    if started_ticks is not None and now != started_ticks and os.path.isdir(proc):
-        heir = f"; its number now belongs to another process ({processes.comm(our_pid, proc)})" if now else ""
+    given_away = now != started_ticks
+    if started_ticks is not None and (given_away or processes.is_zombie(our_pid, proc)) and os.path.isdir(proc):
+        heir = (
+            f"; its number now belongs to another process ({processes.comm(our_pid, proc)})"
+            if now and given_away
+            else ""
+        )
         raise ProcessNotFound(f"process {pid} has ended{heir}", pid=pid)
     if processes.is_stopped(our_pid, proc):
         text = f"process {pid} is stopped (state T): it answers nothing until it is continued (kill -CONT {our_pid})"

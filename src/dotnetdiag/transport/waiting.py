@@ -59,7 +59,7 @@ Outcome: TypeAlias = tuple[T | None, BaseException | None]
 
 
 def start_thread(call: Callable[[], T], answered: Callable[[Outcome[T]], object]) -> None:
-    """Make a call in a daemon thread, which no program waits for at its end, and tell there what came of it. Raises TransportError."""
+    """Make a call in a daemon thread, which no program waits for at its end, and tell there what came of it."""
 
     def work() -> None:
         try:
@@ -68,8 +68,13 @@ def start_thread(call: Callable[[], T], answered: Callable[[Outcome[T]], object]
             outcome = (None, exc)
         answered(outcome)
 
+    start(threading.Thread(target=work, daemon=True, name="dotnetdiag transport"))
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread. Raises TransportError."""
     try:
-        threading.Thread(target=work, daemon=True, name="dotnetdiag transport").start()
+        thread.start()
     except RuntimeError as exc:
         raise TransportError(f"the system gives this program no more threads: {exc}") from exc
 
