@@ -88,6 +88,9 @@ class AsyncStream(_AsyncClosing[Stream]):
     def is_alive(self) -> bool:
         return self._inner.is_alive()
 
+    def has_arrived(self) -> bool:
+        return self._inner.has_arrived()
+
     def peer_pid(self) -> int | None:
         return self._inner.peer_pid()
 

@@ -76,6 +76,10 @@ class Stream(Closing):
     def is_alive(self) -> bool:
         """Whether the peer still holds its end. Takes no bytes, never waits."""
 
+    def has_arrived(self) -> bool:
+        """Whether bytes, or the end, wait to be read. Never waits; false where the system does not say."""
+        return False
+
     def peer_pid(self) -> int | None:
         """Who made the other end; 0: a process that our pid namespace does not show; None: the system does not say."""
         return None
