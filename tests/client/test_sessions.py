@@ -261,8 +261,8 @@ def test_many_saves_at_once_all_hear_of_their_stop(stage: Stage, tmp_path: Path)
         Act(lambda session=session, number=number: session.save(tmp_path / str(number), duration=0.3))  # type: ignore[misc]
         for number, session in enumerate(sessions)
     ]
-    for number, (session, saving) in enumerate(zip(sessions, saves, strict=True)):
-        assert saving.result() == (tmp_path / str(number)).stat().st_size > HEAD_BYTES
+    for number, (session, saved) in enumerate(zip(sessions, saves, strict=True)):
+        assert saved.result() == (tmp_path / str(number)).stat().st_size > HEAD_BYTES
         assert (session.state, session.problem) == (State.ENDED, None)
         session.close()
 
