@@ -1,7 +1,7 @@
 """How far a session is: its state, how long it may still take, what went wrong. What both kinds of session share; no I/O.
 
-Rule 1: the state is changed by those who read, one at a time. ``claim_stop``, ``outcome_of_stop`` and ``abort`` only leave word for them, each in
-one atomic step, so that a signal handler, another thread, or a second signal in the middle of the first may call them.
+Rule 1: the state is changed by those who read, one at a time. ``claim_stop``, ``outcome_of_stop`` and ``is_aborted`` only leave word for
+them, each in one atomic step, so that a signal handler, another thread, or a second signal in the middle of the first may do so.
 Rule 2: the lock is held for no wait and no system call.
 """
 
@@ -26,40 +26,25 @@ GRACE_S = 1.0
 """After a stop that failed: a target that has exited closes its end within this, and what it wrote is read."""
 
 
-class SessionProgress:
+class SessionProgress(SessionLife):
     """``drain_timeout_s`` is for all that comes after ``stop``: the flush, the rundown, the end of the stream."""
 
     def __init__(self, drain_timeout_s: float | None, address: str) -> None:
         self.received_bytes = 0
         self.problem: DiagnosticsError | None = None
         self._drain_timeout_s, self._address = drain_timeout_s, address
-        self._life = SessionLife()
-        self._life.on(Event.STARTED)
+        super().__init__()
+        self.on(Event.STARTED)
         self._stops = [True]
         self._outcomes: list[DiagnosticsError | None] = []
         self._drain: Deadline | None = None
-        self._aborted = False
+        self.is_aborted = False
         self._lock = threading.RLock()  # a signal handler may read, too
-
-    @property
-    def state(self) -> State:
-        """Where the session stands."""
-        return self._life.state
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes."""
-        return self._life.is_over
 
     @property
     def is_stopping(self) -> bool:
         """Whether somebody has asked for its end."""
         return not self._stops
-
-    @property
-    def is_aborted(self) -> bool:
-        """Whether nobody wants the rest."""
-        return self._aborted
 
     def claim_stop(self) -> bool:
         """Whether the caller is the one who sends StopTracing: true once, and not when the session is over: its id may be another's."""
@@ -88,20 +73,16 @@ class SessionProgress:
         finally:
             self._outcomes.append(outcome)
 
-    def abort(self) -> None:
-        """Nobody wants the rest."""
-        self._aborted = True
-
     def limit_drain(self, limit: Deadline) -> None:
         """All that is left may take no longer than this."""
         with self._lock:
-            if self._drain is None or _seconds_left(limit) < _seconds_left(self._drain):
+            if self._drain is None or limit.left_s < self._drain.left_s:
                 self._drain = limit
 
     def next_wait(self, deadline: Deadline) -> Deadline | None:
         """How long to wait for the next bytes; None when the session was aborted. Raises what broke it."""
         with self._lock:
-            if self._aborted:
+            if self.is_aborted:
                 self._happens(Event.ABORTED)
                 return None
             if self.is_stopping and self.state is State.STREAMING:
@@ -110,13 +91,11 @@ class SessionProgress:
                 self._take_outcome(self._outcomes[0])
             if self._drain is not None and self._drain.is_over and self.is_stopping:
                 self._happens(Event.LIMIT_PASSED)
-                timeout_s = self._drain.timeout_s
-                self.problem = self.problem or TimedOut(
-                    "the session did not end", address=self._address, timeout_s=timeout_s
-                )
+                late = TimedOut("the session did not end", address=self._address, timeout_s=self._drain.timeout_s)
+                self.problem = self.problem or late
                 raise self.problem
-            left = [TICK_S, _seconds_left(deadline), *([] if self._drain is None else [_seconds_left(self._drain)])]
-            return Deadline(min(left))
+            left_s = min(TICK_S, deadline.left_s)
+            return Deadline(left_s if self._drain is None else min(left_s, self._drain.left_s))
 
     def arrived(self, count: int) -> int:
         """So many bytes came; 0: the stream has ended, and a stop that failed did so because the target was gone."""
@@ -151,17 +130,9 @@ class SessionProgress:
 
     def _happens(self, event: Event) -> None:
         """Go on in the table, and do what it says about the limit of the end. Who reads closes, and who stops has sent it."""
-        action = self._life.on(event)
+        action = self.on(event)
         if action in (Action.SEND_STOP, Action.SHORTEN_LIMIT):
             self.limit_drain(Deadline(self._drain_timeout_s if action is Action.SEND_STOP else GRACE_S))
-
-
-def _seconds_left(deadline: Deadline) -> float:
-    try:
-        left = deadline.left()
-    except TimedOut:
-        return 0.0
-    return float("inf") if left is None else left
 
 
 class Followed:

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from dotnetdiag.client.limits import Limits
@@ -66,7 +67,7 @@ class ReversePort:
         """The runtime that is meant, from the first call on that finds one, and its pid here where the system tells it."""
         with self._lock:
             self.check_open()
-            chosen = self._runtimes.choose(_is_alive)
+            chosen = self._runtimes.choose(methodcaller("is_alive"))
             self._resume_others()
             return None if chosen is None else (chosen.advertise, chosen.connection.peer_pid() or None)
 
@@ -135,19 +136,19 @@ class ReversePort:
 
     def _drop_the_gone(self) -> None:
         with self._lock:
-            gone = self._runtimes.gone(_is_alive)
+            gone = self._runtimes.gone(methodcaller("is_alive"))
             self._notify()  # the process of the chosen one may have ended
         for stream in gone:
             stream.close()
 
-    def _talk(self, what: Callable[..., None], *arguments: object) -> bool:
-        """Call ``what`` in a thread of its own; the connection is the last of its arguments. With the lock held.
+    def _talk(self, what: Callable[[Any, Stream], None], whom: object, stream: Stream) -> bool:
+        """Call ``what`` in a thread of its own. With the lock held.
 
         False: the port is closed, or there are no more threads. The connection is closed then, and the runtime dials again.
         """
-        thread = threading.Thread(target=self._talked, args=(what, arguments), name="dotnetdiag port talk", daemon=True)
-        stream = arguments[-1]
-        assert isinstance(stream, Stream)
+        thread = threading.Thread(
+            target=self._talked, args=(what, whom, stream), name="dotnetdiag port talk", daemon=True
+        )
         self._talking[thread] = stream
         try:
             self.check_open()
@@ -158,9 +159,9 @@ class ReversePort:
             return False
         return True
 
-    def _talked(self, what: Callable[..., None], arguments: tuple[object, ...]) -> None:
+    def _talked(self, what: Callable[[Any, Stream], None], whom: object, stream: Stream) -> None:
         try:
-            what(*arguments)
+            what(whom, stream)
         finally:
             with self._lock:
                 del self._talking[threading.current_thread()]
@@ -217,7 +218,3 @@ class _Accepted:
 
     def dial(self, _: Deadline) -> Stream:
         return self._stream
-
-
-def _is_alive(stream: Stream) -> bool:
-    return stream.is_alive()

@@ -92,9 +92,8 @@ class PidRoute(Route):
 
     def dialling(self) -> Steps[Stream]:
         process = self._process
-        stream, process.found = yield from connecting_pid(
-            process.pid, known=process.take_known(), started_ticks=process.started_ticks
-        )
+        ticks = process.started_ticks
+        stream, process.found = yield from connecting_pid(process.pid, known=process.take_known(), started_ticks=ticks)
         return stream
 
     def finding_pid(self) -> Steps[int | None]:
@@ -111,7 +110,8 @@ class AddressRoute(Route):
     def dialling(self) -> Steps[Stream]:
         stream = yield from connecting(self.address)
         try:
-            refuse_stopped(stream.peer_pid())
+            if pid := stream.peer_pid():
+                verify_target(pid, pid, None)  # one that is stopped would take a connection, and never answer
         except BaseException:
             stream.close()
             raise
@@ -214,12 +214,6 @@ class WhileOpen:
         raise TransportError("the session is closed", address=self._stream.address)
 
     look = Route.look
-
-
-def refuse_stopped(pid: int | None) -> None:
-    """Raise TargetStopped for a process that would take a connection, and never answer."""
-    if pid:
-        verify_target(pid, pid, None)
 
 
 def route_to(address: str) -> Route:

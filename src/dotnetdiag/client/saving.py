@@ -63,10 +63,8 @@ def save_stream(
                 if not count:
                     break
                 sink.take(count)
-                if (
-                    count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S
-                ):  # they come fast: let some more gather
-                    time.sleep(PAUSE_S)
+                if count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S:
+                    time.sleep(PAUSE_S)  # they come fast: let some more gather
             last = time.monotonic()
             look_at_the_clock()
             if report is not None and last - reported >= TICK_S:

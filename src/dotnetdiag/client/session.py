@@ -43,7 +43,7 @@ class StreamedSession(Followed):
 
     def abort(self) -> None:
         """Have ``save`` return soon with what is in the file, and ``close`` not wait for the rest. As ``stop``, from anywhere."""
-        self._progress.abort()
+        self._progress.is_aborted = True
 
     def _begin_stop(self) -> None:
         raise NotImplementedError
@@ -170,9 +170,8 @@ class TraceSession(StreamedSession):
     def _release(self) -> None:
         """Leave no connection and no thread behind."""
         self._stream.close()
-        if self._progress.is_stopping and not self._stop_ends_within(
-            0 if self._progress.is_aborted else STOPPER_EXIT_S
-        ):
+        grace_s = 0 if self._progress.is_aborted else STOPPER_EXIT_S
+        if self._progress.is_stopping and not self._stop_ends_within(grace_s):
             for connection in tuple(self._stop_run.open) if self._stop_run is not None else ():
                 connection.close()
             self._stop_ends_within(STOPPER_EXIT_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,13 +27,10 @@ from dotnetdiag.transport.waiting import result_of
 class AsyncTraceSession(StreamedSession):
     """The stream of one session, as ``TraceSession``: iterate it; leaving the ``async with`` block stops and drains it."""
 
-    def __init__(
-        self, started: StartedSession, perform: Callable[[Run[None]], Awaitable[None]], **options: Any
-    ) -> None:
+    def __init__(self, started: StartedSession, perform: Callable[[Run[None]], Awaitable[Any]], **options: Any) -> None:
         super().__init__(started, perform, **options)
         self._loop = asyncio.get_running_loop()
         self._stopper: asyncio.Task[None] | None = None
-        self._is_released = False
         self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -49,7 +47,7 @@ class AsyncTraceSession(StreamedSession):
         self._loop.call_soon_threadsafe(self._start_stopper)  # also wakes a loop that a signal handler has interrupted
 
     def _start_stopper(self) -> None:
-        if not self._is_released:
+        if self._stream.fileno() >= 0:
             self._stopper = self._loop.create_task(self._stop())
 
     async def _stop(self) -> None:
@@ -118,12 +116,10 @@ class AsyncTraceSession(StreamedSession):
                 raise failures[0]
             self._loop.call_soon_threadsafe(tell, size_bytes)
 
-        def work() -> int:
-            stream = sync_stream(self._stream)
-            return save_stream(
-                self._progress, stream, path, duration_s=duration_s, stop=self.stop, report=report, tee=tee
-            )
-
+        stream = sync_stream(self._stream)
+        work = partial(
+            save_stream, self._progress, stream, path, duration_s=duration_s, stop=self.stop, report=report, tee=tee
+        )
         async with self._turn(CLOSE_TIMEOUT_S):
             # a thread of its own: there may be more recordings than the loop's pool has threads, and it is needed to stop them
             saving = asyncio.wrap_future(begin_in_thread(work))
@@ -155,7 +151,6 @@ class AsyncTraceSession(StreamedSession):
     async def _release(self) -> None:
         """Leave no connection and no task behind."""
         await self._stream.close()
-        self._is_released = True
         if self._stopper is not None:
             try:
                 await asyncio.wait([self._stopper], timeout=0 if self._progress.is_aborted else STOPPER_EXIT_S)

@@ -138,7 +138,8 @@ class FileSink:
         self._tell()
         with self._blamed_on_the_file():
             if self._direct:
-                self._leave_direct()
+                _set_direct(self._fd, False)
+                self._direct = False
             if self._held:
                 self._write(self._held)
             self._window = (time.monotonic(), self.written)
@@ -210,10 +211,6 @@ class FileSink:
         else:
             self._may_be_direct = False
             self._write(self._held)
-
-    def _leave_direct(self) -> None:
-        _set_direct(self._fd, False)
-        self._direct = False
 
     def _write_direct(self) -> None:
         began = time.monotonic()

@@ -15,7 +15,6 @@ import asyncio
 import functools
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from dotnetdiag.errors import UsageError
@@ -48,9 +47,7 @@ class _AsyncClosing(Generic[Inner]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _drive(self, steps: Steps[T], deadline: Deadline) -> T:

@@ -76,13 +76,10 @@ def find_endpoints(pid: int, deadline: Deadline, proc: Path = PROC, tmpdir: str 
 def verify_target(pid: int, our_pid: int, started_ticks: int | None, proc: Path = PROC) -> None:
     """Raise when the process that is meant has ended or is stopped. ``our_pid``: its number as we see it."""
     now = processes.start_time_ticks(our_pid, proc)
-    given_away = now != started_ticks
-    if started_ticks is not None and (given_away or processes.is_zombie(our_pid, proc)) and os.path.isdir(proc):
-        heir = (
-            f"; its number now belongs to another process ({processes.comm(our_pid, proc)})"
-            if now and given_away
-            else ""
-        )
+    has_ended = now != started_ticks or processes.is_zombie(our_pid, proc)
+    if started_ticks is not None and has_ended and os.path.isdir(proc):
+        is_taken = now not in (None, started_ticks)
+        heir = f"; its number now belongs to another process ({processes.comm(our_pid, proc)})" if is_taken else ""
         raise ProcessNotFound(f"process {pid} has ended{heir}", pid=pid)
     if processes.is_stopped(our_pid, proc):
         text = f"process {pid} is stopped (state T): it answers nothing until it is continued (kill -CONT {our_pid})"
@@ -96,9 +93,8 @@ def _is_starting(pid: int, failures: Failures, proc: Path) -> bool:
     if any(failure.errno not in (errno.ECONNREFUSED, errno.ENOENT) for failure in failures.values()):
         return False
     age_s, now = processes.uptime_s(pid, proc), time.time_ns()
-    return (age_s is not None and age_s < YOUNG_S) or any(
-        0 <= now - endpoint.modified_ns < YOUNG_S * 1e9 for endpoint in failures
-    )
+    is_young = age_s is not None and age_s < YOUNG_S
+    return is_young or any(0 <= now - endpoint.modified_ns < YOUNG_S * 1e9 for endpoint in failures)
 
 
 def _error(
