@@ -826,4 +826,4 @@ def test_the_async_twin_has_the_same_signatures(model: Any, twin: Any) -> None:
     for name in names:
         ours, theirs = getattr(model, name), getattr(twin, name)
         assert inspect.signature(ours).parameters == inspect.signature(theirs).parameters
-        assert inspect.iscoroutinefunction(theirs) is (name not in {"fileno", "is_alive", "peer_pid"})
+        assert inspect.iscoroutinefunction(theirs) is (name not in {"fileno", "has_arrived", "is_alive", "peer_pid"})

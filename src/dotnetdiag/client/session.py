@@ -71,10 +71,8 @@ class TraceSession(StreamedSession):
     def __init__(self, started: StartedSession, perform: Callable[[Run[None]], None], **options: Any) -> None:
         super().__init__(started, perform, **options)
         self._stop_run: Run[None] | None = None
-        self._stopping = (
-            threading.Condition()
-        )  # its lock is reentrant, as the next one: a signal handler may close, too
-        self._reading = threading.RLock()
+        # both reentrant: a signal handler may close, too
+        self._stopping, self._reading = threading.Condition(), threading.RLock()
         self._reader: int | None = None
 
     def __enter__(self) -> Self:
