@@ -243,12 +243,14 @@ def test_a_call_without_a_thread_is_an_error_of_ours(kind: str, monkeypatch: pyt
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    calls = {
-        "sync": lambda: waiting.call_within(list, Deadline(5), ""),
-        "async": lambda: asyncio.run(aio.in_thread(list)),
-    }
+
+    def begin() -> object:
+        if kind == "sync":
+            return waiting.call_within(list, Deadline(5), "too late")
+        return asyncio.run(aio.in_thread(list))
+
     with pytest.raises(TransportError, match="no more threads"):
-        calls[kind]()
+        begin()
 
 
 @pytest.mark.parametrize("error", [StopIteration, SystemExit])
