@@ -6,19 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.scripted import INFO, PATIENCE_S, says
+from tests.client.scripted import INFO, PATIENCE_S, eventually, says
 from tests.client.shells import Stage, within_limits
 
-from dotnetdiag.client import Client
+from dotnetdiag.client import Client, arguments
 from dotnetdiag.client.aio import AsyncClient
-from dotnetdiag.errors import ProcessNotFound, TargetStopped, UsageError
-from dotnetdiag.transport import UnixAddress, candidates, processes
+from dotnetdiag.errors import ProcessNotFound, TargetStopped, TimedOut, TransportError, UsageError
+from dotnetdiag.transport import UnixAddress, attempts, candidates, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
 
@@ -42,6 +43,10 @@ def of_endpoints(stage: Stage, known: list[Any]) -> Any:
 
 def route_of(stage: Stage, client: Any) -> Any:
     return client.inner._route.route if stage.is_async else client._route
+
+
+def set_timeout(stage: Stage, client: Any, timeout_s: float) -> None:
+    (client.inner if stage.is_async else client).timeout_s = timeout_s
 
 
 def us_as_runtime(stage: Stage, tmpdir: Path) -> Any:
@@ -174,3 +179,67 @@ def test_a_target_that_was_killed_is_told_at_once(
     for client, error in zip(by_each_way, (ProcessNotFound, ProcessNotFound, ConnectionError), strict=True):
         with pytest.raises(error):
             within_limits(client.process_info)
+
+
+class Stalled:
+    """A folder of a file server that is gone."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        self.goes_on.wait(PATIENCE_S)
+        return []
+
+
+@pytest.fixture
+def stalled() -> Iterator[Stalled]:
+    folder = Stalled()
+    yield folder
+    folder.goes_on.set()
+
+
+@pytest.mark.parametrize("what", ["target_pid", "is_suspended", "enable_perf_map", "process_info"])
+def test_a_folder_that_does_not_answer_holds_no_call(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, stalled: Stalled, what: str
+) -> None:
+    monkeypatch.setattr(attempts, "candidates", stalled)
+    client = of_pid(stage, US)
+    set_timeout(stage, client, 0.05)
+    call = (lambda: client.target_pid(timeout_s=0.05)) if what == "target_pid" else getattr(client, what)
+    with pytest.raises(TimedOut, match=f"the folders where process {US} may have its socket do not answer"):
+        within_limits(call)
+    stalled.goes_on.set()
+
+
+def test_a_hook_in_a_folder_that_does_not_answer_holds_nobody(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, stalled: Stalled, tmpdir: Path
+) -> None:
+    monkeypatch.setattr(arguments, "require_usable_hook", stalled)
+    runtime = us_as_runtime(stage, tmpdir)
+    client = of_pid(stage, US)
+    set_timeout(stage, client, 0.3)
+    with pytest.raises(TimedOut, match="cannot be looked at"):
+        within_limits(lambda: client.apply_startup_hook("/hook.dll"))
+    assert runtime.asked == [], "it is looked at before anything is sent"
+    stalled.goes_on.set()
+
+
+def test_a_client_of_no_endpoints_is_refused(stage: Stage) -> None:
+    with pytest.raises(UsageError, match="no endpoint was given"):
+        of_endpoints(stage, [])
+
+
+def test_a_connection_is_closed_when_it_cannot_be_said_whose_it_is(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where no descriptor is left to look into /proc."""
+
+    def no_descriptor(*_: object) -> None:
+        raise TransportError("this program has no free file descriptor left")
+
+    runtime = stage.runtime(says(INFO.pack()))
+    monkeypatch.setattr(processes, "start_time_ticks", no_descriptor)
+    with pytest.raises(TransportError, match="no free file descriptor") as kept:
+        stage.client(runtime).process_info()
+    eventually(runtime.is_idle, f"its connection is still open beside {kept.value}")

@@ -22,10 +22,12 @@ from tests.descriptors import descriptors
 
 from dotnetdiag.client import Client, reverse
 from dotnetdiag.client.aio import AsyncClient
-from dotnetdiag.errors import DiagnosticsError, TimedOut, TransportError, UsageError
+from dotnetdiag.client.routes import ReverseRoute
+from dotnetdiag.errors import DiagnosticsError, ProcessNotFound, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.frames import FrameReader
+from dotnetdiag.transport import Deadline, UnixAddress, listen
 
 QUIET_S = 0.3
 """So long a connection must stay as it is to be left alone."""
@@ -449,3 +451,140 @@ def test_a_forked_child_that_leaves_the_block_leaves_the_port_to_its_parent(stag
         with DiallingRuntime(port, number=3):
             assert within_limits(client.process_info).pid == 3
     assert not port.exists()
+
+
+# what a port may meet -----------------------------------------------------------------------------------------------------
+
+
+def no_thread(_: threading.Thread) -> None:
+    raise TransportError("no more threads")
+
+
+def test_a_runtime_that_was_not_resumed_for_want_of_a_thread_is_resumed_when_it_dials_again(
+    stage: Stage, port: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening(stage, port) as client, dial(port, 1), dial(port, 2) as second:
+        runtimes = port_of(stage, client)._runtimes
+        eventually(lambda: len(runtimes) == 2, "they do not wait")
+        with monkeypatch.context() as context:
+            context.setattr(reverse, "start", no_thread)
+            assert client.target_pid() == os.getpid()
+        assert command_on(second) is None, "it was resumed: there was a thread"
+        with dial(port, 2) as again:
+            assert _is_resumed(again)
+
+
+def port_of(stage: Stage, client: Any) -> Any:
+    return (client.inner._route.route if stage.is_async else client._route)._port
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), MemoryError()])
+def test_a_port_that_was_not_made_leaves_nothing(
+    stage: Stage, port: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """For want of a thread, or of something else at the moment when its thread is started."""
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        if thread.name == "dotnetdiag port":
+            assert port.exists()
+            raise error
+        start(thread)
+
+    with monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", fail)
+        with pytest.raises(TransportError if isinstance(error, RuntimeError) else MemoryError):
+            stage.client(f"{port},listen").target_pid()
+    assert not port.exists()
+
+
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_a_port_that_is_given_up_when_it_was_just_made_is_closed(
+    stage: Stage, port: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = ReverseRoute._open
+
+    def interrupted(route: ReverseRoute, deadline: Deadline) -> Any:
+        opened(route, deadline)
+        assert port.exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ReverseRoute, "_open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Client.connect(f"{port},listen")
+    assert not port.exists()
+
+
+def test_who_wants_a_port_that_another_one_opens_waits_no_longer_than_it_may(
+    stage: Stage, port: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def slowly(*_: object, **__: object) -> Any:
+        asked.set()
+        answer.wait(PATIENCE_S)
+        raise TransportError("cannot listen")
+
+    monkeypatch.setattr(reverse, "listen", slowly)
+    route = ReverseRoute(UnixAddress(str(port)))
+    client = stage.shell.wrap((AsyncClient if stage.is_async else Client)(route))
+    first = Act(client.process_info)
+    assert asked.wait(PATIENCE_S)
+    with pytest.raises(TimedOut, match="the port is not open yet"):
+        within_limits(lambda: client.target_pid(timeout_s=0.05))
+    within_limits(client.close)
+    answer.set()
+    with pytest.raises(TransportError, match="cannot listen"):
+        first.result()
+
+
+def test_a_port_that_is_closed_while_it_is_opened_leaves_nothing(
+    stage: Stage, port: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        asked.set()
+        answer.wait(PATIENCE_S)
+        return listen(*arguments, **options)
+
+    monkeypatch.setattr(reverse, "listen", slowly)
+    client = stage.shell.wrap((AsyncClient if stage.is_async else Client)(ReverseRoute(UnixAddress(str(port)))))
+    first = Act(client.process_info)
+    assert asked.wait(PATIENCE_S)
+    within_limits(client.close)
+    answer.set()
+    with pytest.raises(TransportError, match="the port is closed"):
+        first.result()
+    assert not port.exists()
+
+
+RUNTIME = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+connection.sendall(bytes.fromhex(sys.argv[2]))
+sys.stdin.read()
+"""
+
+
+def test_that_the_process_of_the_chosen_runtime_has_ended_is_told(stage: Stage, port: Path) -> None:
+    """Also while its parent has not collected it; and who waits for it is told at the next sweep."""
+    says_who = Advertise(cookie=UUID(int=1), pid=1).pack().hex()
+    with listening(stage, port, timeout_s=PATIENCE_S) as client:
+        command = [sys.executable, "-c", RUNTIME, str(port), says_who]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+            assert client.target_pid() == process.pid
+            process.stdin.close()  # type: ignore[union-attr]
+            with pytest.raises(DiagnosticsError):  # on the connection that it has left, or already as below
+                client.resume()
+            with pytest.raises(ProcessNotFound, match=f"process {process.pid} has ended"):
+                client.resume()
+
+
+def test_a_chosen_runtime_that_does_not_dial_again_is_told_from_one_that_never_came(stage: Stage, port: Path) -> None:
+    with listening(stage, port, timeout_s=0.2) as client:
+        with dial(port, 1):
+            assert client.target_pid() == os.getpid()
+        with pytest.raises(TimedOut, match="the runtime has not connected again"):
+            client.resume()

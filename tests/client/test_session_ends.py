@@ -7,6 +7,7 @@ caller to leave.
 from __future__ import annotations
 
 import _thread
+import math
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -26,11 +27,19 @@ from tests.client.scripted import (
     says_and_waits,
     streams,
 )
-from tests.client.shells import Act, Stage
+from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import Client, progress
 from dotnetdiag.client.session import STOPPER_EXIT_S
-from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, ServerError, TimedOut, TransportError
+from dotnetdiag.errors import (
+    ConnectFailed,
+    ConnectionEnded,
+    DiagnosticsError,
+    ServerError,
+    TimedOut,
+    TransportError,
+    UsageError,
+)
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
@@ -151,6 +160,34 @@ def _started(leave: Callable[[Any, Path], None], session: Any, file: Path) -> Ac
     return Act(lambda: leave(session, file), f"{leave.__name__} {file.name}")
 
 
+def test_whatever_keeps_a_stop_from_being_sent_is_told_to_who_reads(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("filedescriptor out of range in select()")
+
+    monkeypatch.setattr(progress.Followed, "_is_suspended", fail)
+    monkeypatch.setattr(progress, "GRACE_S", 0.2)
+    session = stage.client(stage.runtime({Command.CollectTracing2: streams(None, head=0)})).trace("A")
+    with pytest.raises(TransportError, match="StopTracing was not sent: filedescriptor out of range"):
+        within_limits(lambda: session.save(tmp_path / "out", duration=0.05))
+    assert isinstance(session.problem.__cause__, ValueError)
+    session.close()
+
+
+@pytest.mark.parametrize("timeout_s", [math.nan, -1])
+def test_a_close_within_what_is_no_time_is_refused_before_anything_is_sent(stage: Stage, timeout_s: float) -> None:
+    runtime = stage.runtime({Command.CollectTracing2: streams(0.01), Command.StopTracing: obeys})
+    session = stage.client(runtime).trace("A")
+    assert session.read()
+    with pytest.raises(UsageError):
+        session.close(timeout_s=timeout_s)
+    assert (session.state, session.was_stopped) == (State.STREAMING, False)
+    assert session.read()
+    session.close(timeout_s=10**400)
+    assert session.state is State.ENDED
+
+
 # what a synchronous session does with its threads -----------------------------------------------------------------------------
 
 
@@ -163,27 +200,6 @@ class Lock:
     def acquire(self, timeout: float) -> bool:
         self.waited.append(timeout)
         return False
-
-
-class Unanswered:
-    """An event that does not come."""
-
-    def __init__(self) -> None:
-        self.waited: list[float] = []
-
-    def wait(self, timeout: float) -> bool:
-        self.waited.append(timeout)
-        return False
-
-    def set(self) -> None:
-        pass
-
-
-class Never:
-    """An event that nobody may wait for."""
-
-    def wait(self, timeout: float) -> bool:
-        raise AssertionError(f"waited for {timeout} s")
 
 
 def sync_session(tmp_path: Path, stream: Script, stop: Script) -> tuple[Any, Any]:
@@ -205,7 +221,7 @@ def test_who_reads_waits_for_its_turn(tmp_path: Path, timeout_s: float | None, w
     runtime, session = sync_session(tmp_path, streams(0.01), obeys)
     with closing(runtime):
         lock, session._reading = session._reading, Lock()
-        with pytest.raises(TimedOut, match="another thread reads this session"):
+        with pytest.raises(TimedOut, match="somebody else reads this session"):
             session.read(timeout_s=timeout_s)
         assert session._reading.waited == [waited]
         session._reading = lock
@@ -219,9 +235,10 @@ def test_an_answer_to_a_stop_is_waited_for_unless_nobody_wants_the_rest(tmp_path
         session.stop()
         if is_aborted:
             session.abort()
-        session._stop_has_ended = Unanswered()
+        waited: list[float] = []
+        session._stop_ends_within = waited.append  # it never does
         session.close()
-        assert session._stop_has_ended.waited[:2] == [0 if is_aborted else STOPPER_EXIT_S, STOPPER_EXIT_S]
+        assert waited == [0 if is_aborted else STOPPER_EXIT_S, STOPPER_EXIT_S]
 
 
 def test_a_stop_without_a_thread_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +260,6 @@ def test_a_session_that_ended_by_itself_waits_for_no_stop(tmp_path: Path) -> Non
     runtime, session = sync_session(tmp_path, says(SESSION, pattern(PIECE_BYTES)), obeys)
     with closing(runtime):
         assert b"".join(session) == pattern(PIECE_BYTES)
-        session._stop_has_ended = Never()
+        session._stop_ends_within = None  # nobody may wait
         session.close()
         assert session.state is State.ENDED

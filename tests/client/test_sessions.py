@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import itertools
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,12 +34,14 @@ from tests.client.scripted import (
 )
 from tests.client.shells import Act, Stage, within_limits
 
-from dotnetdiag.client import Client
+from dotnetdiag.client import Client, saving
 from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.sink import FileSink
 from dotnetdiag.errors import GrammarError, OutputError, RuntimeTooOld, ServerError, TimedOut, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.transport import Deadline
 
 COLLECT, STOP = Command.CollectTracing2, Command.StopTracing
 GOOD: dict[Command, Script] = {COLLECT: streams(None), STOP: obeys}
@@ -258,8 +261,8 @@ def test_many_saves_at_once_all_hear_of_their_stop(stage: Stage, tmp_path: Path)
         Act(lambda session=session, number=number: session.save(tmp_path / str(number), duration=0.3))  # type: ignore[misc]
         for number, session in enumerate(sessions)
     ]
-    for number, (session, saving) in enumerate(zip(sessions, saves, strict=True)):
-        assert saving.result() == (tmp_path / str(number)).stat().st_size > HEAD_BYTES
+    for number, (session, saved) in enumerate(zip(sessions, saves, strict=True)):
+        assert saved.result() == (tmp_path / str(number)).stat().st_size > HEAD_BYTES
         assert (session.state, session.problem) == (State.ENDED, None)
         session.close()
 
@@ -420,6 +423,38 @@ def test_what_the_caller_s_own_functions_raise_goes_through(
     assert session.state is State.ENDED
 
 
+def test_a_tee_that_runs_out_of_its_own_items_ends_the_save(stage: Stage, tmp_path: Path) -> None:
+    """A coroutine that raises StopIteration raises RuntimeError (PEP 479)."""
+    session = stage.client(stage.runtime(FLOWS)).trace("A")
+    act = Act(lambda: session.save(tmp_path / "out", tee=lambda _: next(iter(())))).finish()
+    assert isinstance(act.error, RuntimeError if stage.is_async else StopIteration)
+    session.close()
+
+
+def test_progress_is_told_several_times_a_second_and_of_the_whole_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces, seconds = 1000, itertools.count(5, 0.001)
+
+    class Stream:
+        left = pieces
+
+        def receive_into(self, view: memoryview, _: Deadline) -> int:
+            self.left -= 1
+            return 10 if self.left >= 0 else 0
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(saving, "time", SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _: None))
+    told: list[int] = []
+    followed = SessionProgress(None, "")
+    saving.save_stream(followed, Stream(), tmp_path / "out", duration_s=None, stop=lambda: None, report=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 10 * pieces
+    assert 3 < len(told) < (next(seconds) - 5) / TICK_S + 3
+
+
 def test_what_arrives_is_in_the_file_although_nothing_follows(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -446,7 +481,7 @@ def test_progress_and_tee_are_told_of_every_byte(stage: Stage, tmp_path: Path) -
     size = session.save(tmp_path / "out", duration=0.2, progress=told.append, tee=seen.extend)
     assert seen == (tmp_path / "out").read_bytes()
     assert told == sorted(told)
-    assert 0 < told[-1] <= size
+    assert told[-1] == size
     session.close()
 
 

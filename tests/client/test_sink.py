@@ -100,6 +100,13 @@ def test_a_file_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None:
         FileSink(tmp_path / "missing" / "x")
 
 
+@pytest.mark.parametrize("path", ["/tmp/a\0b", "/tmp/a\ud800b"])
+def test_a_path_that_none_can_be_is_an_output_error(path: str) -> None:
+    with pytest.raises(OutputError, match="no file can have this name") as caught:
+        FileSink(path)
+    str(caught.value).encode()
+
+
 def test_a_tee_of_a_fast_stream_is_told_in_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     monkeypatch.setattr(FileSink, "_is_fast", lambda self: True)

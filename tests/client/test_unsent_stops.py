@@ -4,8 +4,11 @@ has a rundown to give.
 
 from __future__ import annotations
 
+import select
+import socket
+
 import pytest
-from tests.client.scripted import HEAD_BYTES, Script, obeys, streams
+from tests.client.scripted import HEAD_BYTES, SESSION, Script, obeys, says, streams
 from tests.client.shells import Stage, within_limits
 
 from dotnetdiag.client import limits
@@ -26,6 +29,7 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peer is a process of another namespace."""
     monkeypatch.setattr(SocketStream, "peer_pid", lambda _: 0)
     monkeypatch.setattr(limits, "SILENCE_S", 0.2)
+    monkeypatch.delattr(select, "select")  # which takes no descriptor above 1,023
 
 
 @pytest.fixture
@@ -72,3 +76,29 @@ def test_a_peer_that_looks_suspended_and_has_sent_bytes_is_sent_a_stop(stage: St
     within_limits(session.close)
     assert runtime.asked.count(STOP) == 1
     assert session.received_bytes > HEAD_BYTES, "the rundown is lost"
+
+
+def test_a_session_that_is_over_is_not_sent_a_stop(stage: Stage) -> None:
+    """Its number is an address in the runtime, which the next session may have."""
+    runtime = stage.runtime({Command.CollectTracing2: says(SESSION, b"Nettrace"), STOP: obeys})
+    session = stage.client(runtime).trace("A")
+    assert b"".join(session) == b"Nettrace"
+    session.stop()
+    within_limits(session.close)
+    assert STOP not in runtime.asked
+    assert not session.was_stopped
+
+
+def test_a_silent_stream_that_is_closed_meanwhile_is_waited_for_no_longer() -> None:
+    one, two = socket.socketpair()
+    with two, SocketStream(one) as stream:
+        looks = []
+
+        def has_received() -> bool:
+            looks.append(1)
+            if len(looks) == 2:
+                stream.close()
+            return False
+
+        assert limits.stays_silent(stream, has_received)
+        assert len(looks) == 2

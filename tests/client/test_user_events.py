@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.client.scripted import REFUSAL, SESSION, Script, Talk, after, eventua
 from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import commands, user_events
+from dotnetdiag.client.aio import AsyncClient
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, RequestRefused, ServerError, TimedOut
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
@@ -117,3 +119,44 @@ def test_a_runtime_that_refuses_the_start_leaves_nothing(stage: Stage) -> None:
     failing: Any = stage.client(stage.runtime({START: script}))
     with pytest.raises(ServerError):
         failing.trace_user_events(None, [PROVIDER])
+
+
+def test_who_closes_a_session_that_another_one_closes_waits_until_it_is_closed(stage: Stage) -> None:
+    runtime = stage.runtime({START: starts, STOP: after(0.2, says(SESSION))})
+    session = stage.client(runtime).trace_user_events(None, [PROVIDER])
+    first = Act(session.close)
+    runtime.wait_for(STOP)
+    within_limits(session.close)
+    assert (session.is_alive, session.state) == (False, State.ENDED)
+    first.result()
+
+
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_a_close_that_is_given_up_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(_: object) -> None:
+        raise KeyboardInterrupt
+
+    session = stage.client(stage.runtime({START: starts})).trace_user_events(None, [PROVIDER])
+    session._perform = give_up
+    with pytest.raises(KeyboardInterrupt):
+        session.close()
+    assert (session.is_alive, session.state) == (False, State.BROKEN)
+    assert "StopTracing was interrupted" in str(session.problem)
+
+
+@pytest.mark.parametrize("stage", ["sync"], indirect=True)
+def test_an_aclose_that_is_cancelled_says_so(stage: Stage) -> None:
+    runtime = stage.runtime({START: starts, STOP: says_and_waits()})
+
+    async def use() -> None:
+        session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace_user_events(None, [PROVIDER])
+        closing = asyncio.create_task(session.aclose())
+        await asyncio.to_thread(runtime.wait_for, STOP)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        assert (session.is_alive, session.state) == (False, State.BROKEN)
+        assert "StopTracing was interrupted" in str(session.problem)
+        await session.aclose()
+
+    within_limits(lambda: asyncio.run(use()))

@@ -18,13 +18,13 @@ def test_a_frame_has_these_bytes() -> None:
     assert Frame.parse(frame.pack()) == frame
     assert frame.code == 0x1234
     header = FrameHeader.parse(frame.pack())
-    assert (header.size, header.payload_size, header.code, header.reserved) == (23, 3, 0x1234, 0x5678)
+    assert (header.size, header.command_set, header.command_id, header.reserved) == (23, 0x12, 0x34, 0x5678)
     assert Frame.parse(memoryview(frame.pack())) == frame
 
 
 def test_a_header_says_how_much_follows() -> None:
     for size in (20, 21, 39, 40, 41, 255, 65535):
-        assert FrameHeader.parse(header(size)).payload_size == size - 20
+        assert FrameHeader.parse(header(size)).size == size
     assert FrameHeader(size=20, command_set=0, command_id=0).reserved == 0
 
 
@@ -40,7 +40,7 @@ def test_a_message_has_65535_bytes_at_most() -> None:
     assert frame.pack() == whole
     with pytest.raises(UsageError) as caught:
         Frame(command_set=2, command_id=3, payload=bytes(65516)).pack()
-    assert str(caught.value) == "CollectTracing2: 65536 bytes are more than the 65535 of a message"
+    assert str(caught.value) == "CollectTracing2: 65536 bytes are more than a message's 65535"
 
 
 @pytest.mark.parametrize(

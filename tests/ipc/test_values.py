@@ -46,6 +46,8 @@ def test_a_message_is_never_changed() -> None:
         MESSAGE.name = "B"
     with pytest.raises(FrozenInstanceError):
         MESSAGE.other = 1
+    with pytest.raises(FrozenInstanceError, match="cannot delete value"):
+        del MESSAGE.value
     assert replace(MESSAGE, value="x") == SetEnvironmentVariable(name="A", value="x")
     assert MESSAGE.value is None
 

@@ -49,7 +49,7 @@ def test_bare_word_is_a_socket_on_posix_and_a_pipe_on_windows() -> None:
     "text",
     [
         "", "  ", "uds:", "namedpipe:", PIPE, "tcp://", "tcp://host", "host:", ":9000", "tcp://:9000", "host:65536",
-        "host:99999999999", "host:nine", "host:٣", "::1:9000", "[::1]", "tcp://a b:9", "http://host:80", "/a\0b",
+        "host:99999999999", "host:nine", "host:٣", "::1:9000", "[::1]", "tcp://a b:9", "http://host:80", "/a\0b", "/a\ud800b",
         "tcp://host:80/path", "[]:9", "host:-1", "uds:a\0",
     ],
 )  # fmt: skip

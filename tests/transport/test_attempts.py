@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped, TimedOut
-from dotnetdiag.transport import attempts, discovery, processes
+from dotnetdiag.transport import attempts, diagnosis, discovery, processes
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, candidates
@@ -206,3 +207,38 @@ def test_a_young_process_is_looked_at_again_when_only_an_old_socket_has_its_numb
     starts.join()
     stream.close()
     assert found.key == 1000
+
+
+# folders that do not answer -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stalled() -> Iterator[threading.Event]:
+    """Whoever waits for it waits for a file server that is gone, until the end of the test."""
+    goes_on = threading.Event()
+    yield goes_on
+    goes_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "dotnetdiag transport":
+            thread.join(20)
+
+
+def test_a_folder_that_does_not_answer_holds_nobody_who_looks_for_sockets(
+    fake: FakeProc, tool_tmp: Path, stalled: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "Directory", lambda _: stalled.wait(20))
+    fake.process(7)
+    with pytest.raises(TimedOut, match="the folders where process 7 may have its socket do not answer"):
+        attempts.find_endpoints(7, Deadline(0.02), fake.path, str(tool_tmp))
+    (finding,) = diagnosis.diagnose(7, proc=fake.path, tmpdir=str(tool_tmp), timeout_s=0.02)
+    assert (finding.code, finding.ok) == ("stalled-folder", False)
+
+
+def test_a_folder_that_stalls_while_a_failure_is_explained_holds_nobody(
+    fake: FakeProc, tool_tmp: Path, stalled: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.process(7)
+    monkeypatch.setattr(diagnosis, "Search", lambda *_: stalled.wait(20))
+    with pytest.raises(NoDiagnostics, match="process 7: a folder where it may have its socket does not") as caught:
+        connect_pid(7, Deadline(0.2), proc=fake.path, tmpdir=str(tool_tmp))
+    assert caught.value.code == "stalled-folder"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dotnetdiag.errors import TimedOut
+from dotnetdiag.errors import TimedOut, TransportError
 from dotnetdiag.transport import aio, waiting
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S, Deadline
 from dotnetdiag.transport.sockets import SocketStream
@@ -235,3 +235,42 @@ def test_a_call_within_no_time_is_timed_out() -> None:
     clock.now = 2
     with pytest.raises(TimedOut):
         waiting.call_within(threading.Event().wait, deadline, "too late")
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_call_without_a_thread_is_an_error_of_ours(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+
+    def begin() -> object:
+        if kind == "sync":
+            return waiting.call_within(list, Deadline(5), "too late")
+        return asyncio.run(aio.in_thread(list))
+
+    with pytest.raises(TransportError, match="no more threads"):
+        begin()
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemExit])
+def test_whatever_a_call_raises_in_a_thread_ends_the_wait_for_it(error: type[BaseException]) -> None:
+    """A coroutine that raises StopIteration raises RuntimeError (PEP 479)."""
+
+    def call() -> None:
+        raise error
+
+    with pytest.raises(error):
+        waiting.call_within(call, Deadline(5), "too late")
+    with pytest.raises((RuntimeError, error)):
+        asyncio.run(asyncio.wait_for(aio.in_thread(call), 10))
+
+
+def test_a_descriptor_of_any_number_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``select`` takes none above 1,023."""
+    monkeypatch.delattr(select, "select")
+    with pair() as (stream, other):
+        assert waiting.is_ready(stream.fileno(), True, 0)
+        assert not waiting.is_ready(stream.fileno(), False, 0)
+        other.send(b"x")
+        assert waiting.is_ready(stream.fileno(), False, 5)

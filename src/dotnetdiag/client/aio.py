@@ -49,7 +49,7 @@ class AsyncClient(Commands, Awaited):
     @classmethod
     def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Self:
         """As ``Client.at``."""
-        return cls(PidRoute(known[0].pid, known), timeout_s=timeout_s)
+        return cls(PidRoute.at(known), timeout_s=timeout_s)
 
     async def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
         """As ``Client.target_pid``."""

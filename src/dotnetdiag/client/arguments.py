@@ -43,8 +43,7 @@ def require_usable_hook(path: str, pid: int | None, *, runtime_version: str = ""
         problem = hook_file_problem(path, pid, runtime_version=runtime_version)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise request.dangerous(
-            f"{path} cannot be read as the target sees it ({why}); such a hook kills .NET 9 and 10"
-        ) from error
+        problem = f"cannot be read as the target sees it ({why})"
+        raise request.dangerous(f"{path} {problem}; such a hook kills .NET 9 and 10") from error
     if problem:
         raise request.dangerous(f"{path} is no startup hook: {problem}; such a hook kills .NET 9 and 10")

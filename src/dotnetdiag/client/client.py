@@ -39,13 +39,17 @@ class Client(Commands, AtOnce):
         """
         route = route_to(address)
         if isinstance(route, ReverseRoute):
-            steps.run(route.opening(), Deadline(timeout_s))
+            try:
+                steps.run(route.opening(), Deadline(timeout_s))
+            except BaseException:
+                route.close()
+                raise
         return cls(route, timeout_s=timeout_s)
 
     @classmethod
     def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Self:
         """A client of the process whose endpoints ``transport.endpoints`` has found, best first. It looks again when none answers."""
-        return cls(PidRoute(known[0].pid, known), timeout_s=timeout_s)
+        return cls(PidRoute.at(known), timeout_s=timeout_s)
 
     def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
         """The runtime's process as this machine sees it; None where the system does not tell (TCP, other namespaces).

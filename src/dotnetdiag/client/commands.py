@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 from uuid import UUID
@@ -185,11 +185,17 @@ class Commands(Shell):
     ) -> Operation[None]:
         """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
         from dotnetdiag.client.arguments import require_usable_hook
+        from dotnetdiag.transport.waiting import call_within
+
+        def check(version: str, deadline: Deadline) -> None:
+            call_within(
+                lambda: require_usable_hook(path, pid, runtime_version=version), deadline, f"{path} cannot be looked at"
+            )
 
         pid = yield TargetPid()
-        yield Look(lambda _: require_usable_hook(path, pid))  # before anything is sent
+        yield Look(partial(check, ""))  # before anything is sent
         version = yield from operations.information.runtime_version()
-        yield Look(lambda _: require_usable_hook(path, pid, runtime_version=version))  # it may be too new
+        yield Look(partial(check, version))  # it may be too new
         yield from operations.startup.apply_startup_hook(path)
 
     @session_command

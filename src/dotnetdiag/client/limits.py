@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import select
-import sys
 import time
 from collections.abc import Callable
 
 from dotnetdiag.ipc.exchange import Step
-from dotnetdiag.transport import Deadline
+from dotnetdiag.transport import Deadline, Stream
 
 TIMEOUT_S = 30.0
 """The reference client waits so long for a connection; an answer of a healthy runtime comes in milliseconds."""
@@ -22,17 +20,14 @@ SILENCE_S = 1.0
 """A runtime that runs sends the head of a trace within 0.1 s."""
 
 
-def stays_silent(descriptor: int, has_received: Callable[[], bool]) -> bool:
+def stays_silent(stream: Stream, has_received: Callable[[], bool]) -> bool:
     """Whether a session's stream brings nothing, not even its head: so it is of a runtime that is suspended at startup, also where its
     process cannot be seen (other machines, other namespaces).
     """
     ends = time.monotonic() + SILENCE_S
-    while not has_received():
-        left_s = ends - time.monotonic()
-        if left_s <= 0:
+    while not has_received() and not stream.has_arrived():
+        if time.monotonic() >= ends or stream.fileno() < 0:
             return True
-        if descriptor >= 0 and sys.platform != "win32" and select.select([descriptor], [], [], min(left_s, 0.05))[0]:
-            return False  # it is there, and nobody has taken it yet; or the end is
         time.sleep(0.005)
     return False
 

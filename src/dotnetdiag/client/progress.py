@@ -1,19 +1,21 @@
 """How far a session is: its state, how long it may still take, what went wrong. What both kinds of session share; no I/O.
 
-Rule 1: the state is changed by those who read, one at a time. ``claim_stop``, ``stop_ended`` and ``abort`` only leave word for them, each in
-one atomic step, so that a signal handler, another thread, or a second signal in the middle of the first may call them.
+Rule 1: the state is changed by those who read, one at a time. ``claim_stop``, ``outcome_of_stop`` and ``is_aborted`` only leave word for
+them, each in one atomic step, so that a signal handler, another thread, or a second signal in the middle of the first may do so.
 Rule 2: the lock is held for no wait and no system call.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from dotnetdiag.client.limits import stays_silent
+from dotnetdiag.client.limits import DRAIN_TIMEOUT_S, stays_silent
 from dotnetdiag.client.running import Look
-from dotnetdiag.errors import DiagnosticsError, TimedOut, UsageError
-from dotnetdiag.ipc.exchange import Close, Operation
+from dotnetdiag.errors import DiagnosticsError, TimedOut, TransportError, UsageError
+from dotnetdiag.ipc.exchange import Close, Operation, Run
 from dotnetdiag.ipc.operations.sessions import StartedSession, stop
 from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
 from dotnetdiag.transport import Deadline
@@ -24,67 +26,63 @@ GRACE_S = 1.0
 """After a stop that failed: a target that has exited closes its end within this, and what it wrote is read."""
 
 
-class SessionProgress:
+class SessionProgress(SessionLife):
     """``drain_timeout_s`` is for all that comes after ``stop``: the flush, the rundown, the end of the stream."""
 
     def __init__(self, drain_timeout_s: float | None, address: str) -> None:
         self.received_bytes = 0
         self.problem: DiagnosticsError | None = None
         self._drain_timeout_s, self._address = drain_timeout_s, address
-        self._life = SessionLife()
-        self._life.on(Event.STARTED)
+        super().__init__()
+        self.on(Event.STARTED)
         self._stops = [True]
         self._outcomes: list[DiagnosticsError | None] = []
         self._drain: Deadline | None = None
-        self._aborted = False
+        self.is_aborted = False
         self._lock = threading.RLock()  # a signal handler may read, too
-
-    @property
-    def state(self) -> State:
-        """Where the session stands."""
-        return self._life.state
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more comes."""
-        return self._life.is_over
 
     @property
     def is_stopping(self) -> bool:
         """Whether somebody has asked for its end."""
         return not self._stops
 
-    @property
-    def is_aborted(self) -> bool:
-        """Whether nobody wants the rest."""
-        return self._aborted
-
     def claim_stop(self) -> bool:
-        """Whether the caller is the one who sends StopTracing: true once."""
+        """Whether the caller is the one who sends StopTracing: true once, and not when the session is over: its id may be another's."""
         try:
-            return self._stops.pop()
+            return not self.is_over and self._stops.pop()
         except IndexError:
             return False
 
-    def stop_ended(self, error: DiagnosticsError | None) -> None:
-        """StopTracing was answered, or failed."""
-        self._outcomes.append(error)
+    @property
+    def stop_has_ended(self) -> bool:
+        """Whether StopTracing was answered, or failed."""
+        return bool(self._outcomes)
 
-    def abort(self) -> None:
-        """Nobody wants the rest."""
-        self._aborted = True
+    @contextmanager
+    def outcome_of_stop(self) -> Iterator[None]:
+        """StopTracing is sent within it. Those who read are told whatever comes of it; only what interrupts it is raised."""
+        outcome: DiagnosticsError | None = TransportError("StopTracing was interrupted", address=self._address)
+        try:
+            yield
+            outcome = None
+        except DiagnosticsError as error:
+            outcome = error
+        except Exception as error:
+            outcome = TransportError(f"StopTracing was not sent: {error}", address=self._address)
+            outcome.__cause__ = error
+        finally:
+            self._outcomes.append(outcome)
 
-    def limit_drain(self, timeout_s: float | None) -> None:
+    def limit_drain(self, limit: Deadline) -> None:
         """All that is left may take no longer than this."""
-        limit = Deadline(timeout_s)
         with self._lock:
-            if self._drain is None or _seconds_left(limit) < _seconds_left(self._drain):
+            if self._drain is None or limit.left_s < self._drain.left_s:
                 self._drain = limit
 
     def next_wait(self, deadline: Deadline) -> Deadline | None:
         """How long to wait for the next bytes; None when the session was aborted. Raises what broke it."""
         with self._lock:
-            if self._aborted:
+            if self.is_aborted:
                 self._happens(Event.ABORTED)
                 return None
             if self.is_stopping and self.state is State.STREAMING:
@@ -93,13 +91,11 @@ class SessionProgress:
                 self._take_outcome(self._outcomes[0])
             if self._drain is not None and self._drain.is_over and self.is_stopping:
                 self._happens(Event.LIMIT_PASSED)
-                timeout_s = self._drain.timeout_s
-                self.problem = self.problem or TimedOut(
-                    "the session did not end", address=self._address, timeout_s=timeout_s
-                )
+                late = TimedOut("the session did not end", address=self._address, timeout_s=self._drain.timeout_s)
+                self.problem = self.problem or late
                 raise self.problem
-            left = [TICK_S, _seconds_left(deadline), *([] if self._drain is None else [_seconds_left(self._drain)])]
-            return Deadline(min(left))
+            left_s = min(TICK_S, deadline.left_s)
+            return Deadline(left_s if self._drain is None else min(left_s, self._drain.left_s))
 
     def arrived(self, count: int) -> int:
         """So many bytes came; 0: the stream has ended, and a stop that failed did so because the target was gone."""
@@ -122,11 +118,11 @@ class SessionProgress:
             if deadline.is_over:
                 raise TimedOut("nothing arrived", address=self._address, timeout_s=deadline.timeout_s) from error
 
-    def ended_without_stream(self, error: DiagnosticsError | None) -> None:
-        """For a session that sends nothing: StopTracing was answered, or failed, and that is all."""
+    def ended_without_stream(self) -> None:
+        """For a session that sends nothing: what came of StopTracing is all."""
         self._happens(Event.STOP)
-        self._take_outcome(error)
-        self._happens(Event.STREAM_ENDED if error is None else Event.LIMIT_PASSED)
+        self._take_outcome(self._outcomes[0])
+        self._happens(Event.STREAM_ENDED if self.problem is None else Event.LIMIT_PASSED)
 
     def _take_outcome(self, error: DiagnosticsError | None) -> None:
         self.problem = error
@@ -134,26 +130,25 @@ class SessionProgress:
 
     def _happens(self, event: Event) -> None:
         """Go on in the table, and do what it says about the limit of the end. Who reads closes, and who stops has sent it."""
-        action = self._life.on(event)
+        action = self.on(event)
         if action in (Action.SEND_STOP, Action.SHORTEN_LIMIT):
-            self.limit_drain(self._drain_timeout_s if action is Action.SEND_STOP else GRACE_S)
-
-
-def _seconds_left(deadline: Deadline) -> float:
-    try:
-        left = deadline.left()
-    except TimedOut:
-        return 0.0
-    return float("inf") if left is None else left
+            self.limit_drain(Deadline(self._drain_timeout_s if action is Action.SEND_STOP else GRACE_S))
 
 
 class Followed:
     """What every session does and tells, of whichever shell."""
 
-    _progress: SessionProgress
-
-    def _follow(self, started: StartedSession, drain_timeout_s: float | None) -> None:
-        self.session_id: int = started.session_id
+    def __init__(
+        self,
+        started: StartedSession,
+        perform: Callable[[Run[None]], Any],
+        *,
+        duration_s: float | None = None,
+        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
+    ) -> None:
+        """``perform`` is the shell's way to perform the end; under asyncio it is awaited."""
+        self.session_id, self.command = started.session_id, started.command
+        self.duration_s, self._perform = duration_s, perform
         self._stream: Any = started.connection
         self._target_pid = self._stream.peer_pid()
         self._progress = SessionProgress(drain_timeout_s, self._stream.address)
@@ -165,7 +160,7 @@ class Followed:
         """
         if not self.received_bytes and (yield Look(lambda _: self._is_suspended())):
             yield Close(self._stream)
-        else:
+        elif not self._progress.is_over:  # its id may be that of another session then
             yield from stop(self.session_id)
 
     def _is_suspended(self) -> bool | None:
@@ -173,7 +168,7 @@ class Followed:
 
         if self._target_pid:
             return is_suspended(self._target_pid)
-        return stays_silent(self._stream.fileno(), lambda: bool(self.received_bytes))
+        return stays_silent(self._stream, lambda: bool(self.received_bytes))
 
     @property
     def state(self) -> State:

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from dotnetdiag.client.limits import Limits
@@ -21,6 +22,7 @@ from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import startup
 from dotnetdiag.ipc.waiting import Decision, WaitingRuntimes
 from dotnetdiag.transport import Deadline, Stream, listen
+from dotnetdiag.transport.waiting import start
 
 if TYPE_CHECKING:
     from dotnetdiag.transport import Address
@@ -47,20 +49,25 @@ class ReversePort:
 
     def __init__(self, address: Address, deadline: Deadline | None = None) -> None:
         self.address = address
-        self._listener = listen(address, deadline=deadline)
         self._runtimes: WaitingRuntimes[Stream] = WaitingRuntimes()
         self._lock = threading.RLock()
         self._observers: list[Callable[[], None]] = []
         self._talking: dict[threading.Thread, Stream] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._accept_all, name="dotnetdiag port", daemon=True)
-        self._thread.start()
+        self._listener = listen(address, deadline=deadline)
+        try:
+            start(self._thread)
+        except BaseException:  # nobody has this port yet
+            self._closed.set()
+            self._listener.close()
+            raise
 
     def choose(self) -> tuple[Advertise, int | None] | None:
         """The runtime that is meant, from the first call on that finds one, and its pid here where the system tells it."""
         with self._lock:
             self.check_open()
-            chosen = self._runtimes.choose(_is_alive)
+            chosen = self._runtimes.choose(methodcaller("is_alive"))
             self._resume_others()
             return None if chosen is None else (chosen.advertise, chosen.connection.peer_pid() or None)
 
@@ -119,10 +126,7 @@ class ReversePort:
             else:
                 heard = threading.Event()
                 with self._lock:
-                    if self._closed.is_set():
-                        stream.close()
-                    else:
-                        self._talk(self._admit, heard, stream)
+                    self._talk(self._admit, heard, stream)
                 heard.wait(IN_ORDER_S)
             if time.monotonic() - swept >= SWEEP_S:
                 swept = time.monotonic()
@@ -132,25 +136,32 @@ class ReversePort:
 
     def _drop_the_gone(self) -> None:
         with self._lock:
-            gone = self._runtimes.gone(_is_alive)
+            gone = self._runtimes.gone(methodcaller("is_alive"))
+            self._notify()  # the process of the chosen one may have ended
         for stream in gone:
             stream.close()
 
-    def _talk(self, what: Callable[..., None], *arguments: object) -> None:
-        """Call ``what`` in a thread of its own; the connection is the last of its arguments. With the lock held."""
-        thread = threading.Thread(target=self._talked, args=(what, arguments), name="dotnetdiag port talk", daemon=True)
-        stream = arguments[-1]
-        assert isinstance(stream, Stream)
+    def _talk(self, what: Callable[[Any, Stream], None], whom: object, stream: Stream) -> bool:
+        """Call ``what`` in a thread of its own. With the lock held.
+
+        False: the port is closed, or there are no more threads. The connection is closed then, and the runtime dials again.
+        """
+        thread = threading.Thread(
+            target=self._talked, args=(what, whom, stream), name="dotnetdiag port talk", daemon=True
+        )
         self._talking[thread] = stream
         try:
-            thread.start()
-        except RuntimeError:  # no more threads: the runtime dials again
+            self.check_open()
+            start(thread)
+        except TransportError:
             del self._talking[thread]
             stream.close()
+            return False
+        return True
 
-    def _talked(self, what: Callable[..., None], arguments: tuple[object, ...]) -> None:
+    def _talked(self, what: Callable[[Any, Stream], None], whom: object, stream: Stream) -> None:
         try:
-            what(*arguments)
+            what(whom, stream)
         finally:
             with self._lock:
                 del self._talking[threading.current_thread()]
@@ -195,10 +206,8 @@ class ReversePort:
     def _resume_others(self) -> None:
         """With the lock held."""
         for one in self._runtimes.to_resume():
-            if self._closed.is_set():
-                one.connection.close()
-            else:
-                self._talk(self._resume, one.advertise.cookie, one.connection)
+            if not self._talk(self._resume, one.advertise.cookie, one.connection):
+                self._runtimes.not_resumed(one.advertise.cookie)
 
 
 class _Accepted:
@@ -209,7 +218,3 @@ class _Accepted:
 
     def dial(self, _: Deadline) -> Stream:
         return self._stream
-
-
-def _is_alive(stream: Stream) -> bool:
-    return stream.is_alive()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from dotnetdiag.errors import TargetStopped, TimedOut, TransportError, UsageError
-from dotnetdiag.transport import Deadline, Stream, candidates
+from dotnetdiag.errors import TimedOut, TransportError, UsageError
+from dotnetdiag.transport import Deadline, Stream, processes
 from dotnetdiag.transport.addresses import parse_address
-from dotnetdiag.transport.attempts import connecting_pid, verify_target
+from dotnetdiag.transport.attempts import connecting_pid, find_endpoints, verify_target
 from dotnetdiag.transport.connecting import connecting
 from dotnetdiag.transport.waiting import Blocking, Change, Steps, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from uuid import UUID
 
     from dotnetdiag.client.reverse import ReversePort
-    from dotnetdiag.ipc.advertise import Advertise
     from dotnetdiag.transport import Address, Endpoint
 
 
@@ -71,29 +71,33 @@ class ProcessIdentity:
         known, self.known = self.known, None
         return known
 
-    def target_pid(self) -> int:
+    def target_pid(self, deadline: Deadline) -> int:
         """The process as this machine sees it: ``pid`` may be its number in a container."""
-        if self.found is None:
-            found = candidates(self.pid)
-            return found[0].pid if found else self.pid
-        return self.found.pid
+        found = [self.found] if self.found is not None else find_endpoints(self.pid, deadline)
+        return found[0].pid if found else self.pid
 
 
 class PidRoute(Route):
     """Looks for the endpoint at each command: a socket may move. The process must stay the same."""
+
+    @classmethod
+    def at(cls, known: Sequence[Endpoint]) -> PidRoute:
+        """The route to the process whose endpoints these are."""
+        if not known:
+            raise UsageError("no endpoint was given")
+        return cls(known[0].pid, known)
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
         self._process = ProcessIdentity(pid, known)
 
     def dialling(self) -> Steps[Stream]:
         process = self._process
-        stream, process.found = yield from connecting_pid(
-            process.pid, known=process.take_known(), started_ticks=process.started_ticks
-        )
+        ticks = process.started_ticks
+        stream, process.found = yield from connecting_pid(process.pid, known=process.take_known(), started_ticks=ticks)
         return stream
 
     def finding_pid(self) -> Steps[int | None]:
-        pid: int = yield Blocking(lambda _: self._process.target_pid())
+        pid: int = yield Blocking(self._process.target_pid)
         return pid
 
 
@@ -106,8 +110,9 @@ class AddressRoute(Route):
     def dialling(self) -> Steps[Stream]:
         stream = yield from connecting(self.address)
         try:
-            refuse_stopped(stream.peer_pid())
-        except TargetStopped:
+            if pid := stream.peer_pid():
+                verify_target(pid, pid, None)  # one that is stopped would take a connection, and never answer
+        except BaseException:
             stream.close()
             raise
         return stream
@@ -123,9 +128,9 @@ class ReverseRoute(Route):
     def __init__(self, address: Address) -> None:
         self.address = address
         self._port: ReversePort | None = None
-        self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._wanting = 0
-        self._chosen: tuple[Advertise, int | None] | None = None
+        self._chosen: tuple[UUID, int | None, int | None] | None = None
         self._closed = False
 
     def opening(self) -> Steps[ReversePort]:
@@ -140,40 +145,50 @@ class ReverseRoute(Route):
     def _open(self, deadline: Deadline) -> ReversePort:
         from dotnetdiag.client.reverse import ReversePort
 
-        with self._lock:
-            if self._closed:
-                raise TransportError("the port is closed", address=str(self.address))
-            if self._port is None:
-                port = ReversePort(self.address, deadline)
-                if not self._wanting:
-                    port.close()
-                    raise TransportError("nobody wants this port any more", address=str(self.address))
-                self._port = port
-            return self._port
+        while not self._opening.acquire(timeout=deadline.wait_s("the port is not open yet", address=str(self.address))):
+            pass  # deadline.wait_s raises when it is over
+        try:
+            if not self._closed:
+                self._port = port = self._port or ReversePort(self.address, deadline)
+                if self._wanting and not self._closed:  # ``close`` waits for nobody: it may have come meanwhile
+                    return port
+                self._port = None
+                port.close()
+            raise TransportError("the port is closed", address=str(self.address))
+        finally:
+            self._opening.release()
 
     def dialling(self) -> Steps[Stream]:
         port = yield from self.opening()
-        cookie = (yield from self._choosing(port))[0].cookie
-        stream: Stream = yield self._change(port, lambda: port.take(cookie))
+        cookie, pid, started_ticks = yield self._choice(port)
+
+        def look() -> Stream | None:
+            if pid:
+                verify_target(pid, pid, started_ticks)
+            return port.take(cookie)
+
+        stream: Stream = yield Change(look, port.observed, "the runtime has not connected again", str(self.address))
         return stream
 
     def finding_pid(self) -> Steps[int | None]:
-        port = yield from self.opening()
-        return (yield from self._choosing(port))[1]
+        pid: int | None = (yield self._choice((yield from self.opening())))[1]
+        return pid
 
-    def _choosing(self, port: ReversePort) -> Steps[tuple[Advertise, int | None]]:
-        if self._chosen is None:
-            self._chosen = yield self._change(port, port.choose)
-        return self._chosen
+    def _choice(self, port: ReversePort) -> Change:
+        """Wait for the runtime that is meant: its cookie, its process where the system tells it, and when that started."""
 
-    def _change(self, port: ReversePort, look: Callable[[], Any]) -> Change:
+        def look() -> tuple[UUID, int | None, int | None] | None:
+            if self._chosen is None and (found := port.choose()) is not None:
+                advertise, pid = found
+                self._chosen = advertise.cookie, pid, processes.start_time_ticks(pid) if pid else None
+            return self._chosen
+
         return Change(look, port.observed, "no runtime has connected", str(self.address))
 
     def close(self) -> None:
         self._closed = True
-        with self._lock:
-            if self._port is not None:
-                self._port.close()
+        if self._port is not None:
+            self._port.close()
 
 
 class WhileOpen:
@@ -199,12 +214,6 @@ class WhileOpen:
         raise TransportError("the session is closed", address=self._stream.address)
 
     look = Route.look
-
-
-def refuse_stopped(pid: int | None) -> None:
-    """Raise TargetStopped for a process that would take a connection, and never answer."""
-    if pid:
-        verify_target(pid, pid, None)
 
 
 def route_to(address: str) -> Route:

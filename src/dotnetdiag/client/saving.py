@@ -33,7 +33,7 @@ def save_stream(
     """Write a session's stream to a file until it ends; ``stop`` is called after ``duration_s``. The bytes written.
 
     Raises OutputError for a file that takes no more, what broke the session, and what ``report`` and ``tee`` raise; what had arrived
-    is in the file then. ``tee`` gets all bytes, in a buffer that is used again; ``report`` the bytes so far, several times a second.
+    is in the file then. ``tee`` gets all bytes, in a buffer that is used again; ``report`` the bytes so far, several times a second and at the end.
     """
     ends = None if duration_s is None else time.monotonic() + duration_s
 
@@ -50,7 +50,7 @@ def save_stream(
             raise OutputError(str(path), "the recording was aborted while nobody read this pipe")
 
     with FileSink(path, while_waiting, tee) as sink:
-        last = 0.0
+        last = reported = 0.0
         while True:
             view = sink.view
             try:
@@ -63,12 +63,13 @@ def save_stream(
                 if not count:
                     break
                 sink.take(count)
-                if (
-                    count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S
-                ):  # they come fast: let some more gather
-                    time.sleep(PAUSE_S)
+                if count < SMALL_PIECE_BYTES and time.monotonic() - last < PAUSE_S:
+                    time.sleep(PAUSE_S)  # they come fast: let some more gather
             last = time.monotonic()
             look_at_the_clock()
-            if report is not None:
+            if report is not None and last - reported >= TICK_S:
+                reported = last
                 report(sink.written)
+    if report is not None:
+        report(sink.written)
     return sink.written

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.progress import TICK_S, Followed
 from dotnetdiag.client.receiving import receive_into
 from dotnetdiag.client.saving import save_stream
-from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError
+from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, UsageError
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations.sessions import StartedSession
 from dotnetdiag.providers.durations import seconds_of
@@ -26,26 +26,54 @@ STOPPER_EXIT_S = 0.5
 """How long ``close`` waits for the answer to StopTracing when the stream has ended; then its connection is closed."""
 
 
-class TraceSession(Followed):
+class StreamedSession(Followed):
+    """A session whose stream comes to us: what both shells do with it in the same way."""
+
+    def stop(self) -> None:
+        """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends.
+
+        May be called again, from any thread, and from signal handlers, also while it runs.
+        """
+        if self._progress.claim_stop():
+            try:
+                self._begin_stop()
+            except RuntimeError as error:  # no more threads; a loop that is closed
+                with self._progress.outcome_of_stop():
+                    raise error
+
+    def abort(self) -> None:
+        """Have ``save`` return soon with what is in the file, and ``close`` not wait for the rest. As ``stop``, from anywhere."""
+        self._progress.is_aborted = True
+
+    def _begin_stop(self) -> None:
+        raise NotImplementedError
+
+    def _begin_close(self, timeout_s: float) -> float:
+        """Stop, unless nobody wants the rest. How long to wait then for somebody who reads. Raises UsageError, before anything is sent."""
+        limit = Deadline(timeout_s)
+        if not self._progress.is_over:
+            if not self._progress.is_aborted:
+                self.stop()
+            self._progress.limit_drain(limit)
+        return min(timeout_s, LONGEST_WAIT_S) + 2 * TICK_S
+
+    def _not_our_turn(self, timeout_s: float | None) -> TimedOut:
+        return TimedOut("somebody else reads this session", address=self._stream.address, timeout_s=timeout_s)
+
+
+class TraceSession(StreamedSession):
     """The stream of one session. Iterate it for bytes, or :meth:`save` it; leaving the ``with`` block stops and drains it.
 
     Stop is sent on a second connection, while the first is read to its end: that is when the rundown comes (ipc-protocol.md §5.5).
     What goes wrong is raised by the call that reads, and stays in ``problem``; the connection is closed then.
     """
 
-    def __init__(
-        self,
-        started: StartedSession,
-        perform: Callable[[Run[None]], None],
-        *,
-        duration_s: float | None = None,
-        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
-    ) -> None:
-        self._follow(started, drain_timeout_s)
-        self.command, self.duration_s, self._perform = started.command, duration_s, perform
+    def __init__(self, started: StartedSession, perform: Callable[[Run[None]], None], **options: Any) -> None:
+        super().__init__(started, perform, **options)
         self._stop_run: Run[None] | None = None
-        self._stop_has_ended = threading.Event()
-        self._reading = threading.RLock()  # of a signal handler that closes while it is interrupted in save, too
+        # both reentrant: a signal handler may close, too
+        self._stopping, self._reading = threading.Condition(), threading.RLock()
+        self._reader: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -57,33 +85,16 @@ class TraceSession(Followed):
             if kind is None:  # what happened in the block matters more
                 raise
 
-    def stop(self) -> None:
-        """Ask the runtime to end the session, and return at once; what it still has keeps coming until the stream ends.
-
-        May be called again, from any thread, and from signal handlers, also while it runs.
-        """
-        if not self._progress.is_over and self._progress.claim_stop():
-            try:
-                # not threading.Thread: its start takes a lock that the code under a signal handler may hold
-                _thread.start_new_thread(self._stop, ())
-            except RuntimeError as error:
-                self._progress.stop_ended(TransportError(f"StopTracing was not sent: {error}"))
-                self._stop_has_ended.set()
-
-    def abort(self) -> None:
-        """Have ``save`` return soon with what is in the file, and ``close`` not wait for the rest. As ``stop``, from anywhere."""
-        self._progress.abort()
+    def _begin_stop(self) -> None:
+        # not threading.Thread: its start takes a lock that the code under a signal handler may hold
+        _thread.start_new_thread(self._stop, ())
 
     def _stop(self) -> None:
-        try:
+        with self._progress.outcome_of_stop():
             self._stop_run = Run(self._end())
             self._perform(self._stop_run)
-        except DiagnosticsError as error:
-            self._progress.stop_ended(error)
-        else:
-            self._progress.stop_ended(None)
-        finally:
-            self._stop_has_ended.set()
+        with self._stopping:
+            self._stopping.notify_all()
 
     def __iter__(self) -> Iterator[bytes]:
         while data := self.read():
@@ -120,51 +131,49 @@ class TraceSession(Followed):
 
     def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Stop, read to the end without keeping it, for at most ``timeout_s``, and close. May be called again, from any thread: one that
-        saves meanwhile gets all that comes.
+        saves meanwhile gets all that comes. In a signal handler that has interrupted a ``read`` or ``save`` it leaves the rest to that.
 
         Raises ServerError when the runtime refused to stop the session, which goes on there. A target that is gone, or does not get
         to the end in time, is only told in ``problem``: closing the connection ends the session there.
         """
-        if not self._progress.is_over:
-            if not self._progress.is_aborted:
-                self.stop()
-            self._progress.limit_drain(timeout_s)
-            try:
-                self._drain(timeout_s)
-            except ServerError:
-                raise
-            except DiagnosticsError:
-                pass  # it is in `problem`
-            finally:
-                self._release()
-        self._release()
+        turn_s = self._begin_close(timeout_s)
+        if self._reader == threading.get_ident():
+            return
+        try:
+            with self._turn(turn_s):
+                scratch = memoryview(bytearray(CHUNK))
+                while receive_into(self._progress, self._stream, scratch, Deadline(None)):
+                    pass
+        except ServerError:
+            raise
+        except DiagnosticsError:
+            pass  # it is in `problem`
+        finally:
+            self._release()
 
     @contextmanager
     def _turn(self, timeout_s: float | None) -> Iterator[None]:
-        """Who reads, reads alone. Raises TimedOut when another thread does for so long."""
+        """Who reads, reads alone. Raises TimedOut when another thread does for so long, UsageError when this one does, and was interrupted."""
+        if self._reader == threading.get_ident():
+            raise UsageError("this thread reads this session already")
         if not self._reading.acquire(timeout=LONGEST_WAIT_S if timeout_s is None else min(timeout_s, LONGEST_WAIT_S)):
-            raise TimedOut("another thread reads this session", address=self._stream.address, timeout_s=timeout_s)
+            raise self._not_our_turn(timeout_s)
         try:
+            self._reader = threading.get_ident()
             yield
         finally:
+            self._reader = None
             self._reading.release()
-
-    def _drain(self, timeout_s: float) -> None:
-        """Read to the end; or have somebody who reads already come to it, within the same time."""
-        scratch = memoryview(bytearray(CHUNK))
-        if self._reading.acquire(timeout=min(timeout_s, LONGEST_WAIT_S) + 2 * TICK_S):
-            try:
-                while receive_into(self._progress, self._stream, scratch, Deadline(None)):
-                    pass
-            finally:
-                self._reading.release()
 
     def _release(self) -> None:
         """Leave no connection and no thread behind."""
         self._stream.close()
-        if self._progress.is_stopping and not self._stop_has_ended.wait(
-            0 if self._progress.is_aborted else STOPPER_EXIT_S
-        ):
+        grace_s = 0 if self._progress.is_aborted else STOPPER_EXIT_S
+        if self._progress.is_stopping and not self._stop_ends_within(grace_s):
             for connection in tuple(self._stop_run.open) if self._stop_run is not None else ():
                 connection.close()
-            self._stop_has_ended.wait(STOPPER_EXIT_S)
+            self._stop_ends_within(STOPPER_EXIT_S)
+
+    def _stop_ends_within(self, seconds: float) -> bool:
+        with self._stopping:
+            return self._stopping.wait_for(lambda: self._progress.stop_has_ended, seconds)

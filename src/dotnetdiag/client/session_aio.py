@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
-from dotnetdiag.client.progress import TICK_S, Followed
 from dotnetdiag.client.saving import save_stream
-from dotnetdiag.client.session import CHUNK, STOPPER_EXIT_S
-from dotnetdiag.errors import DiagnosticsError, ServerError, TransportError
+from dotnetdiag.client.session import CHUNK, STOPPER_EXIT_S, StreamedSession
+from dotnetdiag.client.user_events import UserEvents
+from dotnetdiag.errors import DiagnosticsError, ServerError
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations.sessions import StartedSession
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline
-from dotnetdiag.transport.aio import sync_stream
+from dotnetdiag.transport.aio import begin_in_thread, sync_stream
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 from dotnetdiag.transport.streams import receive_buffer
+from dotnetdiag.transport.waiting import result_of
 
 
-class AsyncTraceSession(Followed):
+class AsyncTraceSession(StreamedSession):
     """The stream of one session, as ``TraceSession``: iterate it; leaving the ``async with`` block stops and drains it."""
 
-    def __init__(
-        self,
-        started: StartedSession,
-        perform: Callable[[Run[None]], Awaitable[None]],
-        *,
-        duration_s: float | None = None,
-        drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
-    ) -> None:
-        self._follow(started, drain_timeout_s)
-        self.command, self.duration_s, self._perform = started.command, duration_s, perform
+    def __init__(self, started: StartedSession, perform: Callable[[Run[None]], Awaitable[Any]], **options: Any) -> None:
+        super().__init__(started, perform, **options)
         self._loop = asyncio.get_running_loop()
         self._stopper: asyncio.Task[None] | None = None
-        self._is_released = False
-        self._saving: asyncio.Future[int] | None = None
         self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -51,31 +43,16 @@ class AsyncTraceSession(Followed):
             if kind is None:
                 raise
 
-    def stop(self) -> None:
-        """As ``TraceSession.stop``: also from other threads and from signal handlers."""
-        if self._progress.claim_stop():
-            try:
-                self._loop.call_soon_threadsafe(
-                    self._begin_stop
-                )  # also wakes a loop that a signal handler has interrupted
-            except RuntimeError as error:  # the loop is closed
-                self._progress.stop_ended(TransportError(f"StopTracing was not sent: {error}"))
-
     def _begin_stop(self) -> None:
-        if not self._is_released:
+        self._loop.call_soon_threadsafe(self._start_stopper)  # also wakes a loop that a signal handler has interrupted
+
+    def _start_stopper(self) -> None:
+        if self._stream.fileno() >= 0:
             self._stopper = self._loop.create_task(self._stop())
 
-    def abort(self) -> None:
-        """As ``TraceSession.abort``."""
-        self._progress.abort()
-
     async def _stop(self) -> None:
-        try:
+        with self._progress.outcome_of_stop():
             await self._perform(Run(self._end()))
-        except DiagnosticsError as error:
-            self._progress.stop_ended(error)
-        else:
-            self._progress.stop_ended(None)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while data := await self.read():
@@ -83,16 +60,29 @@ class AsyncTraceSession(Followed):
 
     async def read(self, size: int = CHUNK, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> bytes:
         """As ``TraceSession.read``."""
-        view = receive_buffer(size)
-        return bytes(view[: await self._receive_into(view, Deadline(timeout_s))])
+        view, deadline = receive_buffer(size), Deadline(timeout_s)
+        async with self._turn(timeout_s):
+            return bytes(view[: await self._receive_into(view, deadline)])
+
+    @asynccontextmanager
+    async def _turn(self, timeout_s: float | None) -> AsyncIterator[None]:
+        """Who reads, reads alone. Raises TimedOut when another task does for so long."""
+        try:
+            async with asyncio.timeout(None if timeout_s is None else min(timeout_s, LONGEST_WAIT_S)):
+                await self._reading.acquire()
+        except TimeoutError:
+            raise self._not_our_turn(timeout_s) from None
+        try:
+            yield
+        finally:
+            self._reading.release()
 
     async def _receive_into(self, view: memoryview, deadline: Deadline) -> int:
         while not self._progress.is_over:
             try:
-                async with self._reading:  # two who read take turns
-                    wait = self._progress.next_wait(deadline)
-                    if wait is not None:
-                        return self._progress.arrived(await self._stream.receive_into(view, wait))
+                wait = self._progress.next_wait(deadline)
+                if wait is not None:
+                    return self._progress.arrived(await self._stream.receive_into(view, wait))
             except DiagnosticsError as error:
                 if self._progress.is_over:
                     raise
@@ -126,38 +116,28 @@ class AsyncTraceSession(Followed):
                 raise failures[0]
             self._loop.call_soon_threadsafe(tell, size_bytes)
 
-        def work() -> int:
-            stream = sync_stream(self._stream)
-            return save_stream(
-                self._progress, stream, path, duration_s=duration_s, stop=self.stop, report=report, tee=tee
-            )
-
-        # a thread of its own: there may be more recordings than the loop's pool has threads, and it is needed to stop them
-        thread = ThreadPoolExecutor(1, "dotnetdiag save")
-        saving = self._saving = self._loop.run_in_executor(thread, work)
-        try:
-            size_bytes = await asyncio.shield(saving)
-        except asyncio.CancelledError:
-            self.abort()
-            await asyncio.wait([saving])
-            if not saving.cancelled():
-                saving.exception()  # the cancellation matters more
-            raise
-        finally:
-            thread.shutdown(wait=saving.done())
+        stream = sync_stream(self._stream)
+        work = partial(
+            save_stream, self._progress, stream, path, duration_s=duration_s, stop=self.stop, report=report, tee=tee
+        )
+        async with self._turn(CLOSE_TIMEOUT_S):
+            # a thread of its own: there may be more recordings than the loop's pool has threads, and it is needed to stop them
+            saving = asyncio.wrap_future(begin_in_thread(work))
+            try:
+                size_bytes = result_of(await asyncio.shield(saving))
+            except asyncio.CancelledError:
+                self.abort()
+                await asyncio.wait([saving])
+                raise
         if failures:
             raise failures[0]
         return size_bytes
 
     async def aclose(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """As ``TraceSession.close``."""
+        turn_s = self._begin_close(timeout_s)
         try:
-            if not self._progress.is_over:
-                if not self._progress.is_aborted:
-                    self.stop()
-                self._progress.limit_drain(timeout_s)
-                if self._saving is not None and not self._saving.done():  # it gets all that comes
-                    await asyncio.wait([self._saving], timeout=min(timeout_s, LONGEST_WAIT_S) + 2 * TICK_S)
+            async with self._turn(turn_s):
                 scratch = memoryview(bytearray(CHUNK))
                 while await self._receive_into(scratch, Deadline(None)):
                     pass
@@ -171,7 +151,6 @@ class AsyncTraceSession(Followed):
     async def _release(self) -> None:
         """Leave no connection and no task behind."""
         await self._stream.close()
-        self._is_released = True
         if self._stopper is not None:
             try:
                 await asyncio.wait([self._stopper], timeout=0 if self._progress.is_aborted else STOPPER_EXIT_S)
@@ -180,12 +159,12 @@ class AsyncTraceSession(Followed):
             await asyncio.wait([self._stopper])
 
 
-class AsyncUserEventsSession(Followed):
+class AsyncUserEventsSession(UserEvents):
     """As ``UserEventsSession``."""
 
     def __init__(self, started: StartedSession, perform: Callable[[Run[None]], Awaitable[None]]) -> None:
-        self._follow(started, None)
-        self._perform = perform
+        super().__init__(started, perform)
+        self._closing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -193,19 +172,13 @@ class AsyncUserEventsSession(Followed):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the runtime still holds its end."""
-        return not self._progress.is_over and bool(self._stream.is_alive())
-
     async def aclose(self) -> None:
         """As ``UserEventsSession.close``."""
-        if not self._progress.claim_stop():
-            return
-        try:
-            await self._perform(Run(self._end()))
-            self._progress.ended_without_stream(None)
-        except DiagnosticsError as error:
-            self._progress.ended_without_stream(error)
-        finally:
-            await self._stream.close()
+        async with self._closing:
+            if self._progress.claim_stop():
+                try:
+                    with self._progress.outcome_of_stop():
+                        await self._perform(Run(self._end()))
+                finally:
+                    self._progress.ended_without_stream()
+                    await self._stream.close()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import select
 import stat
 import sys
 import time
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from dotnetdiag.errors import DiagnosticsError, OutputError
+from dotnetdiag.transport.waiting import is_ready
 
 if sys.platform == "linux":
     import fcntl
@@ -80,6 +80,8 @@ class FileSink:
         except OSError as error:
             reason = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or str(error)
             raise OutputError(self._path, reason) from error
+        except ValueError as error:  # a NUL, or what does not encode
+            raise OutputError(ascii(self._path), f"no file can have this name: {error}") from error
         try:
             self._claim()
         except BaseException:
@@ -136,7 +138,8 @@ class FileSink:
         self._tell()
         with self._blamed_on_the_file():
             if self._direct:
-                self._leave_direct()
+                _set_direct(self._fd, False)
+                self._direct = False
             if self._held:
                 self._write(self._held)
             self._window = (time.monotonic(), self.written)
@@ -175,7 +178,7 @@ class FileSink:
                     part = os.write(self._fd, self._buffer[done:size])
                 except BlockingIOError:
                     self._while_waiting()
-                    _wait_for_room(self._fd)
+                    is_ready(self._fd, True, TICK_S)
                     continue
                 done += part
                 self.written += part
@@ -209,10 +212,6 @@ class FileSink:
             self._may_be_direct = False
             self._write(self._held)
 
-    def _leave_direct(self) -> None:
-        _set_direct(self._fd, False)
-        self._direct = False
-
     def _write_direct(self) -> None:
         began = time.monotonic()
         try:
@@ -234,8 +233,3 @@ class FileSink:
             self._held = self._told = rest
         self._may_be_direct = False
         self.flush()
-
-
-def _wait_for_room(fd: int) -> None:
-    """Until a pipe takes more, or a tick is over. Regular files never get here."""
-    select.select([], [fd], [], TICK_S)

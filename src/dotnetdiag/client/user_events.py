@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
 from dotnetdiag.client.progress import Followed
-from dotnetdiag.errors import DiagnosticsError, RequestRefused
+from dotnetdiag.errors import RequestRefused
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations.sessions import StartedSession
 
@@ -60,12 +61,21 @@ def _exists(place: str) -> bool:
     return True
 
 
-class UserEventsSession(Followed):
-    """A session that runs until it is closed: the runtime watches the connection (ipc-protocol.md §15)."""
+class UserEvents(Followed):
+    """A session that runs until it is closed, of either shell: the runtime watches the connection (ipc-protocol.md §15)."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the runtime still holds its end."""
+        return not self._progress.is_over and bool(self._stream.is_alive())
+
+
+class UserEventsSession(UserEvents):
+    """That of ``Client``."""
 
     def __init__(self, started: StartedSession, perform: Callable[[Run[None]], None]) -> None:
-        self._follow(started, None)
-        self._perform = perform
+        super().__init__(started, perform)
+        self._closing = threading.RLock()  # a signal handler may close, too
 
     def __enter__(self) -> Self:
         return self
@@ -73,22 +83,16 @@ class UserEventsSession(Followed):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the runtime still holds its end."""
-        return not self._progress.is_over and bool(self._stream.is_alive())
-
     def close(self) -> None:
-        """End the session: by command, and by closing the connection. May be called again, from any thread.
+        """End the session: by command, and by closing the connection. May be called again, from any thread: it returns when all is closed.
 
         Never raises for a target that is gone or refuses; ``problem`` tells. Closing the connection ends the session there.
         """
-        if not self._progress.claim_stop():
-            return
-        try:
-            self._perform(Run(self._end()))
-            self._progress.ended_without_stream(None)
-        except DiagnosticsError as error:  # earlier previews did not watch the connection
-            self._progress.ended_without_stream(error)
-        finally:
-            self._stream.close()
+        with self._closing:
+            if self._progress.claim_stop():
+                try:
+                    with self._progress.outcome_of_stop():  # earlier previews did not watch the connection
+                        self._perform(Run(self._end()))
+                finally:
+                    self._progress.ended_without_stream()
+                    self._stream.close()

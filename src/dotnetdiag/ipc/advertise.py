@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from dotnetdiag.errors import ProtocolError, UsageError
-from dotnetdiag.ipc.exchange import Operation, Receive
+from dotnetdiag.ipc.exchange import Operation, receive_exactly
 from dotnetdiag.ipc.fields import GUID, U16, U64, Field
 from dotnetdiag.ipc.messages import payload_of, values_of
 from dotnetdiag.ipc.values import Value
@@ -53,16 +53,9 @@ class Advertise(Value):
         magic = cursor.take(8, "magic")
         if magic != MAGIC:
             raise ProtocolError(f"magic is {magic!r}, not ADVR_V1", offset=0, where="advertise")
-        values = values_of(cursor, cls.FIELDS)
-        return cls(**values, trailing=cursor.rest())
+        return cls(**values_of(cursor, cls.FIELDS), trailing=cursor.rest())
 
 
 def receive_advertise(connection: Any) -> Operation[Advertise]:
-    """The advertise that a connection begins with. Raises ProtocolError for a connection that ends before, or says something else."""
-    data = b""
-    while len(data) < SIZE:
-        part = yield Receive(connection, SIZE - len(data))
-        if not part:
-            raise ProtocolError(f"{len(data)} bytes are too few for an advertise of {SIZE}", where="advertise")
-        data += part
-    return Advertise.parse(data)
+    """The advertise that a connection begins with. Raises ConnectionEnded, and ProtocolError for one that says something else."""
+    return Advertise.parse((yield from receive_exactly(connection, SIZE)))

@@ -125,12 +125,10 @@ def receive_frame(connection: Any, *, slow: bool = False) -> Operation[Frame]:
 def receive_exactly(connection: Any, size: int) -> Operation[bytes]:
     """So many bytes. Memory grows with what arrives, not with what was announced."""
     data = bytearray()
-    while len(data) < size:
-        part = yield Receive(connection, min(size - len(data), LARGEST_PIECE))
+    while missing := size - len(data):
+        part = yield Receive(connection, min(missing, LARGEST_PIECE))
         if not part:
-            raise ConnectionEnded(
-                f"the runtime closed the connection {size - len(data)} bytes before the end of its answer"
-            )
+            raise ConnectionEnded(f"the runtime closed the connection {missing} bytes before the end of its answer")
         data += part
     return bytes(data)
 

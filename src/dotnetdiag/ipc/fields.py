@@ -126,21 +126,15 @@ class Bytes:
         return cursor.take(cursor.u32(f"length of {what}"), what)
 
 
-class HResultKind:
+class HResultKind(Unsigned):
     """int32, kept unsigned; missing is 0: a bare OK is a generic success (§18 no. 17c), which no runtime sends."""
 
-    def problem(self, value: Any) -> str:
-        return U32.problem(value)
-
-    def write(self, packer: Packer, value: int) -> None:
-        U32.write(packer, value)
-
     def read(self, cursor: Cursor, what: str) -> int:
-        return cursor.u32(what) if cursor.left else 0
+        return super().read(cursor, what) if cursor.left else 0
 
 
 U16, U32, U64 = Unsigned(2), Unsigned(4), Unsigned(8)
-BOOL, TEXT, GUID, BYTES, HRESULT = Bool(), Text(), Guid(), Bytes(), HResultKind()
+BOOL, TEXT, GUID, BYTES, HRESULT = Bool(), Text(), Guid(), Bytes(), HResultKind(4)
 
 
 def text_problem(value: Any, *, optional: bool = False, empty: bool = False) -> str:

@@ -34,16 +34,6 @@ class FrameHeader(NamedTuple):
     command_id: int
     reserved: int = 0
 
-    @property
-    def payload_size(self) -> int:
-        """Bytes that follow the header."""
-        return self.size - HEADER_SIZE
-
-    @property
-    def code(self) -> int:
-        """``0xSSII``."""
-        return self.command_set << 8 | self.command_id
-
     @classmethod
     def parse(cls, data: bytes | memoryview) -> FrameHeader:
         """Check and take apart 20 bytes. Raises ProtocolError; the size is checked before the magic, as runtimes do."""
@@ -78,9 +68,7 @@ class Frame(Value):
                 f"command set {self.command_set} and id {self.command_id} are bytes, reserved {self.reserved} has 16 bits"
             )
         if size > MAX_MESSAGE_SIZE:
-            raise UsageError(
-                f"{command_name(self.code)}: {size} bytes are more than the {MAX_MESSAGE_SIZE} of a message"
-            )
+            raise UsageError(f"{command_name(self.code)}: {size} bytes are more than a message's {MAX_MESSAGE_SIZE}")
         return _HEADER.pack(MAGIC, size, self.command_set, self.command_id, self.reserved) + self.payload
 
     @classmethod

@@ -72,10 +72,5 @@ def server_error(command: str, hresult: int, *, text: str = "", advice: str = ""
     """The exception for an error reply; ``advice`` replaces the general sentence of the code."""
     code = hresult & 0xFFFFFFFF
     kind = _CLASSES.get(code, errors.ServerError)
-    return kind(
-        command,
-        code,
-        name=hresult_name(code),
-        advice=advice or ("" if text.strip() else ADVICE.get(code, "")),
-        text=text,
-    )
+    advice = advice or ("" if text.strip() else ADVICE.get(code, ""))
+    return kind(command, code, name=hresult_name(code), advice=advice, text=text)

@@ -79,9 +79,7 @@ class LegacyRequest(Value):
         found = cursor.u32("request type")
         if found != cls.TYPE:
             raise cursor.fail(f"request type is {found}, not {int(cls.TYPE)}")
-        pid = cursor.u32("pid")
-        values = values_of(cursor, cls.FIELDS)
-        return cls(client_pid=pid, **values, trailing=cursor.rest())
+        return cls(client_pid=cursor.u32("pid"), **values_of(cursor, cls.FIELDS), trailing=cursor.rest())
 
 
 class LegacyGenerateCoreDump(LegacyRequest, type=RequestType.GenerateCoreDump):
@@ -158,15 +156,9 @@ class LegacyAttachProfiler(LegacyRequest, type=RequestType.AttachProfiler):
         return f"the profiler's path {problem}" if problem else ""
 
 
+_TRACING = StartEventPipeTracing, StopEventPipeTracing, CollectEventPipeTracing
 REQUESTS: dict[RequestType, type[LegacyRequest]] = {
-    kind.TYPE: kind
-    for kind in (
-        LegacyGenerateCoreDump,
-        StartEventPipeTracing,
-        StopEventPipeTracing,
-        CollectEventPipeTracing,
-        LegacyAttachProfiler,
-    )
+    kind.TYPE: kind for kind in (LegacyGenerateCoreDump, *_TRACING, LegacyAttachProfiler)
 }
 
 

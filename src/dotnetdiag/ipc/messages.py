@@ -39,7 +39,21 @@ def values_of(cursor: Cursor, fields: Fields) -> dict[str, Any]:
     return values
 
 
-class OkReply(Value):
+class Message(Value):
+    """What a frame holds."""
+
+    @classmethod
+    def parse(cls, data: bytes | memoryview) -> Self:
+        """The message in these bytes, which hold nothing else. Raises ProtocolError."""
+        return cls.from_frame(Frame.parse(data))
+
+    @classmethod
+    def from_frame(cls, frame: Frame) -> Self:
+        """The message in a frame. Raises ProtocolError."""
+        raise NotImplementedError
+
+
+class OkReply(Message):
     """Base of all OK replies; by itself a bare OK (size 20), which runtimes never send but clients tolerate."""
 
     FIELDS: ClassVar[Fields] = ()
@@ -54,18 +68,12 @@ class OkReply(Value):
         return Frame(command_set=SERVER_SET, command_id=OK_ID, payload=payload + self.trailing).pack()
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
-        """The reply in a whole message. Raises ProtocolError."""
-        return cls.from_frame(Frame.parse(data))
-
-    @classmethod
     def from_frame(cls, frame: Frame) -> Self:
         """The reply in a frame. Raises ProtocolError when it is not an OK or is too short."""
         if frame.command_set != SERVER_SET or frame.command_id != OK_ID:
             raise ProtocolError(f"0x{frame.code:04X} is not an OK reply", offset=16, where=cls.__name__)
         cursor = Cursor(frame.payload, base=HEADER_SIZE, where=cls.__name__, error=ProtocolError)
-        values = values_of(cursor, cls.FIELDS)
-        return cls(**values, trailing=cursor.rest())
+        return cls(**values_of(cursor, cls.FIELDS), trailing=cursor.rest())
 
     def failure(self) -> int:
         """The HRESULT when the OK reply carries a failure, otherwise 0."""
@@ -75,7 +83,7 @@ class OkReply(Value):
 ReplyT = TypeVar("ReplyT", bound=OkReply)
 
 
-class Request(Value, Generic[ReplyT]):
+class Request(Message, Generic[ReplyT]):
     """Base of all requests. ``Request[SessionReply]``: an OK to it is a SessionReply."""
 
     COMMAND: ClassVar[Command]
@@ -121,18 +129,12 @@ class Request(Value, Generic[ReplyT]):
         return Frame(command_set=self.COMMAND >> 8, command_id=self.COMMAND & 0xFF, payload=payload).pack()
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
-        """The request in a whole message. Raises ProtocolError."""
-        return cls.from_frame(Frame.parse(data))
-
-    @classmethod
     def from_frame(cls, frame: Frame) -> Self:
         """The request in a frame whose code is this command's."""
         if frame.code != cls.COMMAND:
             raise ProtocolError(f"command is 0x{frame.code:04X}, not 0x{int(cls.COMMAND):04X}", where=cls.COMMAND.name)
         cursor = Cursor(frame.payload, base=HEADER_SIZE, where=cls.COMMAND.name, error=ProtocolError)
-        values = values_of(cursor, cls.FIELDS)
-        return cls(**values, trailing=cursor.rest())
+        return cls(**values_of(cursor, cls.FIELDS), trailing=cursor.rest())
 
     def read_reply(self, frame: Frame) -> ReplyT:
         """The OK reply in a frame. Raises ServerError for an error or a failure in it, ProtocolError for anything else."""
@@ -163,7 +165,7 @@ class Request(Value, Generic[ReplyT]):
         return DangerousRequest(self.COMMAND.name, reason)
 
 
-class ErrorReply(Value):
+class ErrorReply(Message):
     """``0xFFFF``: an HRESULT, and from dump 3 a text (``None``: no text was sent).
 
     24 bytes without text; the documents print 28 and are wrong (§18 no. 1).
@@ -180,11 +182,6 @@ class ErrorReply(Value):
             pack_text(packer, self.text)
         payload = bytes(packer) + self.trailing
         return Frame(command_set=SERVER_SET, command_id=ERROR_ID, payload=payload).pack()
-
-    @classmethod
-    def parse(cls, data: bytes | memoryview) -> Self:
-        """The reply in a whole message. Raises ProtocolError."""
-        return cls.from_frame(Frame.parse(data))
 
     @classmethod
     def from_frame(cls, frame: Frame) -> Self:

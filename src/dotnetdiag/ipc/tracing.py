@@ -51,9 +51,7 @@ class _Collect(Request[SessionReply]):
 
     def refusal(self) -> RequestRefused | None:
         if len(self.providers) > MAX_PROVIDERS:
-            return self.dangerous(
-                f"{len(self.providers)} providers kill .NET 8 and 9; at most {MAX_PROVIDERS} are allowed"
-            )
+            return self.dangerous(f"{len(self.providers)} providers kill .NET 8 and 9; give at most {MAX_PROVIDERS}")
         for provider in self.providers:
             texts = [(provider.name, "the name"), (provider.arguments or "", "the arguments")]
             seen: set[int] = set()
@@ -66,9 +64,7 @@ class _Collect(Request[SessionReply]):
                     if event_id == 0:
                         return self.refuse(f"{provider.name}: event id 0 cannot go to a tracepoint set")
                     if event_id in seen:
-                        return self.dangerous(
-                            f"{provider.name}: event id {event_id} listed twice kills .NET 10; list it once"
-                        )
+                        return self.dangerous(f"{provider.name}: event id {event_id} twice kills .NET 10; list it once")
                     seen.add(event_id)
             for text, what in texts:
                 if problem := text_problem(text, empty=what == "the arguments"):

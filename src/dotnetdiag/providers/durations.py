@@ -33,7 +33,10 @@ def seconds_of(duration: float | str | None) -> float | None:
     """Seconds of a number of them or of a text; None stays None. Raises GrammarError, UsageError for a negative number."""
     if duration is None:
         return None
-    seconds = parse_duration(duration) if isinstance(duration, str) else float(duration)
+    try:
+        seconds = parse_duration(duration) if isinstance(duration, str) else float(duration)
+    except OverflowError:  # an int beyond all floats
+        seconds = float("inf")
     if not 0 <= seconds < float("inf"):
         raise UsageError(f"a duration of {duration} s: must be 0 or more")
     return seconds

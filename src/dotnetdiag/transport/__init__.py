@@ -26,38 +26,24 @@ _PUBLIC = {
 }
 __getattr__ = loader(globals(), {name: module for module, names in _PUBLIC.items() for name in names.split()})
 
-
 if TYPE_CHECKING:
-    from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress, parse_address
-    from dotnetdiag.transport.aio import AsyncListener, AsyncStream
-    from dotnetdiag.transport.connecting import connect
-    from dotnetdiag.transport.deadline import Deadline
-    from dotnetdiag.transport.diagnosis import Finding, diagnose
-    from dotnetdiag.transport.discovery import Endpoint, candidates, endpoints
-    from dotnetdiag.transport.listening import listen
-    from dotnetdiag.transport.sockets import SocketListener, SocketStream
-    from dotnetdiag.transport.streams import Listener, Stream
-    from dotnetdiag.transport.suspension import is_suspended
-
-__all__ = [
-    "Address",
-    "AsyncListener",
-    "AsyncStream",
-    "Deadline",
-    "Endpoint",
-    "Finding",
-    "Listener",
-    "PipeAddress",
-    "SocketListener",
-    "SocketStream",
-    "Stream",
-    "TcpAddress",
-    "UnixAddress",
-    "candidates",
-    "connect",
-    "diagnose",
-    "endpoints",
-    "is_suspended",
-    "listen",
-    "parse_address",
-]
+    from dotnetdiag.transport.addresses import Address as Address
+    from dotnetdiag.transport.addresses import PipeAddress as PipeAddress
+    from dotnetdiag.transport.addresses import TcpAddress as TcpAddress
+    from dotnetdiag.transport.addresses import UnixAddress as UnixAddress
+    from dotnetdiag.transport.addresses import parse_address as parse_address
+    from dotnetdiag.transport.aio import AsyncListener as AsyncListener
+    from dotnetdiag.transport.aio import AsyncStream as AsyncStream
+    from dotnetdiag.transport.connecting import connect as connect
+    from dotnetdiag.transport.deadline import Deadline as Deadline
+    from dotnetdiag.transport.diagnosis import Finding as Finding
+    from dotnetdiag.transport.diagnosis import diagnose as diagnose
+    from dotnetdiag.transport.discovery import Endpoint as Endpoint
+    from dotnetdiag.transport.discovery import candidates as candidates
+    from dotnetdiag.transport.discovery import endpoints as endpoints
+    from dotnetdiag.transport.listening import listen as listen
+    from dotnetdiag.transport.sockets import SocketListener as SocketListener
+    from dotnetdiag.transport.sockets import SocketStream as SocketStream
+    from dotnetdiag.transport.streams import Listener as Listener
+    from dotnetdiag.transport.streams import Stream as Stream
+    from dotnetdiag.transport.suspension import is_suspended as is_suspended

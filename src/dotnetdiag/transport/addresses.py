@@ -6,6 +6,7 @@ Texts: ipc-protocol.md §13 (``uds:``, ``namedpipe:``), §16 (``tcp://``, ``net.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -32,6 +33,10 @@ class UnixAddress:
             raise GrammarError(_WHAT, self.path, 0, "the socket path is empty")
         if "\0" in self.path:
             raise GrammarError(_WHAT, self.path, self.path.index("\0"), "a NUL in the socket path")
+        try:
+            os.fsencode(self.path)
+        except UnicodeEncodeError as exc:
+            raise GrammarError(_WHAT, self.path, exc.start, "no path can hold this character") from exc
 
     def __str__(self) -> str:
         plain = self.path.startswith("/") and not self.path.startswith("//")

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from dotnetdiag.errors import UsageError
@@ -24,7 +22,7 @@ from dotnetdiag.transport import connecting, listening
 from dotnetdiag.transport.addresses import Address
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.streams import Listener, Stream, receive_buffer
-from dotnetdiag.transport.waiting import Blocking, Change, Ready, Steps, T, wait_for
+from dotnetdiag.transport.waiting import Blocking, Change, Outcome, Ready, Steps, T, result_of, start_thread, wait_for
 
 Inner = TypeVar("Inner", bound=Stream | Listener)
 
@@ -49,9 +47,7 @@ class _AsyncClosing(Generic[Inner]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _drive(self, steps: Steps[T], deadline: Deadline) -> T:
@@ -88,6 +84,9 @@ class AsyncStream(_AsyncClosing[Stream]):
 
     def is_alive(self) -> bool:
         return self._inner.is_alive()
+
+    def has_arrived(self) -> bool:
+        return self._inner.has_arrived()
 
     def peer_pid(self) -> int | None:
         return self._inner.peer_pid()
@@ -220,34 +219,28 @@ async def _wait_for_change(step: Change, deadline: Deadline) -> Any:
     return found
 
 
-def start_thread(call: Callable[[], T]) -> Future[T]:
-    """What ``call`` gives in a daemon thread, which no program waits for at its end."""
-    future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # from now on it cannot be cancelled, as the call cannot
-
-    def work() -> None:
-        try:
-            future.set_result(call())
-        except Exception as exc:
-            future.set_exception(exc)
-
-    threading.Thread(target=work, daemon=True, name="dotnetdiag transport").start()
+def begin_in_thread(call: Callable[[], T]) -> Future[Outcome[T]]:
+    """What comes of a call that a daemon thread makes. It cannot be cancelled."""
+    future: Future[Outcome[T]] = Future()
+    future.set_running_or_notify_cancel()
+    start_thread(call, future.set_result)
     return future
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """As ``start_thread``, awaited. After a cancellation a stream that still comes is closed."""
-    future = start_thread(call)
+    """As ``begin_in_thread``, awaited. After a cancellation a stream that still comes is closed."""
+    future = begin_in_thread(call)
     try:
-        return await asyncio.wrap_future(future)
+        return result_of(await asyncio.wrap_future(future))
     except asyncio.CancelledError:
         future.add_done_callback(_discard)
         raise
 
 
-def _discard(future: Future[Any]) -> None:
-    if future.exception() is None and isinstance(future.result(), Stream):
-        future.result().close()
+def _discard(future: Future[Outcome[Any]]) -> None:
+    value, _ = future.result()
+    if isinstance(value, Stream):
+        value.close()
 
 
 def _settle(future: asyncio.Future[bool], result: bool) -> None:

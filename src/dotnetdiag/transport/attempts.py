@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from dotnetdiag.errors import ConnectFailed, NoDiagnostics, ProcessNotFound, TargetError, TargetStopped
@@ -43,7 +43,7 @@ def connecting_pid(
     is_fresh = not endpoints
     while True:
         if is_fresh:
-            endpoints = yield Blocking(functools.partial(_candidates, pid, proc, tmpdir))
+            endpoints = yield Blocking(partial(find_endpoints, pid, proc=proc, tmpdir=tmpdir))
         failures: Failures = {}
         for endpoint in endpoints:
             verify_target(pid, endpoint.pid, started_ticks, proc)
@@ -61,13 +61,14 @@ def connecting_pid(
         our_pid = endpoints[0].pid if endpoints else pid
         if is_fresh and not _is_starting(our_pid, failures, proc):
             verify_target(pid, our_pid, started_ticks, proc)
-            raise (yield Blocking(functools.partial(_error, pid, our_pid, failures, proc, tmpdir)))
+            raise (yield Blocking(partial(_error, pid, our_pid, failures, proc, tmpdir)))
         if is_fresh:
             yield Pause(AGAIN_S, f"process {pid} does not listen yet")
         is_fresh = True
 
 
-def _candidates(pid: int, proc: Path, tmpdir: str | None, deadline: Deadline) -> list[Endpoint]:
+def find_endpoints(pid: int, deadline: Deadline, proc: Path = PROC, tmpdir: str | None = None) -> list[Endpoint]:
+    """As ``candidates``, within the deadline. Raises ``TimedOut`` too."""
     problem = f"the folders where process {pid} may have its socket do not answer"
     return call_within(lambda: candidates(pid, proc=proc, tmpdir=tmpdir), deadline, problem)
 
@@ -75,8 +76,10 @@ def _candidates(pid: int, proc: Path, tmpdir: str | None, deadline: Deadline) ->
 def verify_target(pid: int, our_pid: int, started_ticks: int | None, proc: Path = PROC) -> None:
     """Raise when the process that is meant has ended or is stopped. ``our_pid``: its number as we see it."""
     now = processes.start_time_ticks(our_pid, proc)
-    if started_ticks is not None and now != started_ticks and os.path.isdir(proc):
-        heir = f"; its number now belongs to another process ({processes.comm(our_pid, proc)})" if now else ""
+    has_ended = now != started_ticks or processes.is_zombie(our_pid, proc)
+    if started_ticks is not None and has_ended and os.path.isdir(proc):
+        is_taken = now not in (None, started_ticks)
+        heir = f"; its number now belongs to another process ({processes.comm(our_pid, proc)})" if is_taken else ""
         raise ProcessNotFound(f"process {pid} has ended{heir}", pid=pid)
     if processes.is_stopped(our_pid, proc):
         text = f"process {pid} is stopped (state T): it answers nothing until it is continued (kill -CONT {our_pid})"
@@ -90,12 +93,13 @@ def _is_starting(pid: int, failures: Failures, proc: Path) -> bool:
     if any(failure.errno not in (errno.ECONNREFUSED, errno.ENOENT) for failure in failures.values()):
         return False
     age_s, now = processes.uptime_s(pid, proc), time.time_ns()
-    return (age_s is not None and age_s < YOUNG_S) or any(
-        0 <= now - endpoint.modified_ns < YOUNG_S * 1e9 for endpoint in failures
-    )
+    is_young = age_s is not None and age_s < YOUNG_S
+    return is_young or any(0 <= now - endpoint.modified_ns < YOUNG_S * 1e9 for endpoint in failures)
 
 
-def _error(pid: int, our_pid: int, failures: Failures, proc: Path, tmpdir: str | None, _: Deadline) -> TargetError:
+def _error(
+    pid: int, our_pid: int, failures: Failures, proc: Path, tmpdir: str | None, deadline: Deadline
+) -> TargetError:
     """Why no endpoint answered, as one line."""
     from dotnetdiag.transport import diagnosis
 
@@ -103,6 +107,8 @@ def _error(pid: int, our_pid: int, failures: Failures, proc: Path, tmpdir: str |
         if endpoint in failures:
             raise failures[endpoint]
 
-    wrong = diagnosis.reason(diagnosis.diagnose(our_pid, proc=proc, tmpdir=tmpdir, try_connect=repeat))
+    timeout_s = min(diagnosis.TIMEOUT_S, deadline.wait_s(f"process {pid} does not answer"))
+    findings = diagnosis.diagnose(our_pid, proc=proc, tmpdir=tmpdir, try_connect=repeat, timeout_s=timeout_s)
+    wrong = diagnosis.reason(findings)
     kind = {"no-such-process": ProcessNotFound, "stopped": TargetStopped}.get(wrong.code, NoDiagnostics)
     return kind(f"process {pid}: {wrong.text}; {wrong.advice}", pid=pid, code=wrong.code)

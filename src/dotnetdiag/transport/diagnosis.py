@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,9 +24,12 @@ from dotnetdiag.transport.processes import PROC
 from dotnetdiag.transport.socket_names import socket_name
 from dotnetdiag.transport.sockets import LONGEST_SUN_PATH
 from dotnetdiag.transport.views import ProcessView
+from dotnetdiag.transport.waiting import call_within
 
 CONNECT_TIMEOUT_S = 2.0
 """A runtime accepts in microseconds unless its one server thread is busy; longer would make a doctor slow."""
+TIMEOUT_S = 5.0
+"""For all that is looked at, connecting included."""
 
 _CORECLR = re.compile(r"/(?:libcoreclr|libclrjit|coreclr|clrjit)\.(?:so|dylib|dll)$")
 _VERSION = re.compile(r"/Microsoft\.NETCore\.App/(\d+)\.[^/]*/libcoreclr\.so$")
@@ -81,17 +85,26 @@ def diagnose(
     proc: Path = PROC,
     tmpdir: str | None = None,
     try_connect: Callable[[Endpoint], None] | None = None,
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[Finding, ...]:
     """What is found about the process, the most telling problem first among those that are not ok.
 
     ``try_connect`` raises ``ConnectFailed`` or another ``TransportError`` for an endpoint that does not answer; without
-    it a connection is made and dropped, which no runtime minds.
+    it a connection is made and dropped, which no runtime minds. A folder that does not answer in time is a finding.
     """
-    search = Search(proc, tmpdir or tool_tmpdir())
-    view = search.view(pid)
-    if view is None or processes.is_zombie(pid, proc):
-        return (_no_such_process(pid, search, ended=view is not None),)
-    return tuple(_findings(view, search, try_connect or _try_connect))
+
+    def look() -> tuple[Finding, ...]:
+        search = Search(proc, tmpdir or tool_tmpdir())
+        view = search.view(pid)
+        if view is None or processes.is_zombie(pid, proc):
+            return (_no_such_process(pid, search, ended=view is not None),)
+        return tuple(_findings(view, search, try_connect or partial(_try_connect, Deadline(CONNECT_TIMEOUT_S))))
+
+    try:
+        return call_within(look, Deadline(timeout_s), "")
+    except TimedOut:
+        text = f"a folder where it may have its socket does not answer within {timeout_s:g} s"
+        return (_failure("stalled-folder", text, "see what is mounted there: a file server may be gone"),)
 
 
 def reason(findings: tuple[Finding, ...]) -> Finding:
@@ -285,8 +298,8 @@ def _access_advice(proc: Path) -> str:
     return "give this tool " + " and ".join(missing)
 
 
-def _try_connect(endpoint: Endpoint) -> None:
-    with connect(endpoint.address, Deadline(CONNECT_TIMEOUT_S)) as stream:
+def _try_connect(deadline: Deadline, endpoint: Endpoint) -> None:
+    with connect(endpoint.address, deadline) as stream:
         peer_pid = stream.peer_pid()
     if (wrong := verify_peer(endpoint, peer_pid)) is not None:
         raise wrong

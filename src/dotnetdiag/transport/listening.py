@@ -105,9 +105,8 @@ def _is_bound(path: str) -> bool:
     except OSError:
         return False
     unconnected, wanted = b"01", os.fsencode(path)
-    return any(
-        fields[5] == unconnected and fields[7] == wanted for line in lines if len(fields := line.split(None, 7)) == 8
-    )
+    entries = (fields for line in lines if len(fields := line.split(None, 7)) == 8)
+    return any(entry[5] == unconnected and entry[7] == wanted for entry in entries)
 
 
 def _listening_unix(address: UnixAddress) -> Steps[Listener]:

@@ -20,7 +20,7 @@ from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
 from dotnetdiag.transport.refcount import RefCount
 from dotnetdiag.transport.streams import Listener, Stream
-from dotnetdiag.transport.waiting import Ready, Steps, T
+from dotnetdiag.transport.waiting import Ready, Steps, T, is_ready
 
 LONGEST_SUN_PATH = 107 if sys.platform.startswith("linux") else 103
 """Bytes of a path that fit into a socket address, besides the NUL."""
@@ -104,6 +104,14 @@ class SocketStream(Stream):
             return not _hung_up(self._socket) and self._socket.recv(1, socket.MSG_PEEK) != b""
         except OSError as exc:
             return isinstance(exc, BlockingIOError)
+        finally:
+            self._refs.release()
+
+    def has_arrived(self) -> bool:
+        if not self._refs.acquire():
+            return False
+        try:
+            return is_ready(self._socket.fileno(), False, 0)
         finally:
             self._refs.release()
 

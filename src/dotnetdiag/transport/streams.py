@@ -7,7 +7,6 @@ all that a kind of stream defines. ``aio`` drives the same steps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import Self
 
 from dotnetdiag.errors import TransportError, UsageError
@@ -30,9 +29,7 @@ class Closing(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -75,6 +72,10 @@ class Stream(Closing):
     @abstractmethod
     def is_alive(self) -> bool:
         """Whether the peer still holds its end. Takes no bytes, never waits."""
+
+    def has_arrived(self) -> bool:
+        """Whether bytes, or the end, wait to be read. Never waits; false where the system does not say."""
+        return False
 
     def peer_pid(self) -> int | None:
         """Who made the other end; 0: a process that our pid namespace does not show; None: the system does not say."""

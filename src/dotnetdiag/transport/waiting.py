@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from dotnetdiag.errors import TransportError
 from dotnetdiag.transport.deadline import Deadline
 
 T = TypeVar("T")
@@ -53,27 +54,54 @@ class Change(NamedTuple):
     address: str = ""
 
 
+Outcome: TypeAlias = tuple[T | None, BaseException | None]
+"""What a call has given, or raised."""
+
+
+def start_thread(call: Callable[[], T], answered: Callable[[Outcome[T]], object]) -> None:
+    """Make a call in a daemon thread, which no program waits for at its end, and tell there what came of it."""
+
+    def work() -> None:
+        try:
+            outcome: Outcome[T] = (call(), None)
+        except BaseException as exc:
+            outcome = (None, exc)
+        answered(outcome)
+
+    start(threading.Thread(target=work, daemon=True, name="dotnetdiag transport"))
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread. Raises TransportError."""
+    try:
+        thread.start()
+    except RuntimeError as exc:
+        raise TransportError(f"the system gives this program no more threads: {exc}") from exc
+
+
+def result_of(outcome: Outcome[T]) -> T:
+    """What the call has given. Raises what it has raised."""
+    value, error = outcome
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value] # there was no error: it is a T
+
+
 def call_within(call: Callable[[], T], deadline: Deadline, problem: str, address: str = "") -> T:
     """What a call gives that may block and cannot be ended (a name server, a folder on a dead file server). Raises ``TimedOut`` when it
     takes too long; the daemon thread that makes the call is left alone then.
     """
-    answers: list[tuple[T | None, BaseException | None]] = []
+    outcomes: list[Outcome[T]] = []
     answered = threading.Event()
 
-    def work() -> None:
-        try:
-            answers.append((call(), None))
-        except BaseException as exc:
-            answers.append((None, exc))
+    def tell(outcome: Outcome[T]) -> None:
+        outcomes.append(outcome)
         answered.set()
 
-    threading.Thread(target=work, daemon=True, name=problem).start()
+    start_thread(call, tell)
     while not answered.wait(deadline.wait_s(problem, address=address)):
         pass
-    value, error = answers[0]
-    if error is not None:
-        raise error
-    return value  # type: ignore[return-value] # there was no error: it is a T
+    return result_of(outcomes[0])
 
 
 Steps: TypeAlias = Generator[Ready | Pause | Blocking | Change, Any, T]
@@ -115,14 +143,15 @@ def _wait_for_change(step: Change, deadline: Deadline) -> Any:
 
 def wait_for(step: Ready, deadline: Deadline) -> None:
     """Wait until the socket is ready. Raises ``TimedOut``."""
-    while True:
-        seconds, fd = deadline.wait_s(step.problem, address=step.address), step.socket.fileno()
-        if hasattr(select, "poll"):
-            poller = select.poll()
-            poller.register(fd, select.POLLOUT if step.write else select.POLLIN)
-            ready = bool(poller.poll(seconds * 1000))
-        else:
-            one = [fd]
-            ready = any(select.select([] if step.write else one, one if step.write else [], one, seconds))
-        if ready:
-            return
+    while not is_ready(step.socket.fileno(), step.write, deadline.wait_s(step.problem, address=step.address)):
+        pass
+
+
+def is_ready(fd: int, write: bool, seconds: float) -> bool:
+    """Whether the descriptor becomes ready within so long. ``select`` takes none above 1,023."""
+    if hasattr(select, "poll"):
+        poller = select.poll()
+        poller.register(fd, select.POLLOUT if write else select.POLLIN)
+        return bool(poller.poll(seconds * 1000))
+    one = [fd]
+    return any(select.select([] if write else one, one if write else [], one, seconds))

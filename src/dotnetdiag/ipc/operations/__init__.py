@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from dotnetdiag.ipc.operations import startup as startup
 
 
+_MODULES = {"dumps", "environments", "information", "perf_map", "profilers", "sessions", "startup"}
+
+
 def __getattr__(name: str) -> ModuleType:
-    if name.startswith("_"):
-        raise AttributeError(name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")

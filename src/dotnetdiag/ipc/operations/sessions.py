@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dotnetdiag.errors import RuntimeTooOld, ServerError, UnsupportedCommand
+from dotnetdiag.errors import DiagnosticsError, RuntimeTooOld, UnsupportedCommand
 from dotnetdiag.ipc import tracing
 from dotnetdiag.ipc.constants import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, TraceFormat
 from dotnetdiag.ipc.eventpipe import Provider
@@ -121,6 +121,6 @@ def _too_old(request: Request[SessionReply], feature: str) -> Operation[RuntimeT
 
     try:
         version = (yield from process_info()).runtime_version or None
-    except ServerError:
+    except DiagnosticsError:  # of whatever kind: that it is too old is known
         version = None
     return RuntimeTooOld(request.COMMAND.name, feature, needs=request.COMMAND.since, has=version)
