@@ -34,11 +34,11 @@ from tests.client.scripted import (
 )
 from tests.client.shells import Act, Stage, within_limits
 
-from dotnetdiag.client import Client, saving
+from dotnetdiag.client import Client, progress, saving
 from dotnetdiag.client.aio import AsyncClient
-from dotnetdiag.client.progress import TICK_S, SessionProgress
+from dotnetdiag.client.progress import STOPPED_TICKS, TICK_S, SessionProgress
 from dotnetdiag.client.sink import FileSink
-from dotnetdiag.errors import GrammarError, OutputError, RuntimeTooOld, ServerError, TimedOut, UsageError
+from dotnetdiag.errors import GrammarError, OutputError, RuntimeTooOld, ServerError, TargetStopped, TimedOut, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.transport import Deadline
@@ -449,7 +449,8 @@ def test_progress_is_told_several_times_a_second_and_of_the_whole_in_the_end(
     monkeypatch.setattr(saving, "time", SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _: None))
     told: list[int] = []
     followed = SessionProgress(None, "")
-    saving.save_stream(followed, Stream(), tmp_path / "out", duration_s=None, stop=lambda: None, report=told.append)
+    stream: Any = Stream()
+    saving.save_stream(followed, stream, tmp_path / "out", duration_s=None, stop=lambda: None, report=told.append)
     assert told == sorted(told)
     assert told[-1] == 10 * pieces
     assert 3 < len(told) < (next(seconds) - 5) / TICK_S + 3
@@ -630,3 +631,31 @@ def test_ctrl_c_while_a_session_is_read_leaves_its_block_at_once(stage: Stage) -
     timer.join()
     assert session.state is State.ENDED
     stage.check()
+
+
+def test_target_that_a_signal_has_stopped_is_waited_for_so_long_in_the_end_of_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be continued: then the limit of the end holds as before."""
+    stopped = TargetStopped("process 7 is stopped", pid=7)
+    state = ["T"]
+    monkeypatch.setattr(progress, "stopped_error", lambda pid, _: stopped if state == ["T"] and pid == 7 else None)
+    followed, tick, patience = SessionProgress(600.0, "x", 7), TimedOut("nothing"), Deadline(None)
+    for _ in range(3 * STOPPED_TICKS):
+        followed.failed(tick, patience)  # nobody has asked for the end
+    assert followed.claim_stop()
+    followed.next_wait(patience)
+    for state[0] in "TST":
+        for _ in range(STOPPED_TICKS):
+            followed.failed(tick, patience)
+    with pytest.raises(TargetStopped):
+        followed.failed(tick, patience)
+    assert followed.is_over
+    assert followed.problem is stopped
+
+
+@pytest.mark.parametrize("shell", [Client, AsyncClient])
+def test_client_of_something_that_is_neither_a_pid_nor_a_route_says_what_takes_an_address(shell: Any) -> None:
+    for target in ("/path,connect", None, 1.5):
+        with pytest.raises(UsageError, match=r"connect\(\) takes an address"):
+            shell(target)

@@ -38,7 +38,7 @@ class AsyncClient(Commands, Awaited):
     """``Client`` for asyncio: the same methods, awaited."""
 
     def __init__(self, target: int | Route, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._route: AsyncRoute = AsyncRoute(PidRoute(target) if isinstance(target, int) else target)
+        self._route: AsyncRoute = AsyncRoute(target if isinstance(target, Route) else PidRoute(target))
         self.timeout_s = timeout_s
 
     @classmethod

@@ -27,7 +27,7 @@ class Client(Commands, AtOnce):
 
     def __init__(self, target: int | Route, *, timeout_s: float = TIMEOUT_S) -> None:
         """``target``: a pid (also a container's own number where only one process has it), or a route to a runtime."""
-        self._route: Route = PidRoute(target) if isinstance(target, int) else target
+        self._route: Route = target if isinstance(target, Route) else PidRoute(target)
         self.timeout_s = timeout_s
 
     @classmethod

@@ -19,9 +19,12 @@ from dotnetdiag.ipc.exchange import Close, Operation, Run
 from dotnetdiag.ipc.operations.sessions import StartedSession, stop
 from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
 from dotnetdiag.transport import Deadline
+from dotnetdiag.transport.attempts import stopped_error
 
 TICK_S = 0.1
 """How often somebody who waits for bytes looks whether the session was stopped meanwhile."""
+STOPPED_TICKS = 100
+"""In the end of a session a target is waited for so long that a signal has stopped; it may be continued."""
 GRACE_S = 1.0
 """After a stop that failed: a target that has exited closes its end within this, and what it wrote is read."""
 
@@ -29,10 +32,15 @@ GRACE_S = 1.0
 class SessionProgress(SessionLife):
     """``drain_timeout_s`` is for all that comes after ``stop``: the flush, the rundown, the end of the stream."""
 
-    def __init__(self, drain_timeout_s: float | None, address: str) -> None:
+    def __init__(self, drain_timeout_s: float | None, address: str, target_pid: int | None = None) -> None:
         self.received_bytes = 0
         self.problem: DiagnosticsError | None = None
-        self._drain_timeout_s, self._address = drain_timeout_s, address
+        self._drain_timeout_s, self._address, self._target_pid, self._stopped_ticks = (
+            drain_timeout_s,
+            address,
+            target_pid,
+            0,
+        )
         super().__init__()
         self.on(Event.STARTED)
         self._stops = [True]
@@ -110,7 +118,13 @@ class SessionProgress(SessionLife):
         """Receiving raised ``error``. Returns when it is to be tried again, otherwise raises what the caller is to see."""
         if isinstance(error, UsageError):  # nothing was received; the session goes on
             raise error
+        stopped = stopped_error(self._target_pid, self._target_pid) if self.is_stopping and self._target_pid else None
         with self._lock:
+            self._stopped_ticks = self._stopped_ticks + 1 if stopped else 0
+            if stopped and self._stopped_ticks > STOPPED_TICKS:
+                self.problem = stopped
+                self._happens(Event.LIMIT_PASSED)
+                raise stopped
             if not isinstance(error, TimedOut):
                 self._happens(Event.STREAM_FAILED)
                 self.problem = error
@@ -151,7 +165,7 @@ class Followed:
         self.duration_s, self._perform = duration_s, perform
         self._stream: Any = started.connection
         self._target_pid = self._stream.peer_pid()
-        self._progress = SessionProgress(drain_timeout_s, self._stream.address)
+        self._progress = SessionProgress(drain_timeout_s, self._stream.address, self._target_pid)
 
     def _end(self) -> Operation[None]:
         """StopTracing; where the runtime is suspended at startup (it has sent nothing yet), closing the stream instead. A StopTracing there

@@ -56,6 +56,8 @@ class ProcessIdentity:
     """Which process a pid stands for: the one that was found first. A number that was given away is not followed."""
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
+        if not isinstance(pid, int):
+            raise UsageError(f"{pid!r} is neither a pid nor a route: connect() takes an address")
         if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
             raise UsageError(f"{pid} is not a valid process ID")
         self.pid, self.known = pid, known
@@ -88,6 +90,8 @@ class PidRoute(Route):
         return cls(known[0].pid, known)
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
+        if not isinstance(pid, int):
+            raise UsageError(f"{pid!r} is neither a pid nor a route: connect() takes an address")
         self._process = ProcessIdentity(pid, known)
 
     def dialling(self) -> Steps[Stream]:

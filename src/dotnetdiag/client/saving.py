@@ -1,4 +1,4 @@
-"""Bytes from a session's stream into a file, until the stream ends.
+"""The bytes of a session, whoever wants them; into a file, until the stream ends.
 
 Waiting a millisecond after a small piece halves the wake-ups (measured with the figures of ``sink``) and loses no event: the socket holds
 208 KB, and no pause follows a piece that is a good part of that.
@@ -11,18 +11,34 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dotnetdiag.client.progress import TICK_S, SessionProgress
-from dotnetdiag.client.receiving import Receiver, receive_into
 from dotnetdiag.client.sink import FileSink
-from dotnetdiag.errors import OutputError, TimedOut
-from dotnetdiag.transport import Deadline
+from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut
+from dotnetdiag.transport import Deadline, Stream
 
 SMALL_PIECE_BYTES = 100_000
 PAUSE_S = 0.001
 
 
+def receive_into(progress: SessionProgress, stream: Stream, view: memoryview, deadline: Deadline) -> int:
+    """The next bytes of a session; 0 when it is over. Raises TimedOut after ``deadline``, and what broke the session."""
+    while not progress.is_over:
+        try:
+            wait = progress.next_wait(deadline)
+            if wait is not None:
+                return progress.arrived(stream.receive_into(view, wait))
+        except DiagnosticsError as error:
+            if progress.is_over:
+                raise
+            progress.failed(error, deadline)
+        finally:
+            if progress.is_over:
+                stream.close()
+    return 0
+
+
 def save_stream(
     progress: SessionProgress,
-    stream: Receiver,
+    stream: Stream,
     path: str | Path,
     *,
     duration_s: float | None,

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.progress import TICK_S, Followed
-from dotnetdiag.client.receiving import receive_into
-from dotnetdiag.client.saving import save_stream
+from dotnetdiag.client.saving import receive_into, save_stream
 from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, UsageError
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations.sessions import StartedSession

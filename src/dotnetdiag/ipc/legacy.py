@@ -27,8 +27,6 @@ from dotnetdiag.ipc.messages import payload_of, values_of
 from dotnetdiag.ipc.values import Value
 from dotnetdiag.wire import Cursor
 
-SOCKET_PREFIX = "dotnetcore-diagnostic-"
-
 
 class RequestType(IntEnum):
     """The first u32. 1027 and 1028 (attach, detach) were named once and never had a body."""

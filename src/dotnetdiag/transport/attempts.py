@@ -81,9 +81,14 @@ def verify_target(pid: int, our_pid: int, started_ticks: int | None, proc: Path 
         is_taken = now not in (None, started_ticks)
         heir = f"; its number now belongs to another process ({processes.comm(our_pid, proc)})" if is_taken else ""
         raise ProcessNotFound(f"process {pid} has ended{heir}", pid=pid)
-    if processes.is_stopped(our_pid, proc):
-        text = f"process {pid} is stopped (state T): it answers nothing until it is continued (kill -CONT {our_pid})"
-        raise TargetStopped(text, pid=pid)
+    if stopped := stopped_error(pid, our_pid, proc):
+        raise stopped
+
+
+def stopped_error(pid: int, our_pid: int, proc: Path = PROC) -> TargetStopped | None:
+    """Of a process that a signal has stopped."""
+    text = f"process {pid} is stopped (state T): it answers nothing until it is continued (kill -CONT {our_pid})"
+    return TargetStopped(text, pid=pid) if processes.is_stopped(our_pid, proc) else None
 
 
 def _is_starting(pid: int, failures: Failures, proc: Path) -> bool:

@@ -41,6 +41,3 @@ class Deadline:
         if not left_s:
             raise TimedOut(problem, address=address, timeout_s=self.timeout_s)
         return min(left_s, LONGEST_WAIT_S)
-
-    def __repr__(self) -> str:
-        return f"Deadline({self.timeout_s})"

@@ -130,7 +130,8 @@ def _listening_unix(address: UnixAddress) -> Steps[Listener]:
         if made is not None and file_identity(path) == made:
             os.unlink(path)
         if isinstance(exc, OSError):
-            raise TransportError(f"cannot listen: {reason(exc)}", address=str(address)) from exc
+            why = "there is no such folder" if exc.errno == errno.ENOENT else reason(exc)
+            raise TransportError(f"cannot listen: {why}", address=str(address)) from exc
         raise
 
 
