@@ -831,4 +831,4 @@ def test_the_async_twin_has_the_same_signatures(model: Any, twin: Any) -> None:
 
 def test_port_in_a_folder_that_is_not_there_says_that_the_folder_is_missing(tmp_path: Path) -> None:
     with pytest.raises(TransportError, match="cannot listen: there is no such folder"):
-        listen(UnixAddress(str(tmp_path / "missing" / "port")))
+        listening.listen(UnixAddress(str(tmp_path / "missing" / "port")))
