@@ -10,7 +10,19 @@ from tests.nettrace.kernel_forms import COMPILED_FORMS, decoded, without_kernels
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, flood
 
-from dotnetdiag.nettrace import BlockKind, Framer, Reader, arena, decode, fallback, read, scan, uncompressed, writer
+from dotnetdiag.nettrace import (
+    Block,
+    BlockKind,
+    Framer,
+    Reader,
+    arena,
+    decode,
+    fallback,
+    read,
+    scan,
+    uncompressed,
+    writer,
+)
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
 from dotnetdiag.nettrace.group import Form
 from dotnetdiag.nettrace.guids import GuidTable
@@ -207,15 +219,15 @@ def test_random_blocks_in_pieces_are_the_whole_blocks(form: Form, monkeypatch: p
 def test_block_of_exactly_the_limit_is_found_with_the_others(name: str) -> None:
     blocks = [block for block in scan(SMALL[name]).blocks if block.kind is BlockKind.EVENT]
     for limit, found in ((blocks[0].size, True), (blocks[0].size - 1, False)):
-        framer, view = Framer(limit=limit), memoryview(SMALL[name])
-        while framer.position < blocks[0].offset:
+        framer, view = Framer(), memoryview(SMALL[name])
+        for _ in range(scan(SMALL[name]).blocks.index(blocks[0])):
             framer.next(view, 0, final=True)
+        assert framer.container is not None
+        framer.container.limit = limit
         run = framer.usual_run(view, 0)
         assert (run is not None and run[0] == blocks[0]) == (found and KERNELS is not None)
-        framer = Framer(limit=limit)
-        while framer.position <= blocks[0].offset and framer.error is None:
-            framer.next(view, 0, final=True)
-        assert (framer.error is None) == found
+        framer.container.position = blocks[0].offset
+        assert isinstance(framer.next(view, 0, final=True), Block) == found
 
 
 @pytest.mark.skipif(KERNELS is None, reason="nothing is compiled here")
