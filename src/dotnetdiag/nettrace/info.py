@@ -155,6 +155,12 @@ def parse_trace_v6(cursor: Cursor) -> TraceInfo:
     )
 
 
+def stated_keys(process_id: int | None, processors: int | None, sampling_ns: int | None) -> tuple[tuple[str, str], ...]:
+    """The keys of version 6 for what older versions have fields for; without those that are not known."""
+    known = {"ProcessId": process_id, "HardwareThreadCount": processors, "ExpectedCPUSamplingRate": sampling_ns}
+    return tuple((key, str(value)) for key, value in known.items() if value is not None)
+
+
 def string8(cursor: Cursor) -> str:
     """A string of version 6: varuint32 byte length, UTF-8."""
     return str(cursor.view(cursor.varuint(32, "string length"), "string"), "utf-8", "replace")
