@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -385,12 +386,21 @@ class Trace:
 
     def ticks_between(self, start: float | None, end: float | None) -> tuple[int, int]:
         """The half-open range of the clock for seconds since the start; None: open."""
-        limits = np.iinfo(np.int64)
-        first = limits.min if start is None else self.meaning.ticks_at(start * 1e9)
-        last = limits.max if end is None else self.meaning.ticks_at(end * 1e9)
+        first = self._tick_at(-math.inf if start is None else start)
+        last = self._tick_at(math.inf if end is None else end)
         if first > last:
-            raise UsageError(f"a time from {start:g} s to {end:g} s")
-        return int(max(first, limits.min)), int(min(last, limits.max))
+            raise UsageError(f"a time from {start} s to {end} s")
+        return first, last
+
+    def _tick_at(self, seconds: float) -> int:
+        """The clock at a time since the start, at most the limit of 64 bits."""
+        ns = seconds * 1e9
+        if math.isnan(ns):
+            raise UsageError("a time that is no number")
+        limits = np.iinfo(np.int64)
+        if math.isinf(ns):
+            return int(limits.max if ns > 0 else limits.min)
+        return int(min(max(self.meaning.ticks_at(ns), limits.min), limits.max))
 
     # stacks -------------------------------------------------------------------------------------------------------
 
