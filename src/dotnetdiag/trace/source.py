@@ -117,6 +117,11 @@ class Source:
         self._passed = True
         self._tables = (self.scan.stacks, self.scan.guids, self.scan.labels)
 
+    def pieces(self) -> Iterator[HeaderColumns]:
+        """All rows in no order that counts, in pieces of the size of windows: nothing is held for the sake of order."""
+        for headers in (batch.headers for batch in self.batches()) if self._kept is None else [self._kept]:
+            yield from _pieces(headers)
+
     def _let_go(self, start: int, end: int) -> None:
         if self._release is not None:
             self._release(start, end)

@@ -202,9 +202,13 @@ class Trace:
 
     def undecodable(self) -> dict[str, int]:
         """Events whose payload broke, by ``provider/event``: reads every payload."""
+        from dotnetdiag.trace.table import EventTable
+
         found: dict[str, int] = {}
-        for window in self.events().windows():
-            for number, schema in window.schemas.items():
+        for headers in self.source.pieces():
+            schemas = {number: self.schema(number) for number in np.unique(headers.metadata_id).tolist()}
+            window = EventTable(self, schemas, headers)
+            for number, schema in schemas.items():
                 bad = window.part(number).undecodable_count
                 if bad:
                     name = f"{schema.provider}/{schema.name}"
@@ -389,7 +393,8 @@ class Trace:
         first = self._tick_at(-math.inf if start is None else start)
         last = self._tick_at(math.inf if end is None else end)
         if first > last:
-            raise UsageError(f"a time from {start} s to {end} s")
+            said = ["open" if seconds is None else f"{seconds:g} s" for seconds in (start, end)]
+            raise UsageError(f"a time from {said[0]} to {said[1]}")
         return first, last
 
     def _tick_at(self, seconds: float) -> int:
