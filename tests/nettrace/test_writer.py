@@ -689,6 +689,16 @@ def test_drops_that_would_be_read_as_none_are_refused() -> None:
     assert read(out.getvalue()).lost.total == (1 << 30) + (1 << 31) - 1
 
 
+def test_drops_before_the_first_number_of_a_thread_need_one_in_version_6() -> None:
+    out, writer = with_good_events(6)
+    with pytest.raises(UsageError, match="before its first number"):
+        writer.add_dropped(9, 5)
+    writer.write_sequence_point(threads={9: 0})
+    writer.add_dropped(9, 5)
+    writer.close()
+    assert read(out.getvalue()).lost.by_thread == {9: 5}
+
+
 @pytest.mark.parametrize("name", ["", "x" * 39, "ä" * 20, "\ud800", 5])
 def test_object_whose_name_no_reader_takes_is_refused(name: str) -> None:
     out, writer = with_good_events()

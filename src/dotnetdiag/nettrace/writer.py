@@ -593,10 +593,13 @@ class Writer:
     def add_dropped(self, capture_thread: int, count: int) -> None:
         """Say that the thread attempted ``count`` more events, which are not in the file: they take numbers.
 
-        Between two events or sequence points, fewer than 2**31 of a thread can be told from none.
+        Between two events or sequence points, fewer than 2**31 of a thread can be told from none. Version 6 begins
+        numbering anywhere: there a sequence point with the thread's number, or an event, must come first.
         """
         self._check_open()
         self._pack_thread_number(capture_thread, 0)
+        if self.version == 6 and capture_thread not in self._last:
+            raise UsageError(f"nettrace 6 cannot say what thread {capture_thread} dropped before its first number")
         dropped = self._dropped.get(capture_thread, 0)
         if count not in range(_DROPPED_LIMIT - dropped + 1):
             raise UsageError(f"{count} events cannot be dropped" + (f" beside {dropped}" if dropped else ""))
