@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.events.help import decoded, schema_of
 
-from dotnetdiag.errors import FormatError, UsageError
+from dotnetdiag.errors import FormatError, UnknownName, UsageError
 from dotnetdiag.events import Scalar, Source, Table, concat_tables, decode, decoding, kernels, program, resolve
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
@@ -151,7 +151,8 @@ def test_only_selected_fields_are_made() -> None:
         table = decoded(schema, [payload], fields=[name])
         assert table.row(0) == {name: everything.row(0)[name]}
     assert decoded(schema, [payload], fields=["o.y", "end"]).row(0) == {"o": {"y": "y"}, "end": 4}
-    assert decoded(schema, [payload], fields=["no such"]).row(0) == {}
+    with pytest.raises(UnknownName, match="no such"):
+        decoded(schema, [payload], fields=["end", "no such"])
     assert decoded(schema, [payload], fields=[]).row(0) == {}
 
 
@@ -624,3 +625,39 @@ def other_way(table: Table, schema: Any, payloads: list[bytes]) -> tuple[str, An
         again = decoded(schema, payloads, infer_layout=False)
     assert (table.undecodable_count, len(table)) == (again.undecodable_count, len(again))
     return str(again.to_pylist()), None if again.remainder is None else again.remainder.to_pylist()
+
+
+NO_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "a text for names": {"fields": "number"},
+    "a name of nothing": {"fields": ["nope"]},
+    "a member of nothing": {"fields": ["number.nope"]},
+    "a name that is no text": {"fields": [5]},
+    "pointers of 5 bytes": {"pointer_size": 5},
+    "pointers of no bytes": {"pointer_size": 0},
+    "a buffer of numbers": {"buffer": np.arange(8, dtype=np.int32)},
+    "a buffer of two dimensions": {"buffer": np.zeros((2, 8), np.uint8)},
+    "a buffer of floats, none": {"buffer": np.zeros(0), "offsets": np.zeros(0, int), "lengths": np.zeros(0, int)},
+    "offsets of fractions": {"offsets": np.array([0.9])},
+    "lengths of fractions": {"lengths": np.array([7.9])},
+    "one offset": {"offsets": np.array(0)},
+}
+
+
+@pytest.mark.parametrize("name", NO_ARGUMENTS)
+def test_arguments_that_make_no_sense_are_refused_at_the_call(name: str) -> None:
+    given: dict[str, Any] = {
+        "buffer": np.frombuffer(b"\5\0\0\0a\0\0\0", np.uint8),
+        "offsets": np.array([0]),
+        "lengths": np.array([8]),
+    } | NO_ARGUMENTS[name]
+    schema = schema_of("number:i4,text:z16")
+    with pytest.raises(UsageError):
+        decode(schema, given.pop("buffer"), given.pop("offsets"), given.pop("lengths"), **given)
+
+
+def test_fields_of_one_name_are_selected_by_the_names_of_their_columns() -> None:
+    fields = schema_of("number:i4").fields
+    schema = schema_of(fields * 3)
+    payload = struct.pack("<iii", 1, 2, 3)
+    assert decoded(schema, [payload], fields=["number#2"]).row(0) == {"number#2": 2}
+    assert decoded(schema, [payload], fields=["number"]).row(0) == {"number": 1, "number#2": 2, "number#3": 3}

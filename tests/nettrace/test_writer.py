@@ -40,8 +40,8 @@ CANNOT = {
     ("events-10", 4): "an opcode",
     ("http-10", 4): "an opcode",
     ("web-10", 4): "an opcode",
-    ("v6-oncpu-10", 4): "a field type of version 6",
-    ("v6-oncpu-10", 5): "a field type of version 6",
+    ("v6-oncpu-10", 4): "no keys and values",
+    ("v6-oncpu-10", 5): "no keys and values",
 }
 
 
@@ -566,14 +566,166 @@ def test_blocks_of_the_greatest_size_can_be_written(version: int) -> None:
         assert max(block.size for block in contents.blocks) <= V6_BLOCK_LIMIT
 
 
-def test_a_sequence_point_that_does_not_fit_a_block_is_refused() -> None:
+@pytest.mark.parametrize("version", [5, 6])
+def test_threads_beyond_what_one_sequence_point_holds_are_listed_by_several(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dotnetdiag.nettrace.writer.THREADS_LIMIT", 60)
+    out, writer = with_good_events(version)
+    threads = dict.fromkeys(range(200, 400), 5)
+    writer.write_sequence_point(99, threads, forget_threads=version == 6)
+    writer.close()
+    contents = read(out.getvalue())
+    assert contents.complete
+    assert [len(rows) for _, _, rows in contents.sequence_points[:4]] == [60, 60, 60, 20]
+    assert {thread: number for _, _, rows in contents.sequence_points[:4] for thread, number in rows} == threads
+    assert [forget for _, forget, _ in contents.sequence_points[:4]] == [False, False, False, version == 6]
+    assert {time for time, _, _ in contents.sequence_points[:4]} == {99}
+
+
+def test_a_sequence_point_never_outgrows_a_block() -> None:
     out, writer = with_good_events(6)
     writer._room = 1000
-    writer.write_sequence_point(threads=dict.fromkeys(range(200, 300), 5))
-    size = len(out.getvalue())
-    with pytest.raises(UsageError, match="a sequence point of"):
-        writer.write_sequence_point(threads=dict.fromkeys(range(200, 600), 5))
-    assert len(out.getvalue()) == size
+    writer.write_sequence_point(threads=dict.fromkeys(range((1 << 64) - 400, 1 << 64), 0xFFFFFFFF))
+    writer.close()
+    contents = read(out.getvalue())
+    assert contents.complete
+    assert max(block.size for block in contents.blocks if block.kind is BlockKind.SEQUENCE_POINT) <= 1020
+    assert sum(len(rows) for _, _, rows in contents.sequence_points) == 2 * 400 + 1
+
+
+@pytest.mark.parametrize("payload", [np.frombuffer(b"abc", np.uint8), "abc", 3, None, memoryview(b"abcd").cast("i")])
+def test_payload_that_is_no_bytes_is_refused_and_nothing_of_the_event_is_taken(payload: object) -> None:
+    out, writer = with_good_events()
+    writer.write_event(1, GOOD, b"abc", thread=1)
+    with pytest.raises(UsageError, match="bytes are needed"):
+        writer.write_event(1, GOOD, payload, thread=1)  # type: ignore[arg-type]
+    writer.write_event(1, GOOD, bytearray(b"defgh"), thread=1)
+    writer.close()
+    contents = read(out.getvalue())
+    assert [contents.payload(row) for row in range(len(contents))][GOOD:] == [b"abc", b"defgh"]
+    assert contents.lost.total == 0
+
+
+@pytest.mark.parametrize("change", [{"thread": []}, {"activity": "1"}, {"time": None}, {"stack": 1.0}])
+def test_values_of_other_types_are_refused(change: dict[str, object]) -> None:
+    out, writer = with_good_events()
+    with pytest.raises(UsageError, match="does not fit its field"):
+        writer.write_event(**{"metadata_id": 1, "time": 0, "thread": 1} | change)  # type: ignore[arg-type]
+    writer.close()
+    assert len(read(out.getvalue())) == GOOD
+
+
+def test_activities_of_single_events_are_labels_in_version_6() -> None:
+    out, writer = with_good_events(6)
+    labels = writer.add_labels(LabelList(level=2, related=SECOND))
+    writer.write_event(1, GOOD, thread=1, activity=FIRST)
+    writer.write_event(1, GOOD, thread=1, activity=FIRST, labels=labels)
+    with pytest.raises(UsageError, match="beside labels"):
+        writer.write_event(1, GOOD, thread=1, related=FIRST, labels=labels)
+    writer.close()
+    contents = read(out.getvalue())
+    rows = contents.headers[GOOD:]
+    assert [contents.guids[index] for index in rows.activity.tolist()] == [FIRST, FIRST]
+    assert [contents.labels[index] for index in rows.label_list.tolist()] == [
+        LabelList(activity=FIRST),
+        LabelList(activity=FIRST, related=SECOND, level=2),
+    ]
+
+
+OPENINGS: dict[str, tuple[int, dict[str, object]]] = {
+    "more keys than readers take": (6, {"key_values": [(f"k{number}", "") for number in range(10_001)]}),
+    "keys longer than a block": (6, {"key_values": [("k", "x" * (1 << 24))]}),
+    "a lone surrogate": (6, {"key_values": [("\ud800", "v")]}),
+    "a number for a text": (6, {"key_values": [("k", 1)]}),
+    "keys of version 5": (5, {"key_values": [("k", "v")]}),
+    "two processes": (6, {"key_values": [("ProcessId", "7")], "process_id": 5}),
+    "a negative process": (6, {"process_id": -1}),
+    "processors that mean unknown": (5, {"processors": 65535}),
+    "negative processors": (5, {"processors": -5}),
+    "no sampling": (5, {"sampling_ns": 0}),
+    "a start beyond the year 9999": (5, {"start_ns": 253_402_300_800 * 10**9}),
+}
+
+
+@pytest.mark.parametrize("name", OPENINGS)
+def test_trace_that_would_be_read_as_something_else_is_refused_before_it_begins(name: str) -> None:
+    version, options = OPENINGS[name]
+    out = io.BytesIO()
+    with pytest.raises(UsageError):
+        Writer(out, version=version, **options)  # type: ignore[arg-type]
+    assert out.getvalue() == b""
+
+
+def test_keys_that_older_versions_have_fields_for_are_no_obstacle() -> None:
+    info = read(SMALL["nettrace 6"]).info
+    assert info is not None
+    assert info.key_values
+    out = io.BytesIO()
+    Writer.like(out, info, version=5).close()
+    assert read(out.getvalue()).info == replace(info, key_values=())
+
+
+def test_forgetting_threads_is_a_flag_of_version_6_only() -> None:
+    out, writer = with_good_events(6)
+    writer.write_sequence_point(forget_threads=2)  # type: ignore[arg-type]
+    writer.write_event(1, GOOD, thread=1)
+    writer.close()
+    assert read(out.getvalue()).warnings == []
+    with pytest.raises(UsageError, match="forget threads"):
+        with_good_events(5)[1].write_sequence_point(forget_threads=True)
+
+
+def test_drops_that_would_be_read_as_none_are_refused() -> None:
+    out, writer = with_good_events()
+    with pytest.raises(UsageError, match="cannot be dropped"):
+        writer.add_dropped(1, 1 << 31)
+    writer.add_dropped(1, 1 << 30)
+    with pytest.raises(UsageError, match="beside"):
+        writer.add_dropped(1, 1 << 30)
+    writer.write_event(1, GOOD, thread=1)
+    writer.add_dropped(1, (1 << 31) - 1)
+    writer.close()
+    assert read(out.getvalue()).lost.total == (1 << 30) + (1 << 31) - 1
+
+
+def test_drops_before_the_first_number_of_a_thread_need_one_in_version_6() -> None:
+    out, writer = with_good_events(6)
+    with pytest.raises(UsageError, match="before its first number"):
+        writer.add_dropped(9, 5)
+    writer.write_sequence_point(threads={9: 0})
+    writer.add_dropped(9, 5)
+    writer.close()
+    assert read(out.getvalue()).lost.by_thread == {9: 5}
+
+
+@pytest.mark.parametrize("name", ["", "x" * 39, "ä" * 20, "\ud800", 5])
+def test_object_whose_name_no_reader_takes_is_refused(name: str) -> None:
+    out, writer = with_good_events()
+    with pytest.raises(UsageError):
+        writer.write_object(name, b"")
+    writer.write_object("x" * 38, memoryview(b"abc"))
+    with pytest.raises(UsageError, match="bytes are needed"):
+        writer.write_object("Future", 5)  # type: ignore[arg-type]
+    writer.close()
+    assert read(out.getvalue()).complete
+
+
+@pytest.mark.parametrize(
+    ("version", "change"),
+    [
+        (6, {"name": "\ud800"}),
+        (5, {"name": "a\0b"}),
+        (5, {"provider_guid": FIRST}),
+        (6, {"fields": (Field(name="f", type=FieldType(code=TypeCode.ARRAY)),)}),
+    ],
+)
+def test_event_type_that_would_be_read_as_another_is_refused(version: int, change: dict[str, object]) -> None:
+    out, writer = with_good_events(version)
+    with pytest.raises(UsageError):
+        writer.add_metadata(replace(PLAIN, metadata_id=9, **change))  # type: ignore[arg-type]
+    writer.close()
+    assert list(read(out.getvalue()).metadata) == [1]
 
 
 def test_the_long_form_has_a_bit_less_for_metadata_ids() -> None:

@@ -199,6 +199,12 @@ def test_different_clocks_are_aligned_by_their_dates() -> None:
     assert numbers(one, far) == [(1, 1, 2.0), (3, 2, 4.0), (1, 3, 6.0)]
 
 
+def test_traces_of_years_beyond_64_bits_are_merged() -> None:
+    start = 250_000_000_000 * 10**9
+    files = [small(pid, start + pid * 10**9, 0, [(7, pid)]) for pid in (2, 1)]
+    assert numbers(*files) == [(1, 1, 7e-6), (2, 2, 1000.000007)]
+
+
 def test_threads_of_one_id_are_kept_apart_by_process() -> None:
     out = io.BytesIO()
     merge([small(1, START_NS, 0, [(5, 1)]), small(2, START_NS, 0, [(6, 2)])], out)
@@ -252,6 +258,7 @@ def test_what_cannot_be_merged_is_refused_and_nothing_is_written() -> None:
         ([whole], "two files"),
         ([whole, narrow], "32-bit"),
         ([whole, undated], "date"),
+        ([small(1, -60_000_000_000 * 10**9, 0, []), small(2, START_NS, 0, [])], "centuries apart"),
         ([whole, changed(whole, info=None)], "clock"),
         ([native, native], "Universal.System"),
     ]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
-from dotnetdiag.nettrace import HeaderColumns, read
+from dotnetdiag.nettrace import EventBatch, HeaderColumns, read
 from dotnetdiag.trace import source, summary
 from dotnetdiag.trace.payloads import Payloads
 from dotnetdiag.trace.source import Source, wanted_of
@@ -113,3 +117,46 @@ def test_types_that_find_no_room_are_read_on_their_own(monkeypatch: pytest.Monke
     assert 0 < sum(len(payloads.offsets) for payloads in together._firsts.values()) < events
     for number in counts:
         assert same(together.first_payloads(number, 1000), alone.first_payloads(number, 1000))
+
+
+def unsettled(blocks: int, events: int) -> bytes:
+    """Events of two bytes at one time: nothing says that no older one can follow."""
+    first = bytes([0xC7]) + b"".join(map(by_hand.varuint, (1, 0, 1, 0, 1, 1, 0)))
+    block = by_hand.events(first + b"\x00\x01" * (events - 1))
+    return by_hand.trace(by_hand.metadata(by_hand.event_type(1)), *[block] * blocks)
+
+
+def test_columns_of_a_small_file_with_many_events_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_ROWS", 999)
+    many, few = Source(unsettled(10, 100)), Source(unsettled(9, 100))
+    for made, rows in ((many, 1000), (few, 900)):
+        assert sum(map(len, made.windows())) == rows
+        assert sum(map(len, made.pieces())) == rows
+    assert many._kept is None
+    assert few._kept is not None
+
+
+def test_no_more_rows_are_held_than_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_ROWS", 0)
+    monkeypatch.setattr(source, "WINDOW_ROWS", 500)
+    data = unsettled(40, 100)
+    sorted_rows = []
+
+    def order(headers: HeaderColumns, ranks: source._Ranks) -> source.Rows:
+        sorted_rows.append(len(headers))
+        return in_order(headers, ranks)
+
+    def small_batches() -> Iterator[EventBatch]:
+        for batch in whole_batches():
+            for first in range(0, len(batch), 100):
+                yield replace(batch, headers=batch.headers[first : first + 100])
+
+    in_order = source._order
+    monkeypatch.setattr(source, "_order", order)
+    made = Source(data)
+    whole_batches = made.batches
+    monkeypatch.setattr(made, "batches", small_batches)
+    limited = HeaderColumns.concatenate(list(made.windows(limit=7)))
+    assert max(sorted_rows) < 1000
+    contents = read(data)
+    assert limited.equals(contents.headers[contents.order()][:7])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
+import struct
 import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -10,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, listing_of
-from tests.nettrace.traces import SMALL
+from tests.nettrace.traces import PLAIN, SMALL
 
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
 from dotnetdiag.events import Scalar, decode
 from dotnetdiag.events.columns import json_value
+from dotnetdiag.nettrace import ThreadInfo, Writer
 from dotnetdiag.trace import source, table
 from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.trace import Trace
@@ -279,12 +284,75 @@ def test_fields_limit_what_rows_and_tables_have() -> None:
 
 def test_wrong_questions_are_refused_before_anything_is_read() -> None:
     trace = opened("events-10")
-    with pytest.raises(UsageError):
-        trace.events(time=(3, 2))
+    for time in [(3, 2), (math.nan, None), (None, math.nan), (math.inf, 0)]:
+        with pytest.raises(UsageError):
+            trace.events(time=time)
     with pytest.raises(UsageError):
         trace.events(limit=-1)
     with pytest.raises(GrammarError):
         trace.events(where="a ==")
+
+
+def test_times_beyond_the_clock_are_open_ends() -> None:
+    trace = Trace(SMALL["nettrace 5"])
+    for time in [(0, math.inf), (-math.inf, None), (-1e300, 1e300), (None, 1e11)]:
+        assert len(trace.events(time=time)) == len(trace)
+    for time in [(None, -1e11), (1e11, None), (math.inf, math.inf), (None, -math.inf)]:
+        assert len(trace.events(time=time)) == 0
+
+
+def dated(year: int, time: int = 0) -> Trace:
+    """Events at the clock's zero and at a time, in nanoseconds since the start of a year."""
+    head = bytes([0xDF, 1, 0, 1, 0, 1, 0])
+    data = bytearray(
+        by_hand.trace(
+            by_hand.metadata(by_hand.event_type(1)),
+            by_hand.events(head + b"\0\0\0", head + by_hand.varuint(time) + b"\0\0"),
+        )
+    )
+    data[24:26] = struct.pack("<h", year)
+    return Trace(bytes(data))
+
+
+@pytest.mark.parametrize("year", [1, 1600, 1677, 1970, 2262, 2300, 9999])
+def test_a_trace_begins_in_any_year(year: int) -> None:
+    trace = dated(year, 5_000_000_123)
+    assert trace.start == datetime(year, 1, 1, tzinfo=UTC)
+    assert trace.meaning.start_text() == f"{year:04}-01-01T00:00:00.0000000Z"
+    (window,) = trace.events().windows()
+    lines = list(map(json.loads, JsonLines(trace).lines(window)))
+    assert [line["utc"] for line in lines] == [f"{year:04}-01-01T00:00:0{at}Z" for at in ("0.0000000", "5.0000001")]
+    since = (datetime(year, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+    times = [since, since + 5_000_000_123] if abs(since) < 1 << 63 else [None, None]
+    assert [event.time_ns for event in trace.events()] == window["time"].to_pylist() == times
+
+
+def test_an_event_that_leaves_the_years_of_64_bits_says_when_it_was() -> None:
+    trace = dated(2262, 200 * 86_400 * 10**9)
+    (window,) = trace.events().windows()
+    assert window["utc"].to_pylist() == ["2262-01-01T00:00:00.0000000Z", "2262-07-20T00:00:00.0000000Z"]
+    assert window["time"].to_pylist()[1] is None
+    late = dated(1600, 100 * 366 * 86_400 * 10**9)
+    (window,) = late.events().windows()
+    assert window["time"].to_pylist()[0] is None
+    since = datetime(1700, 3, 17, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    assert window["time"].to_pylist()[1] == since // timedelta(seconds=1) * 10**9
+    assert window["utc"].to_pylist()[1] == "1700-03-17T00:00:00.0000000Z"
+
+
+@pytest.mark.parametrize("number", [5, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_ids_of_64_bits_are_shown_as_the_file_says_them(number: int) -> None:
+    out = io.BytesIO()
+    with Writer(out, version=6) as writer:
+        writer.add_metadata(PLAIN)
+        writer.add_thread(ThreadInfo(index=1, process_id=number, os_thread_id=number))
+        writer.write_event(1, 5, bytes(6), thread=1)
+        writer.write_event(1, 6, bytes(6), thread=2)
+    trace = Trace(out.getvalue())
+    (window,) = trace.events().windows()
+    lines = list(map(json.loads, JsonLines(trace).lines(window)))
+    assert [(line["pid"], line["tid"]) for line in lines] == [(number, number), (None, 0)]
+    assert [(event.pid, event.tid) for event in trace.events()] == [(number, number), (None, 0)]
 
 
 # conversions ------------------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ def test_filter_passes_the_rows_it_says(text: str, expected: list[int]) -> None:
         ("a ~ 5", 4, "regular expression"),
         ("a ~ b", 4, "regular expression"),
         ('a ~ "(x"', 5, "not a regular expression"),
+        ('a ~ "x{99999999999}"', 4, "beyond what can be searched"),
         ('a == "x', 5, "without an end"),
         ("a == `x", 5, "without an end"),
         ("1 == 2", 0, "both sides"),

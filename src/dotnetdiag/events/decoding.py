@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.errors import FormatError, UsageError
+from dotnetdiag.errors import FormatError, UnknownName, UsageError
 from dotnetdiag.events import kernels, program
 from dotnetdiag.events.columns import Bytes, Mask
 from dotnetdiag.events.inferring import infer
@@ -34,6 +34,9 @@ _ATTEMPTS = 8
 
 @lru_cache(maxsize=128)  # of ``layout.MAX_FIELDS`` fields each in the worst case, which take about 1 MB
 def _program(fields: tuple[SchemaField, ...], pointer_size: int, selection: tuple[str, ...] | None) -> program.Program:
+    for name in selection or ():
+        if not program.has_field(fields, name):
+            raise UnknownName("field", name, where="in these payloads")
     return program.build(fields, pointer_size, selection)
 
 
@@ -52,12 +55,19 @@ def decode(
 
     ``fields`` selects columns by name (``a.b``: a member only); None means all. With ``lazy_text`` texts stay spans of
     ``buffer``, which must then live and not change, until they are asked for. Runs without the GIL where it matters.
-    Raises :class:`FormatError` only for rows outside of ``buffer``.
+    Raises :class:`UnknownName` for fields that there are none of, :class:`FormatError` only for rows outside of ``buffer``.
     """
+    if isinstance(fields, str) or not all(isinstance(name, str) for name in fields or ()):
+        raise UsageError(f"fields are a sequence of names, not {fields!r}")
+    if pointer_size not in (None, 4, 8):
+        raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
     # two threads that decode take turns at the interpreter with every call that leaves it, and waking one costs more
     # than numpy's work on a few ten thousand rows: so the kernels answer what else would be asked of whole columns
-    starts = np.ascontiguousarray(offsets, np.int64)
-    buffer = np.ascontiguousarray(buffer, np.uint8)
+    starts = np.ascontiguousarray(_column(offsets, "offsets", "iu"), np.int64)
+    buffer = np.ascontiguousarray(_column(buffer, "a buffer of bytes", "u"))
+    if buffer.dtype != np.uint8:
+        raise UsageError(f"payloads in an array of {buffer.dtype}, not of bytes")
+    lengths = _column(lengths, "lengths", "iu")
     rows = len(starts)
     if rows != len(lengths):
         raise UsageError(f"{rows} offsets and {len(lengths)} lengths of payloads")
@@ -109,6 +119,13 @@ def _run(
             stops = np.where(refused, starts, ends)
     refused[:] = True
     return program.run(made, buffer, starts, starts, room=program.Room(room), lazy_text=lazy_text), refused
+
+
+def _column(values: Array, what: str, kinds: str) -> Array:
+    column = np.asarray(values)
+    if column.ndim != 1 or (column.dtype.kind not in kinds and column.size):
+        raise UsageError(f"{what} in an array of {column.dtype} with {column.ndim} dimensions")
+    return column
 
 
 def _unsigned(lengths: Array, name: str) -> Array:

@@ -117,15 +117,31 @@ class Decoded:
     walked: kernels.Walked
 
 
-def _select(selection: Selection, name: str) -> tuple[bool, Selection]:
-    """Whether a field is selected, and what of it (None: all)."""
+def has_field(fields: Sequence[SchemaField], path: str) -> bool:
+    """Whether a name of a selection stands for one of the fields or a member."""
+    taken: dict[str, int] = {}
+    for field in fields:
+        layout = field.layout
+        if layout.kind == Kind.PAD:
+            continue
+        names = {field.name, _unique(field.name, taken)}
+        while layout.element is not None:
+            layout = layout.element
+        rests = [path[len(name) + 1 :] for name in names if path.startswith(name + ".")]
+        if path in names or any(has_field(layout.fields, rest) for rest in [*rests, *([] if field.name else [path])]):
+            return True
+    return False
+
+
+def _select(selection: Selection, name: str, unique: str) -> tuple[bool, Selection]:
+    """Whether a field is selected, by its own or its column's name, and what of it (None: all)."""
     if selection is None:
         return True, None
-    if name in selection:
+    if name in selection or unique in selection:
         return True, None
     if name == "":  # the single unnamed object: its members are meant
         return True, selection
-    inner = [path[len(name) + 1 :] for path in selection if path.startswith(name + ".")]
+    inner = [path[len(one) + 1 :] for one in {name, unique} for path in selection if path.startswith(one + ".")]
     return bool(inner), inner
 
 
@@ -170,10 +186,11 @@ class _Builder:
             if field.name in counted:
                 keep = keeps[field.name] = self.registers
                 self.registers += 1
-            wanted, inner = _select(selection, field.name)
+            unique = field.name if field.layout.kind == Kind.PAD else _unique(field.name, taken)
+            wanted, inner = _select(selection, field.name, unique)
             node = self.value(field.name, field.layout, wanted, inner, keep, keeps)
             if node is not None and wanted:
-                nodes.append(replace(node, name=_unique(node.name, taken)))
+                nodes.append(replace(node, name=unique))
         return tuple(nodes)
 
     def value(

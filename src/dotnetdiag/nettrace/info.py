@@ -11,6 +11,8 @@ import numpy.typing as npt
 from dotnetdiag.wire import Cursor, decimal
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NO_TIME = int(np.iinfo(np.int64).min)
+"""What numpy takes for no time (NaT)."""
 PROCESSORS_UNKNOWN = 65535
 """NativeAOT writes this (nettrace.md §4)."""
 KEYS_LIMIT = 10_000
@@ -53,8 +55,17 @@ class TraceInfo:
             return seconds * np.int64(1_000_000_000) + fraction
 
     def utc_ns(self, ticks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """UTC in nanoseconds since 1970 (from 1970 itself when the file has no valid date)."""
-        return self.elapsed_ns(ticks) + np.int64(self.start_ns or 0)
+        """UTC in nanoseconds since 1970 (from 1970 itself when the file has no valid date).
+
+        What 64 bits do not hold, before 1677 and after 2262, is :data:`NO_TIME`.
+        """
+        elapsed, start = self.elapsed_ns(ticks), self.start_ns or 0
+        low, high = max(NO_TIME, NO_TIME + 1 - start), min(~NO_TIME, ~NO_TIME - start)
+        if low > high:
+            return np.full(len(elapsed), NO_TIME, np.int64)
+        utc = (elapsed.view(np.uint64) + np.uint64(start % (1 << 64))).view(np.int64)
+        utc[(elapsed < low) | (elapsed > high)] = NO_TIME
+        return utc
 
 
 def _wrap(value: int) -> int:
@@ -153,6 +164,12 @@ def parse_trace_v6(cursor: Cursor) -> TraceInfo:
         sampling_ns=decimal(known.get("ExpectedCPUSamplingRate")),
         key_values=pairs,
     )
+
+
+def stated_keys(process_id: int | None, processors: int | None, sampling_ns: int | None) -> tuple[tuple[str, str], ...]:
+    """The keys of version 6 for what older versions have fields for; without those that are not known."""
+    known = {"ProcessId": process_id, "HardwareThreadCount": processors, "ExpectedCPUSamplingRate": sampling_ns}
+    return tuple((key, str(value)) for key, value in known.items() if value is not None)
 
 
 def string8(cursor: Cursor) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from uuid import UUID
 
 import numpy as np
@@ -25,17 +26,30 @@ from dotnetdiag.nettrace.constants import (
     MAGIC,
     OBJECT_KINDS,
     SERIALIZATION,
+    THREADS_LIMIT,
+    TYPE_NAME_LIMIT,
     UNKNOWN_PROCESSOR,
     V6_BLOCK_LIMIT,
     BlockKind,
 )
 from dotnetdiag.nettrace.guids import GuidTable
-from dotnetdiag.nettrace.info import PROCESSORS_UNKNOWN, TraceInfo, system_time
+from dotnetdiag.nettrace.info import (
+    KEYS_LIMIT,
+    PROCESSORS_UNKNOWN,
+    TraceInfo,
+    parse_trace,
+    parse_trace_v6,
+    stated_keys,
+    system_time,
+)
 from dotnetdiag.nettrace.labels import LabelList, pack_label_list, parse_label_list
 from dotnetdiag.nettrace.metadata import Metadata
-from dotnetdiag.nettrace.records import pack_record, pack_row, pack_string8
+from dotnetdiag.nettrace.records import pack_record, pack_row, pack_string8, parse_record, parse_row
 from dotnetdiag.nettrace.threads import ThreadInfo, pack_thread, parse_thread
 from dotnetdiag.wire import Cursor, Packer
+
+if TYPE_CHECKING:
+    from dotnetdiag.nettrace.scanning import Buffer
 
 _EVENT_HEADER = struct.Struct("<hhqq")
 _EVENT_HEADER_SIZE = 20
@@ -47,9 +61,13 @@ _ROW_TYPE = np.dtype([(name, np.dtype(kind).newbyteorder("<")) for name, kind in
 _ROW = struct.Struct("<IIQQIIqIIqI?I")
 """The same, to pack one row: what does not fit its column is refused here."""
 _THREAD = struct.Struct("<QI")
+_LONGEST_THREAD = 15
+"""Bytes of a thread and its number in a sequence point, as varuints of 64 and 32 bits."""
 _OBJECT_LIMIT = 0x7FFFFFFF
-_REFUSED = (struct.error, OverflowError, TypeError, ValueError, FormatError)
+_REFUSED = (struct.error, OverflowError, TypeError, ValueError, AttributeError, BufferError, FormatError)
 """What packing raises for values that a field cannot hold."""
+_DROPPED_LIMIT = (1 << 31) - 1
+"""A number that is further ahead counts as one that fell back (nettrace.md §8)."""
 PAYLOAD_LIMIT = 0xFFFF
 """A runtime's largest payload; larger ones are written, but readers need not take them."""
 BLOCK_BYTES = {4: 100_000, 5: 100_000, 6: 1 << 20}
@@ -116,8 +134,10 @@ class Writer:
         self._stacks: dict[bytes, int] = {}
         self._new_stacks: list[bytes] = []
         self._labels: dict[LabelList, int] = {}
+        self._label_lists: list[LabelList] = []
         self._new_labels: list[bytes] = []
         self._last: dict[int, int] = {}
+        self._dropped: dict[int, int] = {}
         self._latest = sync_ticks
         self._rows = bytearray()
         self._row_payloads = bytearray()
@@ -126,7 +146,11 @@ class Writer:
 
     @classmethod
     def like(cls, file: Sink, info: TraceInfo, *, version: int = 5, compressed: bool = True) -> Self:
-        """A writer with the clock, machine and process of a trace that was read."""
+        """A writer with the clock, machine and process of a trace that was read.
+
+        Versions 4 and 5 have fields for what the usual keys of version 6 say, and no room for others: UsageError.
+        """
+        said = () if version == 6 else stated_keys(info.process_id, info.processors, info.sampling_ns)
         return cls(
             file,
             version=version,
@@ -137,7 +161,7 @@ class Writer:
             process_id=info.process_id,
             processors=info.processors,
             sampling_ns=info.sampling_ns,
-            key_values=info.key_values,
+            key_values=[pair for pair in info.key_values if pair not in said],
             compressed=compressed,
         )
 
@@ -177,34 +201,51 @@ class Writer:
         sampling_ns: int | None,
         key_values: tuple[tuple[str, str], ...],
     ) -> None:
+        v6 = self.version == 6
+        if key_values and not v6:
+            raise UsageError(f"nettrace {self.version} has no keys and values: {key_values[:5]}")
         clock = Packer()
         try:
             for value in (0,) * 8 if start_ns is None else system_time(start_ns):
                 clock.i16(value)
             clock.i64(self._sync_ticks).i64(frequency).i32(self.pointer_size)
-            if self.version < 6:
+            if v6:
+                given = {key for key, _ in key_values}
+                stated = stated_keys(process_id, processors, sampling_ns)
+                key_values += tuple((key, value) for key, value in stated if key not in given)
+                if len(key_values) > KEYS_LIMIT:
+                    raise UsageError(f"{len(key_values)} keys; readers take {KEYS_LIMIT}")
+                clock.i32(len(key_values))
+                for key, text in key_values:
+                    pack_string8(clock, key)
+                    pack_string8(clock, text)
+            else:
                 unknown = PROCESSORS_UNKNOWN if processors is None else processors
                 clock.u32(process_id or 0).i32(unknown).i32(sampling_ns or 0)
+            body = bytes(clock)
+            read = (parse_trace_v6 if v6 else parse_trace)(Cursor(body))
+        except UsageError:
+            raise
         except _REFUSED as error:
             raise UsageError(f"the trace's clock or process does not fit the format: {error}") from error
-        if self.version < 6:
-            body = bytes(clock)
-            self._write(MAGIC + SERIALIZATION + _opening("Trace", 4, 4) + body + b"\x06")
-            return
-        known = {
-            "ProcessId": process_id,
-            "HardwareThreadCount": processors,
-            "ExpectedCPUSamplingRate": sampling_ns,
+        self._check_size("the Trace block", len(body))
+        wanted = {
+            "start_ns": None if start_ns is None else start_ns // 1_000_000 * 1_000_000,
+            "process_id": process_id,
+            "processors": processors,
+            "sampling_ns": sampling_ns,
+            "key_values": key_values,
         }
-        pairs = [*key_values]
-        given = {key for key, _ in pairs}
-        pairs += [(key, str(value)) for key, value in known.items() if value is not None and key not in given]
-        clock.i32(len(pairs))
-        for pair in pairs:
-            for text in pair:
-                pack_string8(clock, text)
-        self._write(MAGIC + struct.pack("<III", 0, 6, 0))
-        self._block(BlockKind.TRACE, bytes(clock))
+        for name, wish in wanted.items():
+            if wish is not None and getattr(read, name) != wish:
+                raise UsageError(
+                    f"{name} {str(wish)[:100]} does not fit the format: it would be read as something else"
+                )
+        if v6:
+            self._write(MAGIC + struct.pack("<III", 0, 6, 0))
+            self._block(BlockKind.TRACE, body)
+        else:
+            self._write(MAGIC + SERIALIZATION + _opening("Trace", 4, 4) + body + b"\x06")
 
     def _block(self, kind: BlockKind, content: bytes | bytearray) -> None:
         if self.version < 6:
@@ -212,26 +253,32 @@ class Writer:
         else:
             self.write_block(int(kind), content)
 
-    def write_object(self, name: str, content: bytes | bytearray, *, version: int = 2, min_reader: int = 2) -> None:
+    def write_object(
+        self, name: str, content: bytes | bytearray | memoryview, *, version: int = 2, min_reader: int = 2
+    ) -> None:
         """An object of versions 4 and 5 with any name: how a rewrite keeps blocks that this version does not know."""
         self._check_open()
         if self.version == 6:
             raise UsageError("nettrace 6 has numbered blocks, not named objects")
+        content = _bytes_of(content)
         try:
+            if not 0 < len(name.encode()) <= TYPE_NAME_LIMIT:
+                raise ValueError(f"names have 1 to {TYPE_NAME_LIMIT} bytes")
             head = _opening(name, version, min_reader) + struct.pack("<i", len(content))
         except _REFUSED as error:
-            raise UsageError(f"{name} of {len(content)} bytes does not fit the format: {error}") from error
+            raise UsageError(f"{name!r} of {len(content)} bytes does not fit the format: {error}") from error
         padding = -(self.position + len(head)) % 4
-        self._write(head + bytes(padding) + bytes(content) + b"\x06")
+        self._write(head + bytes(padding) + content + b"\x06")
 
-    def write_block(self, number: int, content: bytes | bytearray) -> None:
+    def write_block(self, number: int, content: bytes | bytearray | memoryview) -> None:
         """A block of version 6 with any kind number."""
         self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has named objects, not numbered blocks")
-        if len(content) > V6_BLOCK_LIMIT or not 0 < number <= 0xFF:
+        content = _bytes_of(content)
+        if len(content) > V6_BLOCK_LIMIT or number not in range(1, 0x100):
             raise UsageError(f"block {number} of {len(content)} bytes does not fit the format")
-        self._write(struct.pack("<I", number << 24 | len(content)) + bytes(content))
+        self._write(struct.pack("<I", int(number) << 24 | len(content)) + content)
 
     # what events refer to -----------------------------------------------------------------------------------------
 
@@ -247,11 +294,18 @@ class Writer:
         if not 0 < metadata.metadata_id < 1 << (32 if self.version == 6 and self._compressed else 31):
             raise UsageError(f"{metadata.metadata_id} cannot be a metadata id")
         try:
-            record = pack_row(metadata) if self.version == 6 else pack_record(metadata, version=self.version)
+            if self.version == 6:
+                record = pack_row(metadata)
+                same = parse_row(Cursor(record[2:]))
+            else:
+                record = pack_record(metadata, version=self.version)
+                same = parse_record(Cursor(record))
         except UsageError:
             raise
         except _REFUSED as error:
             raise UsageError(f"metadata {metadata.metadata_id} does not fit the format: {error}") from error
+        if replace(same, declared=metadata.declared) != metadata:
+            raise UsageError(f"metadata {metadata.metadata_id} would be read as something else")
         self._check_size("metadata", len(record))
         self._metadata[metadata.metadata_id] = metadata
         self._records.append(record)
@@ -315,6 +369,7 @@ class Writer:
                 raise UsageError(f"{labels} would be read as something else")
             self._check_size("a label list", len(packed))
             found = self._labels[labels] = len(self._labels) + 1
+            self._label_lists.append(labels)
             self._new_labels.append(packed)
         return found
 
@@ -324,7 +379,7 @@ class Writer:
         self,
         metadata_id: int,
         time: int,
-        payload: bytes = b"",
+        payload: bytes | bytearray | memoryview = b"",
         *,
         thread: int,
         capture_thread: int | None = None,
@@ -336,26 +391,44 @@ class Writer:
         is_sorted: bool = True,
         labels: int = 0,
     ) -> None:
-        """One event. Without ``sequence`` it gets the capture thread's next number. Held back until a block is full."""
+        """One event. Without ``sequence`` it gets the capture thread's next number. Held back until a block is full.
+
+        In version 6 ``activity`` and ``related`` are written as labels, together with those given.
+        """
         self._check_open()
+        raw = _bytes_of(payload)
         capture = thread if capture_thread is None else capture_thread
-        if sequence is None:
-            sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF
-        indices = [self._row_guids.intern(guid.bytes_le) if guid is not None else 0 for guid in (activity, related)]
-        where = (len(self._row_payloads), len(memoryview(payload).cast("B")), is_sorted, labels)
         try:
-            row = _ROW.pack(metadata_id, sequence, capture, thread, processor, stack, time, *indices, *where)
+            if sequence is None:
+                sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF
+            guids = [guid.bytes_le if guid is not None else None for guid in (activity, related)]
+            fields = metadata_id, sequence, capture, thread, processor, stack, time
+            _ROW.pack(*fields, 0, 0, 0, len(raw), is_sorted, labels)
         except _REFUSED as error:
             raise UsageError(f"a value of an event does not fit its field: {error}") from error
         if metadata_id not in self._metadata:
             raise UsageError(f"event of metadata id {metadata_id}, which was not defined")
         self._check_references(stack, labels)
-        self._check_size("a payload", len(payload))
+        self._check_size("a payload", len(raw))
+        if self.version == 6:
+            if guids != [None, None]:
+                labels = self._with_activities(labels, activity, related)
+            guids = [None, None]
+        indices = [0 if guid is None else self._row_guids.intern(guid) for guid in guids]
         self._last[capture] = sequence
-        self._rows += row
-        self._row_payloads += payload
+        self._dropped.pop(capture, None)
+        self._rows += _ROW.pack(*fields, *indices, len(self._row_payloads), len(raw), is_sorted, labels)
+        self._row_payloads += raw
         if len(self._rows) >= SINGLE_EVENTS_HELD * _ROW.size or len(self._row_payloads) >= self._block_bytes:
             self._flush_rows()
+
+    def _with_activities(self, labels: int, activity: UUID | None, related: UUID | None) -> int:
+        """The index of a label list with these activities besides."""
+        old = self._label_lists[labels - 1] if labels else LabelList()
+        new = replace(old, activity=activity or old.activity, related=related or old.related)
+        if (old.activity or new.activity, old.related or new.related) != (new.activity, new.related):
+            raise UsageError(f"activities {activity}, {related} beside labels that say {old.activity}, {old.related}")
+        return self.add_labels(new)
 
     def _check_references(self, stack: int, labels: int) -> None:
         if stack > len(self._stacks):
@@ -374,7 +447,7 @@ class Writer:
     def write_events(
         self,
         headers: HeaderColumns,
-        payload: npt.NDArray[np.uint8] | bytes | memoryview,
+        payload: Buffer,
         *,
         guids: GuidTable | None = None,
     ) -> None:
@@ -384,7 +457,7 @@ class Writer:
         index ``guids`` (versions 4 and 5; in version 6 activities are labels and the columns are not looked at).
         """
         self._check_open()
-        data = np.frombuffer(payload, np.uint8) if not isinstance(payload, np.ndarray) else payload
+        data = payload if isinstance(payload, np.ndarray) else np.frombuffer(_bytes_of(payload), np.uint8)
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UsageError(f"payloads in an array of {data.dtype} with {data.ndim} dimensions, not of bytes")
         _check_columns(headers)
@@ -407,6 +480,8 @@ class Writer:
         threads, last = np.unique(headers.capture_thread[::-1], return_index=True)
         numbers = headers.sequence[::-1][last]
         self._last.update(zip(threads.tolist(), numbers.tolist(), strict=True))
+        for thread in self._dropped.keys() & set(threads.tolist()):
+            del self._dropped[thread]
         self._events(headers, data, guids)
 
     def _events(self, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable) -> None:
@@ -516,13 +591,20 @@ class Writer:
     # sequence points ----------------------------------------------------------------------------------------------
 
     def add_dropped(self, capture_thread: int, count: int) -> None:
-        """Say that the thread attempted ``count`` more events, which are not in the file: they take numbers."""
+        """Say that the thread attempted ``count`` more events, which are not in the file: they take numbers.
+
+        Between two events or sequence points, fewer than 2**31 of a thread can be told from none. Version 6 begins
+        numbering anywhere: there a sequence point with the thread's number, or an event, must come first.
+        """
         self._check_open()
-        number = self._last.get(capture_thread, 0) + count
-        if count < 0:
-            raise UsageError(f"{count} events cannot be dropped")
-        self._pack_thread_number(capture_thread, number & 0xFFFFFFFF)
-        self._last[capture_thread] = number & 0xFFFFFFFF
+        self._pack_thread_number(capture_thread, 0)
+        if self.version == 6 and capture_thread not in self._last:
+            raise UsageError(f"nettrace 6 cannot say what thread {capture_thread} dropped before its first number")
+        dropped = self._dropped.get(capture_thread, 0)
+        if count not in range(_DROPPED_LIMIT - dropped + 1):
+            raise UsageError(f"{count} events cannot be dropped" + (f" beside {dropped}" if dropped else ""))
+        self._dropped[capture_thread] = dropped + int(count)
+        self._last[capture_thread] = self._last.get(capture_thread, 0) + int(count) & 0xFFFFFFFF
 
     def _pack_thread_number(self, thread: int, number: int) -> bytes:
         """A thread and its last number, as sequence points and removals hold them."""
@@ -543,24 +625,31 @@ class Writer:
     ) -> None:
         """All events so far are not later than ``time`` (default: the latest); stack and label ids begin anew.
 
-        ``threads``: last attempted number by capture thread (default: what was written, and :meth:`add_dropped`).
+        ``threads``: last attempted number by capture thread (default: what was written, and :meth:`add_dropped`). More
+        of them than a reader follows are written as several sequence points.
         ``forget_threads`` (version 6): numbering begins anew; thread rows are written again before the next events.
         """
         self._check_open()
-        rows = dict(self._last if threads is None else threads)
-        table = b"".join(self._pack_thread_number(thread, number) for thread, number in rows.items())
-        head = struct.pack("<I", len(rows))
-        if self.version == 6:
-            head = struct.pack("<I", forget_threads) + head
-        self._check_size("a sequence point", len(table))
+        if forget_threads and self.version != 6:
+            raise UsageError(f"nettrace {self.version} has no sequence points that forget threads")
+        numbers = dict(self._last if threads is None else threads)
+        rows = [self._pack_thread_number(thread, number) for thread, number in numbers.items()]
         try:
             stamp = None if time is None else struct.pack("<q", time)
         except struct.error as error:
             raise UsageError(f"{time} cannot be the time of a sequence point: {error}") from error
         self.flush()
-        self._block(BlockKind.SEQUENCE_POINT, (stamp or struct.pack("<q", self._latest)) + head + table)
-        self._stacks, self._labels = {}, {}
-        self._last.update(rows)
+        stamp = stamp or struct.pack("<q", self._latest)
+        most = min(THREADS_LIMIT, (self._room - _ROW_BYTES) // _LONGEST_THREAD)
+        for first in range(0, len(rows) or 1, most):
+            part = rows[first : first + most]
+            head = struct.pack("<I", len(part))
+            if self.version == 6:
+                head = struct.pack("<I", bool(forget_threads) and first + most >= len(rows)) + head
+            self._block(BlockKind.SEQUENCE_POINT, stamp + head + b"".join(part))
+        self._stacks, self._dropped = {}, {}
+        self._labels, self._label_lists = {}, []
+        self._last.update(numbers)
         if forget_threads:
             self._last = {}
             self._removed = set()
@@ -578,6 +667,7 @@ class Writer:
         self.flush()
         self._block(BlockKind.REMOVE_THREAD, row)
         self._last.pop(index, None)
+        self._dropped.pop(index, None)
         self._threads.pop(index, None)
         self._removed.add(index)
 
@@ -593,6 +683,15 @@ class Writer:
             self.write_sequence_point()
         self._write(b"\x01" if self.version < 6 else bytes(4))
         self._closed = True
+
+
+def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
+    """The same as bytes. UsageError for what is none: ``bytes`` would make something of it."""
+    if isinstance(data, memoryview) and data.itemsize == 1:
+        return data.tobytes()
+    if not isinstance(data, (bytes, bytearray)):
+        raise UsageError(f"bytes are needed, not {type(data).__name__}")
+    return bytes(data)
 
 
 def _check_columns(headers: HeaderColumns) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, ThreadInfo, TraceInfo
+from dotnetdiag.nettrace.info import NO_TIME
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -37,9 +38,6 @@ ALIASES = {"process": "pid", "thread": "tid"}
 ALL = (*KEYS, "time", "stack")
 OF_TYPE = frozenset({"provider", "event", "id", "version", "level", "opcode", "keywords"})
 """Equal for all events of one type (as long as no label list overrides them)."""
-
-
-_POSITIVE = (1 << 63) - 1
 
 
 def key_of(name: str) -> str | None:
@@ -61,7 +59,7 @@ class HeaderMeaning:
         return self.info.elapsed_ns(headers.time)
 
     def utc_ns(self, headers: HeaderColumns) -> npt.NDArray[np.int64]:
-        """Since 1970."""
+        """Since 1970; ``NO_TIME`` where 64 bits do not hold it."""
         return self.info.utc_ns(headers.time)
 
     def ms(self, headers: HeaderColumns) -> npt.NDArray[np.float64]:
@@ -77,34 +75,46 @@ class HeaderMeaning:
 
     def utc_text(self, headers: HeaderColumns) -> list[str]:
         """ISO 8601 with seven decimals (cut off) and ``Z``."""
-        texts = np.datetime_as_string(self.utc_ns(headers).view("datetime64[ns]"), unit="ns")
-        return [text[:27] + "Z" for text in texts.tolist()]
+        utc = self.utc_ns(headers)
+        texts = [text[:27] + "Z" for text in np.datetime_as_string(utc.view("datetime64[ns]"), unit="ns").tolist()]
+        for row in np.flatnonzero(utc == NO_TIME).tolist():
+            texts[row] = _utc_text((self.info.start_ns or 0) + int(self.elapsed_ns(headers[row : row + 1])[0]))
+        return texts
 
     def start_text(self) -> str:
         """The start of the trace, in the form of ``utc``."""
-        moment = np.datetime_as_string(np.array([self.info.start_ns or 0]).view("datetime64[ns]"), unit="ns")
-        return str(moment[0])[:27] + "Z"
+        return _utc_text(self.info.start_ns or 0)
 
     def tid(self, headers: HeaderColumns) -> npt.NDArray[np.uint64]:
         """OS thread ids; 0 where version 6 does not say."""
         if self._threads is None:
             return headers.thread
-        return self._mapped(headers.thread, lambda row: row.os_thread_id or 0).astype(np.uint64)
+        return self._mapped(headers.thread, lambda row: row.os_thread_id or 0)
 
-    def pid(self, headers: HeaderColumns) -> npt.NDArray[np.int64]:
-        """Process ids; -1 where the file does not say."""
-        own = -1 if self.info.process_id is None else self.info.process_id
+    def pid(self, headers: HeaderColumns) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+        """Process ids, and where the file says one."""
+        own = self.info.process_id
         if self._threads is None:
-            return np.full(len(headers), own, np.int64)
-        found = self._mapped(headers.thread, lambda row: own if row.process_id is None else row.process_id)
-        return found.astype(np.int64)
+            return np.full(len(headers), own or 0, np.uint64), np.full(len(headers), own is not None)
 
-    def _mapped(self, column: npt.NDArray[np.uint64], pick: Callable[[ThreadInfo], int]) -> Array:
+        def said(row: ThreadInfo) -> int | None:
+            return own if row.process_id is None else row.process_id
+
+        known = self._mapped(headers.thread, lambda row: said(row) is not None)
+        return self._mapped(headers.thread, lambda row: said(row) or 0), known != 0
+
+    def _mapped(self, column: npt.NDArray[np.uint64], pick: Callable[[ThreadInfo], int]) -> npt.NDArray[np.uint64]:
         """What the thread rows of version 6 say; a row that is missing says nothing of its thread."""
         assert self._threads is not None
         indices, which = np.unique(column, return_inverse=True)
         values = [pick(self._threads.get(index) or ThreadInfo(index=index)) for index in indices.tolist()]
-        return np.array([value if value == -1 else value & _POSITIVE for value in values], np.int64)[which]
+        return np.array(values, np.uint64)[which]
+
+
+def _utc_text(ns: int) -> str:
+    """A time since 1970 of any year."""
+    seconds, rest = divmod(ns, 1_000_000_000)
+    return f"{np.datetime64(seconds, 's')}.{rest // 100:07}Z"
 
 
 def overrides(labels: Sequence[LabelList]) -> Mapping[int, LabelList]:

@@ -118,7 +118,8 @@ class JsonLines:
         made: list[str] = [""] * len(window)
         utc = meaning.utc_text(headers)
         ms = list(map(number_text, meaning.ms(headers).tolist()))
-        pid = ["null" if value < 0 else value for value in meaning.pid(headers).tolist()]
+        processes, stated = meaning.pid(headers)
+        pid = [value if known else "null" for value, known in zip(processes.tolist(), stated.tolist(), strict=True)]
         tid = meaning.tid(headers).tolist()
         activity, related = self._guid_texts(headers.activity), self._guid_texts(headers.related)
         size = headers.payload_length.tolist()

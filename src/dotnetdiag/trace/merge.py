@@ -112,7 +112,13 @@ def _clock(infos: Sequence[TraceInfo], files: Sequence[Contents]) -> tuple[Trace
     if one_clock:
         return earliest, [contents.headers.time for contents in files]
     start = earliest.start_ns or 0
-    times = [info.utc_ns(contents.headers.time) - start for info, contents in zip(infos, files, strict=True)]
+    apart = [(info.start_ns or 0) - start for info in infos]
+    if max(apart) > np.iinfo(np.int64).max:
+        raise UsageError("files that began centuries apart cannot be merged")
+    times = [
+        info.elapsed_ns(contents.headers.time) + np.int64(ns)
+        for info, contents, ns in zip(infos, files, apart, strict=True)
+    ]
     return replace(earliest, frequency=1_000_000_000, sync_ticks=0), times
 
 

@@ -2,7 +2,8 @@
 
 Rule 1: a pass goes through all event blocks in file order and keeps only the rows asked for.
 Rule 2: it gives them in windows in time order; a window ends where the format says that nothing older can follow
-(a sequence point, or an event marked *sorted*; nettrace.md §8), so memory stays bounded at any file size.
+(a sequence point, or an event marked *sorted*; nettrace.md §8), so memory stays bounded at any file size. Where a file
+says neither, as many rows are held as are asked for.
 Rule 3: ids of stacks and GUIDs are the same in every pass.
 """
 
@@ -36,8 +37,8 @@ _DENSE_IDS = 1 << 20
 SHARED_COUNT_BYTES = 1 << 28
 """One thread has counted less than this before a pool of them is imported and started. Of more, pages are given back."""
 RELEASE_BYTES = 8 << 20
-KEEP_BYTES = 32 << 20
-"""Header columns of files up to this size are kept after the first pass."""
+KEEP_BYTES, KEEP_ROWS = 32 << 20, 1 << 20
+"""Header columns of files up to this size, with so many events at most (55 bytes each), are kept after the first pass."""
 
 
 class Source:
@@ -83,6 +84,13 @@ class Source:
         return self._counts
 
     @property
+    def _keeps(self) -> bool:
+        """Whether header columns are kept."""
+        if self._kept is None and len(self.buffer) > KEEP_BYTES:
+            return False
+        return self._kept is not None or sum(events for events, _ in self.counts().values()) <= KEEP_ROWS
+
+    @property
     def has_totals(self) -> bool:
         """Whether :meth:`totals` costs nothing any more."""
         return self._totals is not None
@@ -108,6 +116,11 @@ class Source:
         self._let_go(left, len(self.buffer))
         self._passed = True
         self._tables = (self.scan.stacks, self.scan.guids, self.scan.labels)
+
+    def pieces(self) -> Iterator[HeaderColumns]:
+        """All rows in no order that counts, in pieces of the size of windows: nothing is held for the sake of order."""
+        for headers in (batch.headers for batch in self.batches()) if self._kept is None else [self._kept]:
+            yield from _pieces(headers)
 
     def _let_go(self, start: int, end: int) -> None:
         if self._release is not None:
@@ -145,7 +158,7 @@ class Source:
         After ``limit`` rows no more are looked for.
         """
         given = 0
-        for window in self._selected(wanted, ticks):
+        for window in self._selected(wanted, ticks, limit):
             rows = window if limit is None else window[: limit - given]
             given += len(rows)
             if len(rows):
@@ -153,13 +166,15 @@ class Source:
             if limit is not None and given >= limit:
                 return
 
-    def _selected(self, wanted: Wanted | None, ticks: tuple[int, int] | None) -> Iterator[HeaderColumns]:
-        if self._kept is None and len(self.buffer) <= KEEP_BYTES:
+    def _selected(
+        self, wanted: Wanted | None, ticks: tuple[int, int] | None, limit: int | None
+    ) -> Iterator[HeaderColumns]:
+        if not self._keeps:
+            yield from _in_time_order(self.batches(), wanted, ticks, self.in_file_order, limit)
+            return
+        if self._kept is None:
             parts = list(_in_time_order(self.batches(), None, None, self.in_file_order))
             self._kept = HeaderColumns.concatenate(parts)
-        if self._kept is None:
-            yield from _in_time_order(self.batches(), wanted, ticks, self.in_file_order)
-            return
         kept = self._kept
         if ticks is not None:
             inside = (kept.time >= ticks[0]) & (kept.time < ticks[1])
@@ -198,7 +213,7 @@ class Source:
         firsts = self._firsts.get(metadata_id)
         if firsts is not None:  # all there are, or as many as anybody asks for
             return Payloads(firsts.offsets[:limit], firsts.lengths[:limit])
-        if self._kept is not None or len(self.buffer) <= KEEP_BYTES:
+        if self._keeps:
             windows = list(self.windows(wanted, limit=limit))
             return Payloads.concatenate([Payloads(rows.payload_offset, rows.payload_length) for rows in windows])
         parts: list[Payloads] = []
@@ -259,9 +274,13 @@ _NEVER = int(np.iinfo(np.int64).min)
 
 
 def _in_time_order(
-    batches: Iterator[EventBatch], wanted: Wanted | None, ticks: tuple[int, int] | None, in_file_order: bool
+    batches: Iterator[EventBatch],
+    wanted: Wanted | None,
+    ticks: tuple[int, int] | None,
+    in_file_order: bool,
+    limit: int | None = None,
 ) -> Iterator[HeaderColumns]:
-    """The rule of ``nettrace.order``, applied while batches come."""
+    """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing."""
     ranks = _Ranks()
     held: list[HeaderColumns] = []
     count, enough, segment, settled = 0, WINDOW_ROWS, 0, _NEVER
@@ -276,9 +295,14 @@ def _in_time_order(
             if not early.all():
                 held = [rows[~early]]
                 rows = rows[early]
+            if (
+                limit is not None and sum(map(len, held)) > limit
+            ):  # sorted before their time: what follows is no earlier
+                held = [held[0][_order(held[0], ranks)[:limit]]]
         count = sum(map(len, held))
-        if len(rows):
-            yield from _pieces(rows[_order(rows, ranks)])
+        order = _order(rows, ranks)
+        for first in range(0, len(rows), WINDOW_ROWS):
+            yield rows[order[first : first + WINDOW_ROWS]]
 
     for batch in batches:
         headers = batch.headers

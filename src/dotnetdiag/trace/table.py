@@ -21,6 +21,7 @@ from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Table
 from dotnetdiag.events.columns import concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import HeaderColumns
+from dotnetdiag.nettrace.info import NO_TIME
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.event_types import near
@@ -299,14 +300,16 @@ class EventTable:
         """A column of the header by its key."""
         meaning, headers = self.trace.meaning, self.headers
         if key == "time":
-            return Scalar(meaning.utc_ns(headers), None, Kind.I8)
+            utc = meaning.utc_ns(headers)
+            known = utc != NO_TIME
+            return Scalar(utc, None if known.all() else known, Kind.I8)
         if key == "utc":
             return Text.from_pylist(meaning.utc_text(headers))
         if key == "ms":
             return Scalar(meaning.ms(headers), None, Kind.F8)
         if key == "pid":
-            pid = meaning.pid(headers)
-            return Scalar(pid, None if (pid >= 0).all() else pid >= 0, Kind.I8)
+            pid, known = meaning.pid(headers)
+            return Scalar(pid, None if known.all() else known, Kind.U8)
         if key == "tid":
             return Scalar(meaning.tid(headers), None, Kind.U8)
         if key == "bytes":

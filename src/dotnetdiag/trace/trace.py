@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -201,9 +202,13 @@ class Trace:
 
     def undecodable(self) -> dict[str, int]:
         """Events whose payload broke, by ``provider/event``: reads every payload."""
+        from dotnetdiag.trace.table import EventTable
+
         found: dict[str, int] = {}
-        for window in self.events().windows():
-            for number, schema in window.schemas.items():
+        for headers in self.source.pieces():
+            schemas = {number: self.schema(number) for number in np.unique(headers.metadata_id).tolist()}
+            window = EventTable(self, schemas, headers)
+            for number, schema in schemas.items():
                 bad = window.part(number).undecodable_count
                 if bad:
                     name = f"{schema.provider}/{schema.name}"
@@ -385,12 +390,22 @@ class Trace:
 
     def ticks_between(self, start: float | None, end: float | None) -> tuple[int, int]:
         """The half-open range of the clock for seconds since the start; None: open."""
-        limits = np.iinfo(np.int64)
-        first = limits.min if start is None else self.meaning.ticks_at(start * 1e9)
-        last = limits.max if end is None else self.meaning.ticks_at(end * 1e9)
+        first = self._tick_at(-math.inf if start is None else start)
+        last = self._tick_at(math.inf if end is None else end)
         if first > last:
-            raise UsageError(f"a time from {start:g} s to {end:g} s")
-        return int(max(first, limits.min)), int(min(last, limits.max))
+            said = ["open" if seconds is None else f"{seconds:g} s" for seconds in (start, end)]
+            raise UsageError(f"a time from {said[0]} to {said[1]}")
+        return first, last
+
+    def _tick_at(self, seconds: float) -> int:
+        """The clock at a time since the start, at most the limit of 64 bits."""
+        ns = seconds * 1e9
+        if math.isnan(ns):
+            raise UsageError("a time that is no number")
+        limits = np.iinfo(np.int64)
+        if math.isinf(ns):
+            return int(limits.max if ns > 0 else limits.min)
+        return int(min(max(self.meaning.ticks_at(ns), limits.min), limits.max))
 
     # stacks -------------------------------------------------------------------------------------------------------
 

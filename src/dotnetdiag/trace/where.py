@@ -189,6 +189,8 @@ class Where:
             return Comparison(token.value, left, right, re.compile(right.value))
         except re.error as error:
             raise self._fail(f"not a regular expression: {error.msg}", right_position + 1 + (error.pos or 0)) from error
+        except (OverflowError, RecursionError) as error:
+            raise self._fail(f"a regular expression beyond what can be searched: {error}", right_position) from error
 
     def _value(self) -> Name | Constant:
         token = self._token
