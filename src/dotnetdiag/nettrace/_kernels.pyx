@@ -615,7 +615,7 @@ cdef bint fill_block(
     cdef int64_t* times = to.time
     cdef int64_t* offsets = to.payload_offset
     block.problem = NO_PROBLEM
-    block.missing = 0
+    block.missing = block.undefined_id = 0
     if state[0]:
         memcpy(&held, state + 1, sizeof(Held))
         state[0] = 0
@@ -668,8 +668,6 @@ cdef bint fill_block(
             if not done.zeroed or held.activity | held.related | held.label_list:
                 spread_sparse(&held, mark, row, done, to)
             if held.unknown_metadata | held.unknown_stack | held.unknown_labels:
-                if held.unknown_metadata and not unknown_metadata:
-                    block.undefined_id = held.header.metadata_id
                 unknown_metadata += held.unknown_metadata * (row - mark)
                 unknown_stack += held.unknown_stack * (row - mark)
                 unknown_labels += held.unknown_labels * (row - mark)
@@ -689,6 +687,8 @@ cdef bint fill_block(
         if held.header.states & METADATA_ID:
             held.metadata_id = meaning(metadata, &ids.metadata, held.header.metadata_id)
             held.unknown_metadata = held.metadata_id == 0
+            if held.unknown_metadata and block.undefined_id == 0:
+                block.undefined_id = held.header.metadata_id
         if held.header.states & STACK:
             held.stack = meaning(stacks, &ids.stacks, held.header.stack)
             held.unknown_stack = held.stack == 0 and held.header.stack != 0
