@@ -84,7 +84,7 @@ def test_event_does_not_see_what_is_defined_behind_it() -> None:
     blobs = events(event(9, stack=5, labels=3))
     data = trace(*OPENING, stacks(4, 0x4444), blobs, *late, blobs)
     contents = read(data)
-    assert contents.headers.metadata_id.tolist() == [9, 9]
+    assert contents.headers.metadata_id.tolist() == [0, 9]
     assert contents.headers.stack.tolist() == [0, 2]
     assert contents.headers.label_list.tolist() == [0, 1]
     assert len(contents.warnings) == 3

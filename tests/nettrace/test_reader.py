@@ -135,7 +135,7 @@ def test_netperf_rows_are_read_with_metadata_and_stacks_of_their_own(name: str, 
     if name == "NetPerf 3":
         assert contents.guids[int(headers.activity[0])] == FIRST
         block = next(block for block in contents.blocks if block.kind is BlockKind.EVENT)
-        assert contents.warnings == [f"events with an unknown metadata id: 1, first at 0x{block.offset:x}"]
+        assert contents.warnings == [f"events with an unknown metadata id: 1, first at 0x{block.offset:x} (id 9)"]
 
 
 def test_netperf_2_in_chunks_is_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,10 +43,12 @@ cdef enum:
     TAG_END_OBJECT = 6
     LEAST_BLOCK_HEADER = 20
     LARGEST_BLOCK_HEADER = 0x7FFF
+    LARGEST_BLOCK = 0x7FFFFFFF
     COMPRESSED = 1
     LARGEST_ROW_HEADER = 96  # asked for; flags 1, five varuints of 32 bits 25, three of 64 bits 30, two GUIDs 32
     SHORT_RUN = 6
 
+cdef int64_t FARTHEST = <int64_t>1 << 62  # offset of the data in a trace: sums with positions in the data do not wrap
 cdef uint64_t MULTIPLIER = 0x1E3779B97F4A7C15  # as in ids.py: the high bits of a product depend on all bits of its factors
 
 
@@ -283,9 +285,12 @@ cdef inline uint32_t meaning(const uint32_t* table, const Ids* ids, uint32_t num
 
 
 cdef bint lie_within(const Ids* ids, int64_t words) noexcept nogil:
-    if ids.start < 0 or ids.near < 0 or ids.bits < 0 or ids.bits > 40 or ids.near > words:
+    if not 0 <= ids.start <= words or ids.base >> 32 != 0 or not 0 <= ids.bits <= 40:
         return False
-    return ids.start + 2 * ids.near + (<int64_t>4 << ids.bits if ids.bits else 0) <= words
+    words -= ids.start
+    if not 0 <= ids.near <= words // 2:
+        return False
+    return ids.bits == 0 or <int64_t>4 << ids.bits <= words - 2 * ids.near
 
 
 # blocks ---------------------------------------------------------------------------------------------------------------
@@ -302,6 +307,7 @@ cdef packed struct Block:
     int64_t unknown_metadata  # events with an id that is not defined
     int64_t unknown_stack
     int64_t unknown_labels
+    int64_t undefined_id  # of metadata, the first
 
 
 cdef bint fit(
@@ -338,7 +344,7 @@ def frame(
     cdef Bytes raw = &data[0]
     cdef int64_t end = data.shape[0], at = position, start, size, header, behind
     cdef Py_ssize_t found = 0
-    if position < 0 or rows.shape[1] < 4:
+    if not 0 <= position <= end or not 0 <= base <= FARTHEST or rows.shape[1] < 4:
         return 0
     with nogil:
         while found < rows.shape[0]:
@@ -554,7 +560,7 @@ def fill(
     When the columns are full it stops between two events: ``state[0]`` becomes 1, the row of ``blocks`` speaks of what was
     done of the block, and a call with that ``state`` (otherwise all zeros) and this block as the first goes on there.
     ``meanings``, one row or one per block, says where in ``stacks``, ``labels`` and ``metadata`` the ids of a block stand;
-    what is not defined becomes 0, but such a metadata id is kept. ``activity`` and ``related`` become 1 + index into ``guids``.
+    what is not defined becomes 0. ``activity`` and ``related`` become 1 + index into ``guids``.
     """
     cdef Py_ssize_t block = first
     cdef Columns to
@@ -566,7 +572,11 @@ def fill(
         return -1
     if progress.shape[0] < 1 or state.shape[0] < STATE_WORDS:
         return -1
-    if done.row < 0 or done.run < 0 or done.guid < 0 or done.runs > runs.shape[0] or done.guids > guids.shape[0]:
+    if first < last and state[0] and not starts[first] <= (<const Held*>&state[1]).position <= ends[first]:
+        return -1
+    if not 0 <= done.row <= done.rows or not 0 <= done.run <= done.runs or not 0 <= done.guid <= done.guids:
+        return -1
+    if done.runs > runs.shape[0] or done.guids > guids.shape[0]:
         return -1
     if done.rows > min(
         metadata_id.shape[0], sequence.shape[0], capture_thread.shape[0], thread.shape[0], processor.shape[0], stack.shape[0],
@@ -605,7 +615,7 @@ cdef bint fill_block(
     cdef int64_t* times = to.time
     cdef int64_t* offsets = to.payload_offset
     block.problem = NO_PROBLEM
-    block.missing = 0
+    block.missing = block.undefined_id = 0
     if state[0]:
         memcpy(&held, state + 1, sizeof(Held))
         state[0] = 0
@@ -677,8 +687,8 @@ cdef bint fill_block(
         if held.header.states & METADATA_ID:
             held.metadata_id = meaning(metadata, &ids.metadata, held.header.metadata_id)
             held.unknown_metadata = held.metadata_id == 0
-            if held.unknown_metadata:
-                held.metadata_id = held.header.metadata_id
+            if held.unknown_metadata and block.undefined_id == 0:
+                block.undefined_id = held.header.metadata_id
         if held.header.states & STACK:
             held.stack = meaning(stacks, &ids.stacks, held.header.stack)
             held.unknown_stack = held.stack == 0 and held.header.stack != 0
@@ -801,7 +811,7 @@ def walk(
     cdef Py_ssize_t found = 0
     cdef int problem = NO_PROBLEM
     cdef Bytes raw = &data[0]
-    if position < 0 or end > data.shape[0] or size_at < 0 or header < size_at + 4:
+    if position < 0 or end > data.shape[0] or size_at < 0 or header < 4 or size_at > header - 4:
         raise ValueError("no such events in this data")
     with nogil:
         while position < end and found < positions.shape[0]:
@@ -901,7 +911,9 @@ def follow(
     at_walk = <Walk*>&walk[0]
     if at_walk.stuck or at_walk.slot < 0 or at_walk.slot >= numbers.shape[0] or at_walk.missing < 0:
         return position
-    if at_walk.size < 0 or at_walk.size > WORD:
+    if not 0 <= at_walk.size <= WORD or not 0 <= base <= FARTHEST:
+        return position
+    if at_walk.left > LARGEST_BLOCK or at_walk.missing > max(at_walk.left, 0):
         return position
     with nogil:
         position = follow_blocks(raw, position, data.shape[0], base, opening, at_walk, threads, numbers)
@@ -919,7 +931,7 @@ cdef int64_t follow_blocks(
             if start < 0 or end - start < LEAST_BLOCK_HEADER:
                 break
             size = u32(data, position + opening.shape[0])
-            header = NOWHERE if size > 0x7FFFFFFF else block_header(data, start, size)
+            header = NOWHERE if size > LARGEST_BLOCK else block_header(data, start, size)
             if header < 0 or header > end - start:
                 break
             position = start + header
@@ -1007,7 +1019,7 @@ def close_segment(
     if walk.shape[0] < WALK_WORDS or threads.shape[0] != numbers.shape[0] or numbers.shape[0] == 0:
         return
     at_walk = <Walk*>&walk[0]
-    if position < 0 or count < 0 or count > (data.shape[0] - position) // 12:
+    if not 0 <= position <= data.shape[0] or count < 0 or count > (data.shape[0] - position) // 12:
         at_walk.stuck = 1
         return
     with nogil:
@@ -1139,7 +1151,7 @@ def split_stacks(
     cdef int64_t size, end = data.shape[0]
     cdef Py_ssize_t found = 0, refused = 0, most = min(starts.shape[0], sizes.shape[0])
     cdef Bytes raw = &data[0]
-    if position < 0 or pointer_size < 1:
+    if position < 0 or pointer_size < 1 or cost < 0:
         raise ValueError("no such stacks")
     with nogil:
         while found < most and end - position >= 4:
@@ -1147,7 +1159,7 @@ def split_stacks(
             if size > end - position - 4:
                 break
             starts[found] = position + 4
-            if cost + size > room:
+            if room < cost or size > room - cost:
                 sizes[found] = -1
                 refused += 1
             else:
@@ -1219,8 +1231,10 @@ def intern_stacks(
             found = slots[slot]
             while found != 0:
                 if (
-                    hashes[found] == hashed
-                    and offsets[found + 1] - offsets[found] == size
+                    found < count
+                    and hashes[found] == hashed
+                    and 0 <= offsets[found] <= used - size
+                    and offsets[found + 1] == offsets[found] + size
                     and memcmp(raw + start, &pool[offsets[found]], size) == 0
                 ):
                     break

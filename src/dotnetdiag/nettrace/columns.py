@@ -15,8 +15,9 @@ class HeaderColumns:
     """Arrays of equal length, one row per event, in the order of the file.
 
     ``time`` is in ticks of the trace's clock. ``stack``, ``activity``, ``related`` and ``label_list`` are indices
-    into the tables of the batch or trace (0 = none). ``thread`` is the OS thread id; in version 6 the index of the
-    thread's row. ``processor`` 0xFFFFFFFF = unknown. ``sequence`` is 0 in NetPerf, which has none.
+    into the tables of the batch or trace (0 = none); ``metadata_id`` is 0 where the file does not define its id.
+    ``thread`` is the OS thread id; in version 6 the index of the thread's row. ``processor`` 0xFFFFFFFF = unknown.
+    ``sequence`` is 0 in NetPerf, which has none.
     ``payload_offset`` counts from the start of the batch's (or whole file's) buffer. Columns may be read-only.
     """
 

@@ -8,6 +8,8 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.errors import UsageError
+
 ZERO = bytes(16)
 
 
@@ -33,6 +35,8 @@ class GuidTable:
         """The index of a GUID given as its 16 bytes in .NET order."""
         found = self._ids.get(raw)
         if found is None:
+            if len(raw) != len(ZERO):
+                raise UsageError(f"a GUID has 16 bytes, not {len(raw)}")
             found = self._ids[raw] = len(self._raw)
             self._raw.append(raw)
         return found

@@ -1,6 +1,7 @@
 """What the ids of a file stand for: numbers that are given once and stay.
 
-Rule 1: the first definition of an id counts; a map begins anew where the format says so (nettrace.md §5.8).
+Rule 1: the first definition of an id counts; a map begins anew where the format says so (nettrace.md §5.8). 0 means none
+in events, and no range defines it.
 Rule 2: ids may be any of 32 bits. Those near the first one are places of an array, others keys of a hash table; both have
 room in proportion to the number of ids.
 Rule 3: a snapshot costs nothing. Entries carry the order of their definition, and a snapshot is how many of them count.
@@ -108,7 +109,7 @@ class IdMap:
         """
         numbers = np.arange(first, first + len(meanings)).astype(np.uint32)
         there = self.snapshot().look_up(numbers) if first < self._beyond else np.zeros(len(meanings), np.uint32)
-        fresh = (there == 0) & (meanings != 0)
+        fresh = (there == 0) & (meanings != 0) & (numbers != 0)
         self._ranges.append((numbers[fresh], meanings[fresh]))
         self._defined += int(np.count_nonzero(fresh))
         self._beyond = max(self._beyond, first + len(meanings))
@@ -156,7 +157,7 @@ class IdMap:
         last = int(at[inside].max(initial=-1))
         if last >= len(self._near):
             near, far = self._near, self._far
-            self._make(min(reach, max(_NEAR, 2 * len(near), last + 1)), self._bits)
+            self._make(max(_NEAR, 2 * len(near), last + 1), self._bits)
             self._near[: len(near)], self._far[:] = near, far
         self._near[at[inside]] = entries[inside, :2]
         if not inside.all():
@@ -165,7 +166,8 @@ class IdMap:
     def _write_far(self, entries: Table, before: int) -> None:
         self._far_count += len(entries)
         least = max(_LEAST_BITS, (2 * self._far_count - 1).bit_length())
-        if self._bits >= least and not len(_put(self._far, self._bits, entries)):
+        has_room = self._bits >= least
+        if has_room and (not len(_put(self._far, self._bits, entries)) or self._bits >= least + _MOST_SPARE_BITS):
             return
         kept = self._far[(self._far[:, 0] != 0) & (self._far[:, 1] <= before)]
         entries = np.concatenate([kept, entries])

@@ -12,11 +12,12 @@ def _words(*names: str) -> np.dtype[np.void]:
 
 
 BLOCK = _words(
-    *("rows", "runs", "guids", "stop", "problem", "missing", "unknown_metadata", "unknown_stack", "unknown_labels")
+    *("rows", "runs", "guids", "stop", "problem", "missing", "unknown_metadata", "unknown_stack", "unknown_labels"),
+    "undefined_id",
 )
 """What was found in a block: events, rows where the sequence number is stated (the first always), GUIDs that are stated; the
 position behind the last good event, what is wrong there, and for a payload that is cut the bytes that are missing; events
-with ids that are not defined.
+with ids that are not defined, and the first such id of metadata.
 """
 UNKNOWN = ("unknown_metadata", "unknown_stack", "unknown_labels")
 

@@ -12,6 +12,8 @@ from dotnetdiag.nettrace.labels import LabelList, parse_label_list
 from dotnetdiag.nettrace.remarks import Remarks
 from dotnetdiag.wire import Cursor
 
+_LEAST = 8
+
 
 class LabelTable:
     """Each list once. ``lists[0]`` is the empty one; ``ids`` says what list an id of the file stands for now."""
@@ -23,7 +25,8 @@ class LabelTable:
     def _begin(self) -> None:
         self.lists: list[LabelList] = [LabelList()]
         self._numbers: dict[LabelList, int] = {}
-        self._guids: list[tuple[int, int]] = [(0, 0)]
+        self._guids = np.zeros((_LEAST, 2), np.uint32)
+        self._has_guids = False
         self.ids = IdMap()
 
     def take(self, cursor: Cursor, guids: GuidTable) -> None:
@@ -31,6 +34,8 @@ class LabelTable:
         first, count = cursor.u32("first label list"), cursor.u32("label list count")
         if not first or count > cursor.left:
             raise cursor.fail(f"{count} label lists from {first} in {cursor.left} bytes")
+        if first + count > 1 << 32:
+            raise cursor.fail(f"label list ids {first} + {count} do not fit")
         for number in range(first, first + count):
             offset = cursor.offset
             made = parse_label_list(cursor)
@@ -41,15 +46,21 @@ class LabelTable:
             if kept is None:
                 kept = self._numbers[made] = len(self.lists)
                 self.lists.append(made)
-                pair = (guids.intern(guid.bytes_le) if guid else 0 for guid in (made.activity, made.related))
-                self._guids.append((next(pair), next(pair)))
+                self._keep_guids(kept, made, guids)
             if not self.ids.define(number, kept):
                 self._remarks.warn("label lists given twice", cursor.offset)
 
+    def _keep_guids(self, number: int, made: LabelList, guids: GuidTable) -> None:
+        if number == len(self._guids):
+            self._guids = np.concatenate([self._guids, np.zeros_like(self._guids)])
+        for column, guid in enumerate((made.activity, made.related)):
+            if guid:
+                self._guids[number, column] = guids.intern(guid.bytes_le)
+        self._has_guids |= bool(self._guids[number].any())
+
     def guids(self) -> npt.NDArray[np.uint32] | None:
         """(activity, related) of each list, as numbers of the table of GUIDs; None when no list has any."""
-        pairs = np.array(self._guids, np.uint32)
-        return pairs if pairs.any() else None
+        return self._guids[: len(self.lists)] if self._has_guids else None
 
     def forget(self) -> None:
         """From here on ids are defined anew."""

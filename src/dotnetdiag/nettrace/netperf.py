@@ -27,14 +27,14 @@ def take_events(state: TraceState, block: Block, data: memoryview, base: int, pi
     headers = replace(piece.headers, stack=state.stacks.intern_many(data, starts, whole))
     if is_metadata.any():
         headers = headers[~is_metadata]
-    ids, counts = np.unique(headers.metadata_id, return_counts=True)
-    unknown = sum(
-        count
-        for number, count in zip(ids.tolist(), counts.tolist(), strict=True)
-        if number not in state.metadata.records
-    )
-    if unknown:
-        state.remarks.warn("events with an unknown metadata id", block.offset, unknown)
+    ids, which = np.unique(headers.metadata_id, return_inverse=True)
+    is_unknown = np.array([number not in state.metadata.records for number in ids.tolist()], np.bool_)[which]
+    if is_unknown.any():
+        detail = f" (id {headers.metadata_id[is_unknown][0]})"
+        state.remarks.warn(
+            "events with an unknown metadata id", block.offset, int(np.count_nonzero(is_unknown)), detail
+        )
+        headers = replace(headers, metadata_id=np.where(is_unknown, np.uint32(0), headers.metadata_id))
     return headers
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from dotnetdiag.errors import UsageError
+
 if TYPE_CHECKING:
     from concurrent.futures import Future  # brings logging with it
 
@@ -22,6 +24,13 @@ class Executor(Protocol):
 
     def submit(self, fn: Callable[[Any], Any], argument: Any, /) -> Future[Any]:
         """Call ``fn(argument)`` some time."""
+
+
+def checked(executor: Executor | None) -> Executor | None:
+    """The same. UsageError when it is not one."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise UsageError(f"an executor has submit(), {type(executor).__name__} has not")
+    return executor
 
 
 class _Piece(Generic[_Work, _Result]):

@@ -9,13 +9,15 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Self
 
 import numpy as np
 
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.block import BlockRun
+from dotnetdiag.nettrace.buffers import Buffer, flat_view
 from dotnetdiag.nettrace.constants import STREAM_BLOCK_LIMIT, BlockKind
 from dotnetdiag.nettrace.decode import Lender, decode
 from dotnetdiag.nettrace.findings import Findings
@@ -61,6 +63,8 @@ class Reader(Findings):
     """
 
     def __init__(self, *, tolerant: bool = True, block_limit: int = STREAM_BLOCK_LIMIT) -> None:
+        if not isinstance(block_limit, int) or block_limit < 1:
+            raise UsageError(f"a limit of {block_limit!r} bytes for a block")
         self._tolerant = tolerant
         self._state = TraceState(keep=False)
         self._framer = Framer(limit=block_limit)
@@ -74,7 +78,8 @@ class Reader(Findings):
 
     def _found(self) -> TraceState:
         if self._latest is not None and self._latest() is None:
-            self._finish()
+            with suppress(FormatError):  # of a strict reader: raised by the next `feed` or `close`
+                self._finish()
         return self._state
 
     @property
@@ -93,17 +98,19 @@ class Reader(Findings):
         """True once the end marker was seen and nothing was damaged before it."""
         return self.broke is None and self._framer.done
 
-    def feed(self, data: bytes | bytearray | memoryview) -> Batches:
+    def feed(self, data: Buffer) -> Batches:
         """Take more bytes, of any length; gives the batches of all blocks they completed (perhaps none).
 
-        Behind the end marker, or behind what broke the framing, bytes are dropped.
+        Behind the end marker, or behind what broke the framing, bytes are dropped. Anything that supports the buffer
+        protocol is read as its bytes.
         """
+        view = flat_view(data)
         if self._closed:
             raise UsageError("the reader is closed")
         self._finish()
         if self._framer.done or self._framer.error is not None:
             return self._batches(iter(()))
-        self._data += data
+        self._data += view
         return self._batches(self._read(final=False) if len(self._data) >= self._need else iter(()))
 
     def close(self) -> Batches:

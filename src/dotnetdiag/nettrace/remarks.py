@@ -14,7 +14,7 @@ class Remarks:
     def __init__(self) -> None:
         self.error: FormatError | None = None
         self.skipped: Counter[str] = Counter()
-        self._oddities: dict[str, tuple[int, int]] = {}
+        self._oddities: dict[str, tuple[int, int, str]] = {}
 
     def stopped(self, error: FormatError) -> None:
         """The containers cannot be followed any more, or end too early."""
@@ -27,11 +27,11 @@ class Remarks:
         self.stopped(error)
         self.warn(f"damaged {error.where.split(' at ')[0]}" if error.where else "damaged", error.offset or 0)
 
-    def warn(self, text: str, offset: int, count: int = 1) -> None:
-        """Something is odd: counted, with the first place."""
+    def warn(self, text: str, offset: int, count: int = 1, detail: str = "") -> None:
+        """Something is odd: counted, with the first place and what is said of that."""
         if text in self._oddities or len(self._oddities) < WARNINGS_LIMIT:
-            seen, first = self._oddities.get(text, (0, offset))
-            self._oddities[text] = (seen + count, min(first, offset))
+            seen, first, said = self._oddities.get(text, (0, offset, detail))
+            self._oddities[text] = (seen + count, *((first, said) if first <= offset else (offset, detail)))
 
     def skip(self, name: str) -> None:
         """A block of that name was passed over."""
@@ -42,4 +42,4 @@ class Remarks:
     def warnings(self) -> list[str]:
         """One line for each kind of oddity, with how often and where first."""
         found = sorted(self._oddities.items(), key=lambda item: (item[1][1], item[0]))
-        return [f"{text}: {count}, first at 0x{first:x}" for text, (count, first) in found]
+        return [f"{text}: {count}, first at 0x{first:x}{said}" for text, (count, first, said) in found]

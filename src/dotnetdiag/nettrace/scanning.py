@@ -14,6 +14,8 @@ import numpy.typing as npt
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.block import Block, BlockRun
+from dotnetdiag.nettrace.buffers import Buffer as Buffer
+from dotnetdiag.nettrace.buffers import flat_view
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.decode import Lender, decode
@@ -21,13 +23,11 @@ from dotnetdiag.nettrace.findings import Findings
 from dotnetdiag.nettrace.framing import Framer
 from dotnetdiag.nettrace.group import EventRun, Gathering, Group, one_form
 from dotnetdiag.nettrace.order import sort_order
-from dotnetdiag.nettrace.parallel import Executor, in_order
+from dotnetdiag.nettrace.parallel import Executor, checked, in_order
 from dotnetdiag.nettrace.piece import Piece, Place
 from dotnetdiag.nettrace.resolving import Resolved, resolve
 from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.whole import Whole, count_by_type
-
-Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ class Scan(Findings):
     """
 
     def __init__(self, buffer: Buffer) -> None:
-        self._view = _flat_view(buffer)
+        self._view = flat_view(buffer)
         self._indexed: TraceState | None = None
         self._runs: list[EventRun] = []
         self._framer = framer = Framer()
@@ -123,6 +123,7 @@ class Scan(Findings):
 
     def counts(self, *, executor: Executor | None = None) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns where the blocks are in their usual form."""
+        checked(executor)
         self._found()  # there is an index now, and nothing of it will change
         form = one_form(self._runs)
         if kernels.KERNELS is None or form is None:
@@ -158,7 +159,7 @@ class Scan(Findings):
         what it has not begun. The memory of columns that nobody holds any more becomes that of later ones: keep a batch
         (or any of its columns) and they stay, at the price of new memory for the next.
         """
-        return self._batches(self._index(stacks=True), executor, None)
+        return self._batches(self._index(stacks=True), checked(executor), None)
 
     def _batches(self, state: TraceState, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
@@ -190,6 +191,7 @@ class Scan(Findings):
 
     def decode(self, *, executor: Executor | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result."""
+        checked(executor)
         state = self._index(stacks=True)
         form = one_form(self._runs)
         whole = None if kernels.KERNELS is None or form is None else Whole(self._view, self._runs, form, executor)
@@ -276,11 +278,6 @@ def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[t
         if not is_due:
             return
         step.postponed.popleft()[1]()
-
-
-def _flat_view(buffer: Buffer) -> memoryview:
-    view: memoryview = memoryview(buffer)  # type: ignore[arg-type]  # numpy does not say that arrays are buffers
-    return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
 
 
 def scan(buffer: Buffer) -> Scan:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import FormatError
+from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.ids import IdMap
 from dotnetdiag.wire import Cursor
@@ -36,6 +36,8 @@ class StackTable:
     __slots__ = ("_hashes", "_ids", "_offsets", "_pool", "_slots", "_state", "pointer_size")
 
     def __init__(self, pointer_size: int = 8) -> None:
+        if pointer_size not in (4, 8):
+            raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
         self.pointer_size = pointer_size
         self._state = np.array([1, 0], np.int64)
         """Number of ids, bytes of the pool: see ``_kernels.intern_stacks``, also for the others."""
@@ -44,6 +46,11 @@ class StackTable:
         self._slots = np.zeros(2 * _LEAST, np.uint32)
         self._pool = np.empty(_LEAST_BYTES, np.uint8)
         self._ids: dict[bytes, int] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """The stacks alone: another process has other keys, and so other hashes."""
+        count, used = self._state.tolist()
+        return _restored, (self.pointer_size, self._offsets[1 : count + 1].copy(), self._pool[:used].tobytes())
 
     def __len__(self) -> int:
         """Number of ids, 0 included: valid ids are below it."""
@@ -56,6 +63,8 @@ class StackTable:
 
     def intern(self, addresses: bytes) -> int:
         """The id of a stack given as bytes of whole pointers, leaf first."""
+        if len(addresses) % self.pointer_size:
+            raise UsageError(f"{len(addresses)} bytes are not made of pointers of {self.pointer_size}")
         found = self.intern_many(memoryview(addresses), np.zeros(1, np.int64), np.full(1, len(addresses), np.int64))
         return int(found[0])
 
@@ -129,6 +138,13 @@ class StackTable:
     @property
     def _pointer(self) -> np.dtype[np.uint64] | np.dtype[np.uint32]:
         return np.dtype("<u8") if self.pointer_size == 8 else np.dtype("<u4")
+
+
+def _restored(pointer_size: int, offsets: npt.NDArray[np.int64], pool: bytes) -> StackTable:
+    """A table of the stacks between those places of ``pool``, with ids in this order."""
+    table = StackTable(pointer_size)
+    table.intern_many(memoryview(pool), offsets[:-1], np.diff(offsets))
+    return table
 
 
 def _longer(array: npt.NDArray[_Item], used: int, length: int) -> npt.NDArray[_Item]:

@@ -288,7 +288,8 @@ class TraceState:
             return
         for name, text in zip(UNKNOWN, _UNKNOWN_TEXTS, strict=True):
             if found[name]:
-                self.remarks.warn(text, block.offset, int(found[name]))
+                detail = f" (id {int(found['undefined_id'])})" if name == "unknown_metadata" else ""
+                self.remarks.warn(text, block.offset, int(found[name]), detail)
 
     def intern_guids(self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64]) -> None:
         """Activity ids by the table of this trace. ``activity`` and ``related`` come as 1 + index into ``guids``."""

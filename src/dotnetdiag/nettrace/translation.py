@@ -33,7 +33,7 @@ class Translation:
         )
         for name, rows in zip(UNKNOWN, is_unknown, strict=True):
             block[name] += np.count_nonzero(rows)
-        metadata_id = np.where(metadata_id == 0, headers.metadata_id, metadata_id)
+        block["undefined_id"] = headers.metadata_id[is_unknown[0]][:1].sum()
         return replace(headers, metadata_id=metadata_id, stack=stack, label_list=label_list)
 
 

@@ -43,12 +43,16 @@ def decode(data: memoryview, start: int, end: int, form: Form, place: Place) -> 
     if rows:
         raw = np.frombuffer(data, np.uint8)
         fields = sliding_window_view(raw, layout.itemsize)[positions].view(layout).reshape(rows)
+    # what was found lies between those; sizes may have changed since (a mapped file that somebody writes to)
+    ends = np.append(positions[1:], stop)
+    trailing = 4 if form is Form.NETPERF else 0
+    fields["payload"] = np.minimum(fields["payload"], ends - trailing - layout.itemsize - positions)
     headers, guids = _columns(fields, positions, form)
     block = np.zeros(1, BLOCK)
     block["rows"], block["stop"], block["problem"] = rows, stop, problem
     remainder = Place(0, rows, stop) if not problem and stop < end else None
     if form is Form.NETPERF:
-        frames = _frames(data, headers)
+        frames = _frames(data, headers, ends)
         none = np.zeros(0, np.int64)
         return Piece(place, remainder, headers, none, guids, block, frames, positions)
     jumps = np.zeros(min(rows, 1), np.int64)
@@ -106,10 +110,12 @@ def _columns(
     return headers, guids
 
 
-def _frames(data: memoryview, headers: HeaderColumns) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _frames(
+    data: memoryview, headers: HeaderColumns, ends: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(where the stack of each event begins, its size in bytes): it follows the payload."""
     at = headers.payload_offset + headers.payload_length
     sizes = np.zeros(0, np.int64)
     if len(at):
         sizes = sliding_window_view(np.frombuffer(data, np.uint8), 4)[at].view(_WORD).ravel().astype(np.int64)
-    return at + 4, sizes
+    return at + 4, np.minimum(sizes, ends - at - 4)
