@@ -288,7 +288,8 @@ class TraceState:
             return
         for name, text in zip(UNKNOWN, _UNKNOWN_TEXTS, strict=True):
             if found[name]:
-                detail = f" (id {int(found['undefined_id'])})" if name == "unknown_metadata" else ""
+                undefined = int(found["undefined_id"]) if name == "unknown_metadata" else 0
+                detail = f" (id {undefined})" if undefined else ""
                 self.remarks.warn(text, block.offset, int(found[name]), detail)
 
     def intern_guids(self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64]) -> None:

@@ -33,7 +33,8 @@ class Translation:
         )
         for name, rows in zip(UNKNOWN, is_unknown, strict=True):
             block[name] += np.count_nonzero(rows)
-        block["undefined_id"] = headers.metadata_id[is_unknown[0]][:1].sum()
+        undefined = headers.metadata_id[is_unknown[0]]
+        block["undefined_id"] = undefined[np.flatnonzero(undefined)[:1]].sum()
         return replace(headers, metadata_id=metadata_id, stack=stack, label_list=label_list)
 
 
