@@ -668,6 +668,8 @@ cdef bint fill_block(
             if not done.zeroed or held.activity | held.related | held.label_list:
                 spread_sparse(&held, mark, row, done, to)
             if held.unknown_metadata | held.unknown_stack | held.unknown_labels:
+                if held.unknown_metadata and block.undefined_id == 0:
+                    block.undefined_id = held.header.metadata_id
                 unknown_metadata += held.unknown_metadata * (row - mark)
                 unknown_stack += held.unknown_stack * (row - mark)
                 unknown_labels += held.unknown_labels * (row - mark)
@@ -687,8 +689,6 @@ cdef bint fill_block(
         if held.header.states & METADATA_ID:
             held.metadata_id = meaning(metadata, &ids.metadata, held.header.metadata_id)
             held.unknown_metadata = held.metadata_id == 0
-            if held.unknown_metadata and block.undefined_id == 0:
-                block.undefined_id = held.header.metadata_id
         if held.header.states & STACK:
             held.stack = meaning(stacks, &ids.stacks, held.header.stack)
             held.unknown_stack = held.stack == 0 and held.header.stack != 0
@@ -717,7 +717,7 @@ cdef bint fill_block(
     return not full
 
 
-cdef inline void refer_to_guids(Held* held, uint32_t states, Progress* done, const Columns* to) noexcept nogil:
+cdef void refer_to_guids(Held* held, uint32_t states, Progress* done, const Columns* to) noexcept nogil:
     """Note where the ids stand that the header states, or has, as far as there is room."""
     if states & ACTIVITY and held.header.activity_at >= 0 and done.guid < done.guids:
         to.guids[done.guid] = held.header.activity_at
