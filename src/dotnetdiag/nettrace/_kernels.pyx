@@ -55,33 +55,10 @@ cdef uint64_t MULTIPLIER = 0x1E3779B97F4A7C15  # as in ids.py: the high bits of 
 # varuints -------------------------------------------------------------------------------------------------------------
 
 
-cdef inline int64_t take32(Bytes data, int64_t at, int64_t end, uint32_t* value) noexcept nogil:
-    """Read the varuint of 32 bits at ``at``; the position behind it, or NOWHERE when it does not end or does not fit."""
-    cdef uint32_t byte, sum
-    cdef int shift = 7
-    if at >= end:
-        return NOWHERE
-    byte = data[at]
-    at += 1
-    if byte < 0x80:
-        value[0] = byte
-        return at
-    sum = byte & 0x7F
-    while shift < 35 and at < end:
-        byte = data[at]
-        at += 1
-        sum |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if shift == 28 and byte > 0x0F:
-                return NOWHERE
-            value[0] = sum
-            return at
-        shift += 7
-    return NOWHERE
-
-
-cdef inline int64_t take64(Bytes data, int64_t at, int64_t end, uint64_t* value) noexcept nogil:
-    """As ``take32``, of 64 bits."""
+cdef inline int64_t take(Bytes data, int64_t at, int64_t end, int last, uint8_t most, uint64_t* value) noexcept nogil:
+    """Read the varuint at ``at``, at most up to the byte at shift ``last``, which may be ``most``; the position behind it, or NOWHERE
+    when it does not end or does not fit.
+    """
     cdef uint64_t byte, sum
     cdef int shift = 7
     if at >= end:
@@ -92,17 +69,30 @@ cdef inline int64_t take64(Bytes data, int64_t at, int64_t end, uint64_t* value)
         value[0] = byte
         return at
     sum = byte & 0x7F
-    while shift < 70 and at < end:
+    while shift <= last and at < end:
         byte = data[at]
         at += 1
         sum |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if shift == 63 and byte > 1:
+            if shift == last and byte > most:
                 return NOWHERE
             value[0] = sum
             return at
         shift += 7
     return NOWHERE
+
+
+cdef inline int64_t take64(Bytes data, int64_t at, int64_t end, uint64_t* value) noexcept nogil:
+    """One of 64 bits."""
+    return take(data, at, end, 63, 1, value)
+
+
+cdef inline int64_t take32(Bytes data, int64_t at, int64_t end, uint32_t* value) noexcept nogil:
+    """One of 32 bits."""
+    cdef uint64_t wide = value[0]
+    at = take(data, at, end, 28, 0x0F, &wide)
+    value[0] = <uint32_t>wide
+    return at
 
 
 cdef inline int64_t put(uint8_t* out, int64_t at, uint64_t value) noexcept nogil:
