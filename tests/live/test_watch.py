@@ -253,7 +253,7 @@ def test_a_limit_and_a_duration_end_it() -> None:
 
 def test_a_reader_that_has_enough_ends_it_and_the_session() -> None:
     with (
-        workload("10", "flood", "threads=1", "each=20000000", "size=64", "wait=stdin") as target,
+        workload("10", "flood", "threads=1", "each=2000000000", "size=64", "wait=stdin") as target,
         watching(target, "--providers", FLOOD, "--buffersize", "1") as watcher,
     ):
         target.say()
