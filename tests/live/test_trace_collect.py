@@ -159,7 +159,7 @@ def test_exit_of_the_target_ends_it_with_all_that_arrived(tmp_path: Path) -> Non
 def test_a_killed_target_leaves_what_arrived(tmp_path: Path) -> None:
     path = tmp_path / "x.nettrace"
     with (
-        workload("10", "flood", "threads=1", "each=20000000", "size=64", "wait=stdin") as target,
+        workload("10", "flood", "threads=1", "each=2000000000", "size=64", "wait=stdin") as target,
         collecting(
             "-p", str(target.pid), "--providers", "Workload-Manifest:0xffffffffffffffff:5", "-o", str(path)
         ) as collector,
