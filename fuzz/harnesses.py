@@ -87,7 +87,7 @@ def reader(data: bytes) -> Seen:
         rows += sum(len(batch) for batch in stream.feed(data[at : at + piece]))
     rows += sum(len(batch) for batch in stream.close())
     assert rows == len(contents), (rows, len(contents))
-    assert stream.broke == contents.broke
+    assert stream.damage == contents.damage
     contents.order()
     for number, metadata in list(contents.metadata.items())[:20]:
         chosen = np.flatnonzero(contents.headers.metadata_id == number)[:50]
@@ -100,7 +100,7 @@ def reader(data: bytes) -> Seen:
         _size(contents.lost.total),
         contents.segment_starts.size,
     )
-    return contents.format, _words(contents.broke), *found, *sorted(_words(line)[:30] for line in contents.warnings)
+    return contents.format, _words(contents.damage), *found, *sorted(_words(line)[:30] for line in contents.warnings)
 
 
 def writer(data: bytes) -> Seen:
@@ -108,7 +108,7 @@ def writer(data: bytes) -> Seen:
     contents = read(data)
     said: list[Seen] = []
     if contents.info is None:
-        return contents.format, _words(contents.broke)
+        return contents.format, _words(contents.damage)
     for version in (4, 5, 6):
         out = io.BytesIO()
         try:
@@ -117,7 +117,7 @@ def writer(data: bytes) -> Seen:
             said.append(_words(str(error)))
             continue
         again = read(out.getvalue())
-        assert again.complete, again.broke
+        assert again.complete, again.damage
         assert len(again) == len(contents)
         assert again.headers.time.tolist() == contents.headers.time.tolist()
         assert [again.payload(row) for row in range(min(20, len(again)))] == [

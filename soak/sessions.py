@@ -321,8 +321,8 @@ class Round:
         with plan.file.open("rb") as file:
             while data := file.read(1 << 20):
                 reader.feed(data)
-        if reader.broke is not None:
-            self.outcome.problems.append(f"{plan.name}: {reader.broke}")
+        if reader.damage is not None:
+            self.outcome.problems.append(f"{plan.name}: {reader.damage}")
         reader.close()
         if reader.complete:
             self.outcome.whole += 1

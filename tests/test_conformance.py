@@ -80,7 +80,7 @@ def test_verdict_losses_and_duration_are_those_of_the_reference(name: str) -> No
         counted = Counter((event["provider"], event["event"]) for event in command_events(name))
         assert {(p, e): row["count"] for p, events in said["providers"].items() for e, row in events.items()} == counted
     else:
-        assert said["broke"] is not None
+        assert said["damage"] is not None
 
 
 def command_events(name: str) -> Iterator[dict[str, Any]]:
@@ -92,8 +92,8 @@ def test_cut_recording_gives_all_that_arrived_and_says_that_the_end_is_missing()
         trace = dotnetdiag.open(recording(name))
         assert len(trace) == sum(1 for _ in trace.events()) == events
         assert not trace.complete
-        assert "without the end marker" in (trace.broke or "")
-        assert trace.broke_offset == len(trace.buffer)
+        assert "without the end marker" in (trace.damage or "")
+        assert trace.damage_offset == len(trace.buffer)
         assert "broken" in repr(trace)
 
 

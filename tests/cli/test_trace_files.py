@@ -84,8 +84,8 @@ def test_info_of_a_cut_file_says_where_it_broke(tmp_path: Path) -> None:
     assert "0x" in text
     said = json.loads(output("info", path, "--json"))
     assert said["complete"] is False
-    assert said["broke"] in text
-    assert isinstance(said["broke_offset"], int)
+    assert said["damage"] in text
+    assert isinstance(said["damage_offset"], int)
 
 
 # events -----------------------------------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def hostile(
         command_line="dotnet '</script><img src=x onerror=window.hacked=6>' \udfff",
         events=100,
         lost=3,
-        broke="<b onmouseover=window.hacked=7>",
+        damage="<b onmouseover=window.hacked=7>",
         complete=False,
     )
     return profile_of(*samples, names=names, origin=origin)

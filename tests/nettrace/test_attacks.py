@@ -39,8 +39,8 @@ def test_label_lists_with_ids_beyond_32_bits_are_damage() -> None:
     lists = by_hand.labels(0xFFFFFFFF, by_hand.level(1), by_hand.level(2))
     data = by_hand.trace(KIND, lists, by_hand.events(by_hand.event(1)))
     contents, (reader, _) = read(data), streamed(data)
-    assert "label list ids" in str(contents.broke)
-    assert (reader.broke, len(contents)) == (contents.broke, 1)
+    assert "label list ids" in str(contents.damage)
+    assert (reader.damage, len(contents)) == (contents.damage, 1)
 
 
 @pytest.mark.usefixtures("form")
@@ -140,7 +140,7 @@ def test_attributes_of_a_strict_reader_can_be_read_and_the_damage_is_raised_by_t
     data[at + 40 : at + 60] = b"\xff" * 20
     reader = Reader(tolerant=False)
     reader.feed(data)
-    assert reader.broke is not None
+    assert reader.damage is not None
     assert (reader.complete, bool(reader.position), len(reader.warnings)) == (False, True, 1)
     with pytest.raises(FormatError):
         list(reader.close())
@@ -153,7 +153,7 @@ def test_reader_takes_the_bytes_of_any_buffer(kind: Any) -> None:
     step = max(1, 4 // array.itemsize)
     events = sum(sum(map(len, reader.feed(array[at : at + step]))) for at in range(0, len(array), step))
     events += sum(map(len, reader.feed(array[:0]))) + sum(map(len, reader.close()))
-    assert (events, reader.broke) == (len(read(SMALL_5)), None)
+    assert (events, reader.damage) == (len(read(SMALL_5)), None)
 
 
 @pytest.mark.usefixtures("form")

@@ -93,7 +93,7 @@ def read_all() -> None:
             for batch in reader.feed(data[at : at + FEED_BYTES]):
                 assert len(batch)
         reader.close()
-        print(what, len(data) >> 20, reader.warnings or reader.broke, flush=True)
+        print(what, len(data) >> 20, reader.warnings or reader.damage, flush=True)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         del reader, data
 

@@ -74,7 +74,7 @@ def test_verdict_and_losses_are_what_the_reference_reader_said(name: str) -> Non
         assert contents.info is not None
         assert contents.info.pointer_size == listing.end["pointer"]
         assert contents.info.processors == listing.end["cpus"]
-        assert contents.broke is None
+        assert contents.damage is None
         assert not contents.warnings
         assert not contents.skipped
 
@@ -113,7 +113,7 @@ def test_stream_in_pieces_is_the_whole_file(name: str, piece: int) -> None:
     reader = Reader()
     batches = [batch for at in range(0, len(data), piece) for batch in reader.feed(data[at : at + piece])]
     batches += reader.close()
-    assert (reader.complete, reader.broke) == (contents.complete, contents.broke)
+    assert (reader.complete, reader.damage) == (contents.complete, contents.damage)
     parts = []
     for batch in batches:
         batch.headers.payload_offset[:] += batch.offset
@@ -142,7 +142,7 @@ def test_recording_cut_anywhere_gives_all_blocks_before_the_cut(name: str) -> No
     for cut in np.linspace(0, len(data) - 1, 200).astype(int).tolist():
         contents = read(memoryview(data)[:cut])
         assert not contents.complete
-        assert contents.broke is not None
+        assert contents.damage is not None
         rows = len(contents)
         assert contents.headers.time.tolist() == whole.headers.time[:rows].tolist()
         if not contents.format.startswith("NetPerf"):

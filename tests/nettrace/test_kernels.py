@@ -115,7 +115,7 @@ def test_whole_files_read_the_same_without_a_compiler(name: str, monkeypatch: py
     plainly = read(data)
     assert plainly.headers.equals(compiled.headers)
     assert plainly.warnings == compiled.warnings
-    assert plainly.broke == compiled.broke
+    assert plainly.damage == compiled.damage
     assert plainly.lost.by_thread == compiled.lost.by_thread
     assert list(plainly.guids) == list(compiled.guids)
     assert scan(data).counts() == counts
@@ -171,7 +171,7 @@ def test_blocks_in_pieces_are_the_whole_blocks(name: str, compiled: bool, monkey
             rows if name.startswith("NetPerf") else 0
         )
         assert parts.segment_starts.tolist() == whole.segment_starts.tolist()
-        assert (parts.warnings, parts.broke) == (whole.warnings, whole.broke)
+        assert (parts.warnings, parts.damage) == (whole.warnings, whole.damage)
         assert (parts.lost.gaps, parts.lost.restarts) == (whole.lost.gaps, whole.lost.restarts)
         assert list(parts.guids) == list(whole.guids)
         assert [parts.payload(row) for row in range(len(parts))] == [whole.payload(row) for row in range(len(whole))]

@@ -55,7 +55,7 @@ def same(data: bytes, piece: int) -> Contents:
     contents = read(data)
     reader, headers = stream(data, piece)
     assert headers.equals(contents.headers)
-    assert (reader.complete, reader.broke, reader.warnings) == (contents.complete, contents.broke, contents.warnings)
+    assert (reader.complete, reader.damage, reader.warnings) == (contents.complete, contents.damage, contents.warnings)
     assert reader.lost.by_thread == contents.lost.by_thread
     assert dict(reader.skipped) == dict(contents.skipped)
     assert reader.info == contents.info
@@ -157,9 +157,9 @@ def test_cut_at_every_offset_gives_what_is_whole_and_says_where_it_broke(name: s
         contents = same(data[:cut], 1 << 20)
         rows = len(contents)
         assert not contents.complete
-        assert contents.broke is not None
-        assert contents.broke_offset is not None
-        assert contents.broke_offset <= cut
+        assert contents.damage is not None
+        assert contents.damage_offset is not None
+        assert contents.damage_offset <= cut
         assert rows >= last
         last = rows
         if not name.startswith("NetPerf"):
@@ -174,8 +174,8 @@ def test_cut_inside_of_a_block_is_named_with_what_is_left() -> None:
     data = SMALL["nettrace 5"]
     block = [block for block in iter_blocks(data) if block.kind is BlockKind.EVENT][-1]
     contents = read(data[: block.start + 12])
-    assert contents.broke == f"EventBlock at 0x{block.offset:x}: header says {block.size} bytes, 12 left"
-    assert contents.broke_offset == block.offset
+    assert contents.damage == f"EventBlock at 0x{block.offset:x}: header says {block.size} bytes, 12 left"
+    assert contents.damage_offset == block.offset
 
 
 def test_every_byte_flipped_breaks_nothing_but_the_trace(name: str, data: bytes) -> None:
@@ -233,8 +233,8 @@ def test_bytes_behind_the_end_are_dropped() -> None:
 )
 def test_what_is_no_trace_is_refused_in_one_line(data: bytes, problem: str) -> None:
     contents = same(data, 3)
-    assert contents.broke is not None
-    assert problem in contents.broke
+    assert contents.damage is not None
+    assert problem in contents.damage
     assert len(contents) == 0
 
 
@@ -280,12 +280,12 @@ def test_length_that_lies_is_not_believed() -> None:
     at = data.index(b"EventBlock\x06") + 11
     data[at : at + 4] = struct.pack("<i", 0x7FFFFFF0)
     whole = read(bytes(data))
-    assert whole.broke is not None
-    assert f"EventBlock at 0x{block.offset:x}: header says 2147483632 bytes" in whole.broke
+    assert whole.damage is not None
+    assert f"EventBlock at 0x{block.offset:x}: header says 2147483632 bytes" in whole.damage
     reader = Reader()
     reader.feed(bytes(data))
-    assert reader.broke is not None
-    assert "more than the 67108864 a stream may hold" in reader.broke
+    assert reader.damage is not None
+    assert "more than the 67108864 a stream may hold" in reader.damage
 
 
 def test_damage_inside_of_a_block_costs_only_the_rest_of_that_block() -> None:
@@ -299,8 +299,8 @@ def test_damage_inside_of_a_block_costs_only_the_rest_of_that_block() -> None:
     assert broken.segment_starts.tolist() == [0, 4, 4]
     assert not broken.complete
     block = [block for block in iter_blocks(bytes(data)) if block.kind is BlockKind.EVENT][-1]
-    assert broken.broke is not None
-    assert broken.broke.startswith(
+    assert broken.damage is not None
+    assert broken.damage.startswith(
         f"EventBlock at 0x{block.offset:x}, event 1 at 0x{block.start + 20:x}: an event reaches"
     )
     assert broken.warnings == [f"damaged EventBlock: 1, first at 0x{block.start + 20:x}"]

@@ -16,7 +16,7 @@ def test_first_of_three_damages_is_told_in_whatever_order_they_are_found() -> No
     for order in permutations((10, 20, 30)):
         remarks = Remarks()
         for offset in order:
-            remarks.damage(FormatError(f"at {offset}", offset=offset, where=f"Block at {offset:x}"))
+            remarks.add_damage(FormatError(f"at {offset}", offset=offset, where=f"Block at {offset:x}"))
         assert remarks.error is not None
         assert remarks.error.offset == 10
         assert remarks.warnings == ["damaged Block: 3, first at 0xa"]
@@ -34,11 +34,11 @@ def test_file_with_two_broken_blocks_says_where_the_first_is() -> None:
     )
     broken = next(each for each in iter_blocks(data) if each.kind is BlockKind.EVENT)
     contents, reader = read(data), Reader()
-    assert contents.broke_offset is not None
-    assert broken.start < contents.broke_offset < broken.end
+    assert contents.damage_offset is not None
+    assert broken.start < contents.damage_offset < broken.end
     reader.feed(data)
     reader.close()
-    assert (reader.broke, reader.broke_offset) == (contents.broke, contents.broke_offset)
+    assert (reader.damage, reader.damage_offset) == (contents.damage, contents.damage_offset)
     assert len(contents) == 1
 
 

@@ -287,7 +287,7 @@ def test_redacted_recordings_differ_in_command_lines_only(name: str) -> None:
             changed += 1
         assert before == after
     assert changed == sum(done.replaced.values())
-    assert (again.complete, again.broke, again.lost.by_thread) == (trace.complete, trace.broke, trace.lost.by_thread)
+    assert (again.complete, again.damage, again.lost.by_thread) == (trace.complete, trace.damage, trace.lost.by_thread)
     differ = np.flatnonzero(np.frombuffer(done.data, np.uint8) != trace.buffer)
     assert len(differ) == 0 or changed
 

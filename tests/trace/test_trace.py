@@ -98,7 +98,7 @@ def test_trace_tells_what_it_is() -> None:
     assert trace.process.architecture == "x64"
     assert "workload.dll events+gc" in (trace.process.command_line or "")
     assert trace.complete
-    assert trace.broke is None
+    assert trace.damage is None
     assert trace.lost.total == 0
     assert "2,834 events of 5 providers, 3.166 s, 0 lost, complete" in repr(trace)
 

@@ -83,7 +83,7 @@ class Origin:
     events: int = 0
     lost: int | None = None
     complete: bool = True
-    broke: str | None = None
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -223,5 +223,5 @@ def origin_of(trace: Trace) -> Origin:
         events=len(trace),
         lost=lost.total if lost.known else None,
         complete=trace.complete,
-        broke=trace.broke,
+        damage=trace.damage,
     )

@@ -167,28 +167,32 @@ def collect(
         report(str(error), error)
         raise click.exceptions.Exit(TRACING_ERROR) from error
     display.finish(done)
-    notes = (*done.notes, *_outcome(done))
-    for note in notes:
+    _tell(done, display.notes, wanted, as_json=as_json, to_stdout=to_stdout)
+    if done.child_exit_code is not None:
+        raise click.exceptions.Exit(done.child_exit_code)
+    if done.target_died:
+        raise click.exceptions.Exit(TRACING_ERROR)
+
+
+def _tell(done: Collected, notes: tuple[str, ...], formats: tuple[str, ...], *, as_json: bool, to_stdout: bool) -> None:
+    """Say what was recorded, and convert it; ``notes`` were shown at its start."""
+    outcome = (*done.notes, *_outcome(done))
+    for note in outcome:
         echo(note, err=True)
-    converted = _convert(done.path, wanted)
+    converted = _convert(done.path, formats)
     if as_json:
-        value = {**done.to_json(), "notes": [*display.notes, *notes], "converted": [str(path) for path in converted]}
+        value = {**done.to_json(), "notes": [*notes, *outcome], "converted": [str(path) for path in converted]}
         json_text(value, err=to_stdout)
     else:
         from dotnetdiag.cli.render import size_text
 
-        echo(
-            f"{done.path}  {size_text(done.size_bytes)} ({done.size_bytes} bytes) in {done.duration_s:.1f} s",
-            err=to_stdout,
-        )
+        size = f"{size_text(done.size_bytes)} ({done.size_bytes} bytes)"
+        echo(f"{done.path}  {size} in {done.duration_s:.1f} s", err=to_stdout)
         for path in converted:
             echo(path)
     if done.child_exit_code is not None:
         how = f" It was ended by {done.child_signal}." if done.child_signal else ""
         echo(f"Process exited with code '{done.child_exit_code}'.{how}", err=True)
-        raise click.exceptions.Exit(done.child_exit_code)
-    if done.target_died:
-        raise click.exceptions.Exit(TRACING_ERROR)
 
 
 def _is_stdout(output: Path) -> bool:

@@ -254,7 +254,7 @@ def dump(file: Path, with_events: bool, as_json: bool) -> None:
             if with_events and block.has_events:
                 one["events"] = [asdict(event) for event in iter_events(trace, block)]
             blocks.append(one)
-        json_text({"format": trace.format, "blocks": blocks, "complete": trace.complete, "broke": trace.broke})
+        json_text({"format": trace.format, "blocks": blocks, "complete": trace.complete, "damage": trace.damage})
         return
     echo(f"{trace.format}, {len(trace.buffer):,} bytes")
     for block in iter_blocks(trace):
@@ -269,15 +269,15 @@ def dump(file: Path, with_events: bool, as_json: bool) -> None:
                 f"cpu={event.processor if event.processor != _NO_PROCESSOR else '-'} stack={event.stack} "
                 f"time={event.time}{' sorted' if event.is_sorted else ''}{ids}"
             )
-    echo("complete" if trace.complete else f"broken: {trace.broke}")
+    echo("complete" if trace.complete else f"broken: {trace.damage}")
 
 
 _NO_PROCESSOR = 0xFFFFFFFF
 
 
 def _written(done: Rewritten, as_json: bool) -> None:
-    for broke in done.broke:
-        echo(f"warning: {broke}; what was whole is in the output", err=True)
+    for damage in done.damage:
+        echo(f"warning: {damage}; what was whole is in the output", err=True)
     if as_json:
         json_text(
             {"path": str(done.path), "events": done.events, "size_bytes": done.size_bytes, "redacted": done.replaced}
@@ -329,7 +329,7 @@ def convert(
     version = None if nettrace_version is None else int(nettrace_version)
     options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force)
     made = convert_file(file, _names(formats), output, options)
-    for warning in dict.fromkeys(one.broke for one in made if one.broke):
+    for warning in dict.fromkeys(one.damage for one in made if one.damage):
         echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
     for note in dict.fromkeys(note for one in made for note in one.notes):
         echo(f"note: {note}", err=True)

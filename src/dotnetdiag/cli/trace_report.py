@@ -163,7 +163,7 @@ def _show(made: Report, verbose: bool) -> None:
     echo()
     echo(made.shortcomings)
     if not made.complete:
-        echo(f"broken: {made.broke}; what was whole was read")
+        echo(f"broken: {made.damage}; what was whole was read")
     for note in made.notes:
         echo(f"note: {note}")
 

@@ -510,7 +510,7 @@ def walk(
     ``slots`` are offsets in bytes into the output, ``out``. ``counts`` (registers x batch) and ``registers`` are scratch.
     Set per row: ``positions`` (where it stopped), ``present`` (values of the ``values`` that are there) and ``state``,
     both only when a value is missing anywhere; per slot ``wide`` (text not ASCII). Returns the least of ``present``, the
-    number of rows that broke, and of those that did not stop at their end.
+    number of damaged rows, and of those that did not stop at their end.
     """
     cdef int64_t n = positions.shape[0], steps = ops.shape[0], batch = counts.shape[1]
     cdef int64_t least = values, broken = 0, left_over = 0, base = 0, top, r, k

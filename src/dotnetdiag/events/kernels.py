@@ -51,7 +51,7 @@ class Walked:
     least: int
     """The least of ``present``. When it is all there may be, nothing is missing, and the two above hold anything."""
     broken: bool
-    """Whether any row broke in a value."""
+    """Whether any row ended within a value."""
     left: bool
     """Whether any row stopped before its end."""
 

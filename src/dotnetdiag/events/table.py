@@ -19,7 +19,7 @@ class Table:
     """The columns of one event type, one row per event.
 
     ``columns`` are by field name, in the order of the schema; only the selected ones. ``undecodable`` is None or a
-    mask of the rows whose payload broke. ``remainder`` is None or the bytes behind the fields, per row (of a broken row,
+    mask of the rows whose payload is damaged. ``remainder`` is None or the bytes behind the fields, per row (of a broken row,
     and where nothing is known of the payload, all of it); it is known only when all fields were asked for.
     ``inferred`` says that the layout is a conclusion from the payloads' lengths, and nobody's declaration.
     """
@@ -36,7 +36,7 @@ class Table:
 
     @property
     def undecodable_count(self) -> int:
-        """Rows whose payload broke."""
+        """Rows whose payload is damaged."""
         return 0 if self.undecodable is None else int(self.undecodable.sum())
 
     def __contains__(self, name: str) -> bool:

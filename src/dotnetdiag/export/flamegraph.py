@@ -135,7 +135,7 @@ def _shortcomings(origin: Origin, unresolved: int | None = None, frames: int = 0
     if unresolved is not None:
         made.append(f"{unresolved:,} of {frames:,} methods unresolved")
     if not origin.complete:
-        made.append(f"the trace is broken: {origin.broke}")
+        made.append(f"the trace is broken: {origin.damage}")
     return made
 
 

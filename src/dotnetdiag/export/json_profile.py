@@ -4,7 +4,7 @@
 
     {"format": "dotnetdiag profile", "version": 1,
      "name": "Thread time", "unit": "ms", "total": 12.5, "from_ns": 0, "to_ns": 70000000, "period_ns": 1000000,
-     "origin": {name, process_id, command_line, start, events, lost, complete, broke},
+     "origin": {name, process_id, command_line, start, events, lost, complete, damage},
      "unresolved": 2, "notes": [...],
      "frames": [{name, kind, module, type, method}],               each method once
      "nodes": {"parent": [...], "frame": [...]},                   call paths: indices into nodes (-1: none) and frames

@@ -170,6 +170,6 @@ def _bounded(number: int) -> int:
 def _comments(origin: Origin, profile: StackProfile) -> list[str]:
     lost = "events lost: not known" if origin.lost is None else f"{origin.lost} of {origin.events} events lost"
     lines = [f"dotnetdiag: {profile.name} of {origin.name}", origin.command_line, lost, *profile.notes]
-    if origin.broke:
-        lines.append(f"the trace is broken: {origin.broke}")
+    if origin.damage:
+        lines.append(f"the trace is broken: {origin.damage}")
     return [line for line in lines if line]

@@ -213,9 +213,9 @@ class LiveEvents:
         return self._aborted
 
     @property
-    def broke(self) -> str | None:
+    def damage(self) -> str | None:
         """What was damaged in the stream, in one line."""
-        return self._reader.broke
+        return self._reader.damage
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -273,11 +273,11 @@ class LiveEvents:
                 self._stopping = now
             for batch in self._reader.feed(data):
                 self._take(batch)
-            if self._reader.broke is not None:
+            if self._reader.damage is not None:
                 stuck = stuck + len(data) if self._reader.position == position else 0
                 position = self._reader.position
                 if stuck > BROKEN_BYTES:
-                    raise FormatError(self._reader.broke)
+                    raise FormatError(self._reader.damage)
 
     def _take(self, batch: EventBatch) -> None:
         """Rows of the types asked for, under numbers that stay the same for the whole session."""

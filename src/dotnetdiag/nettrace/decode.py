@@ -134,10 +134,10 @@ def _decode_blocks(group: Group, data: memoryview, base: int, place: Place) -> P
 def _decode_block(run: EventRun, at: int, data: memoryview, base: int, place: Place) -> Piece:
     start, end = int(run.starts[at]) - base, int(run.ends[at]) - base
     if run.form not in COMPRESSED_FORMS:
-        from dotnetdiag.nettrace import uncompressed as form
+        from dotnetdiag.nettrace.uncompressed import decode
     else:
-        from dotnetdiag.nettrace import fallback as form  # type: ignore[no-redef]
-    piece: Piece = form.decode(data, start, end, run.form, place)
+        from dotnetdiag.nettrace.fallback import decode
+    piece = decode(data, start, end, run.form, place)
     if run.form is not Form.NETPERF:
         piece.headers = run.translation.apply(piece.headers, piece.blocks)
     return piece

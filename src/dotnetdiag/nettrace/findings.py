@@ -72,13 +72,13 @@ class Findings:
         return self._found().remarks.warnings
 
     @property
-    def broke(self) -> str | None:
+    def damage(self) -> str | None:
         """What was wrong first, with its offset."""
         error = self._found().remarks.error
         return None if error is None else str(error)
 
     @property
-    def broke_offset(self) -> int | None:
+    def damage_offset(self) -> int | None:
         """Where that was."""
         error = self._found().remarks.error
         return None if error is None else error.offset

@@ -33,7 +33,7 @@ class MetadataTable:
         try:
             made = parse_row(record) if v6 else parse_record(record)
         except FormatError as error:
-            self._remarks.damage(error)
+            self._remarks.add_damage(error)
         else:
             self.define(made, offset, size)
 

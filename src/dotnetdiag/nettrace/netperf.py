@@ -53,6 +53,6 @@ def _define(state: TraceState, data: memoryview, base: int, piece: Piece, rows: 
             else:
                 made = parse_record(cursor)
         except FormatError as error:
-            state.remarks.damage(error)
+            state.remarks.add_damage(error)
         else:
             state.metadata.define(made, base + start, size)

@@ -1,6 +1,6 @@
 """A trace read as a stream, pushed in piece by piece; :mod:`.scanning` reads whole files. Both give the same events.
 
-Damage is recorded, not raised: what is whole is delivered, and ``broke`` says what was found first. With
+Damage is recorded, not raised: what is whole is delivered, and ``damage`` says what was found first. With
 ``tolerant=False`` it is raised as FormatError when everything before it was delivered.
 """
 
@@ -58,7 +58,7 @@ class Reader(Findings):
 
     Memory is bounded: it holds one unfinished block (64 MB at most) and the tables of metadata and stacks, and the
     latter are replaced when they grow (:attr:`EventBatch.stacks` and :attr:`EventBatch.guids` are those its ids
-    belong to). What it has found (``lost``, ``broke``, ``complete`` …) is that of the batches given so far, and when
+    belong to). What it has found (``lost``, ``damage``, ``complete`` …) is that of the batches given so far, and when
     nobody iterates any more, of all.
     """
 
@@ -96,12 +96,12 @@ class Reader(Findings):
     @property
     def complete(self) -> bool:
         """True once the end marker was seen and nothing was damaged before it."""
-        return self.broke is None and self._framer.done
+        return self.damage is None and self._framer.done
 
     def feed(self, data: Buffer) -> Batches:
         """Take more bytes, of any length; gives the batches of all blocks they completed (perhaps none).
 
-        Behind the end marker, or behind what broke the framing, bytes are dropped. Anything that supports the buffer
+        Behind the end marker, or behind damage to the framing, bytes are dropped. Anything that supports the buffer
         protocol is read as its bytes.
         """
         view = flat_view(data)

@@ -22,7 +22,7 @@ class Remarks:
         if self.error is None or (error.offset or 0) < (self.error.offset or 0):
             self.error = error
 
-    def damage(self, error: FormatError) -> None:
+    def add_damage(self, error: FormatError) -> None:
         """Something in a block is broken; the first place in the file counts."""
         self.stopped(error)
         self.warn(f"damaged {error.where.split(' at ')[0]}" if error.where else "damaged", error.offset or 0)

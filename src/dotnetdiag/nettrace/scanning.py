@@ -75,7 +75,7 @@ class Scan(Findings):
 
     The buffer is not copied and must stay as it is. Metadata, threads and labels are those of the whole file; stacks and
     GUIDs those that the latest pass over the events has seen (a pass gives the same ids as any other); losses, warnings
-    and what broke in events are known once a pass has come to its end.
+    and the damage in events are known once a pass has come to its end.
     """
 
     def __init__(self, buffer: Buffer) -> None:
@@ -119,7 +119,7 @@ class Scan(Findings):
     @property
     def complete(self) -> bool:
         """As :attr:`Contents.complete`, once a pass over the events has come to its end."""
-        return self._framer.done and self.broke is None
+        return self._framer.done and self.damage is None
 
     def counts(self, *, executor: Executor | None = None) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns where the blocks are in their usual form."""
@@ -289,5 +289,5 @@ def scan(buffer: Buffer) -> Scan:
 
 
 def read(buffer: Buffer, *, executor: Executor | None = None) -> Contents:
-    """Read a whole file into columns. Never raises for what is in it: see ``broke`` and ``warnings``."""
+    """Read a whole file into columns. Never raises for what is in it: see ``damage`` and ``warnings``."""
     return scan(buffer).decode(executor=executor)

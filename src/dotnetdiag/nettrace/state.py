@@ -124,7 +124,7 @@ class TraceState:
                 self.remarks.skip(block.name)
         except FormatError as error:
             if block.whole or block.kind is BlockKind.TRACE:
-                self.remarks.damage(error)
+                self.remarks.add_damage(error)
 
     def _trace(self, block: Block, cursor: Cursor) -> None:
         if self.info is not None:
@@ -248,7 +248,7 @@ class TraceState:
                 run = self._event_run(block, data, base)
             except FormatError as error:
                 if block.whole:
-                    self.remarks.damage(error)
+                    self.remarks.add_damage(error)
             else:
                 yield run
 
@@ -283,7 +283,7 @@ class TraceState:
         if problem and block.whole:
             text = _PROBLEMS[problem] + (f" by {missing} bytes" if problem == CUT_PAYLOAD and missing else "")
             where = f"{block.name} at 0x{block.offset:x}, event {before + int(found['rows']) + 1}"
-            self.remarks.damage(FormatError(text, offset=int(found["stop"]) + base, where=where))
+            self.remarks.add_damage(FormatError(text, offset=int(found["stop"]) + base, where=where))
         if block.kind is not BlockKind.EVENT:
             return
         for name, text in zip(UNKNOWN, _UNKNOWN_TEXTS, strict=True):

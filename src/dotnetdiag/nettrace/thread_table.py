@@ -37,7 +37,7 @@ class ThreadTable:
             try:
                 made = parse_thread(row)
             except FormatError as error:
-                self._remarks.damage(error)
+                self._remarks.add_damage(error)
             else:
                 self._define(made, row.offset, size)
 

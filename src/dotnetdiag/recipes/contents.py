@@ -26,8 +26,8 @@ class TraceContents:
     start: str | None
     duration_ms: float
     complete: bool
-    broke: str | None
-    broke_offset: int | None
+    damage: str | None
+    damage_offset: int | None
     lost: int | None
     lost_by_thread: dict[int, int]
     warnings: tuple[str, ...]
@@ -37,8 +37,8 @@ class TraceContents:
 
     @property
     def verdict(self) -> str:
-        """``complete``, or where it broke."""
-        return "complete" if self.complete else f"broken: {self.broke}"
+        """``complete``, or what is damaged."""
+        return "complete" if self.complete else f"broken: {self.damage}"
 
     def to_json(self) -> dict[str, Any]:
         """The fixed keys ``format events lost complete duration_ms providers``, and more."""
@@ -61,8 +61,8 @@ class TraceContents:
             "complete": self.complete,
             "duration_ms": self.duration_ms,
             "start": self.start,
-            "broke": self.broke,
-            "broke_offset": self.broke_offset,
+            "damage": self.damage,
+            "damage_offset": self.damage_offset,
             "size_bytes": self.size_bytes,
             "lost_by_thread": {str(thread): count for thread, count in self.lost_by_thread.items()},
             "warnings": list(self.warnings),
@@ -88,8 +88,8 @@ def describe(trace: Trace) -> TraceContents:
         start=None if trace.start is None or info is None else trace.meaning.start_text(),
         duration_ms=trace.duration_ns // 100 / 1e4,
         complete=trace.complete,
-        broke=trace.broke,
-        broke_offset=trace.broke_offset,
+        damage=trace.damage,
+        damage_offset=trace.damage_offset,
         lost=lost.total if lost.known else None,
         lost_by_thread=dict(sorted(lost.by_thread.items(), key=lambda row: -row[1])),
         warnings=tuple(warnings),

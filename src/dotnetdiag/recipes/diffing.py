@@ -91,7 +91,7 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
     said = []
     for path, profile in zip((before, after), profiles, strict=True):
         lacking = shortcomings(profile.origin.lost, len(profile.used_frames()), profile.unresolved)
-        broken = "" if profile.origin.complete else f"; broken: {profile.origin.broke}"
+        broken = "" if profile.origin.complete else f"; broken: {profile.origin.damage}"
         said.append(f"{path.name}: {lacking}{broken}")
     if options.view.by != "method":
         from dotnetdiag.analysis.filters import group_by

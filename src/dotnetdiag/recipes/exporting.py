@@ -28,12 +28,12 @@ def format_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """A file that was written. ``broke`` is where the trace was damaged; ``notes`` are those of the profile."""
+    """A file that was written. ``damage`` is where the trace was damaged; ``notes`` are those of the profile."""
 
     path: Path
     format: str
     size_bytes: int
-    broke: str | None = None
+    damage: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -73,7 +73,7 @@ def convert_file(
 
             rewriting = trace_rewrite.ConvertOptions(nettrace_version=options.nettrace_version)
             done = trace_rewrite.convert(source, [name], path, rewriting, force=options.force)[0]
-            made.append(Converted(path=done.path, format=name, size_bytes=done.size_bytes, broke=trace.broke))
+            made.append(Converted(path=done.path, format=name, size_bytes=done.size_bytes, damage=trace.damage))
             continue
         if profile is None:
             from dotnetdiag.recipes.report import ViewOptions, view
@@ -81,7 +81,7 @@ def convert_file(
             profile = view(trace, options.view or ViewOptions())
         style = None if options.view is None else options.view.style
         size = _write(profile, path, one, style, options.force)
-        made.append(Converted(path=path, format=name, size_bytes=size, broke=trace.broke, notes=profile.notes))
+        made.append(Converted(path=path, format=name, size_bytes=size, damage=trace.damage, notes=profile.notes))
     return made
 
 

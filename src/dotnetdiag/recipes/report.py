@@ -131,7 +131,7 @@ class Report:
     events: int
     lost: int | None
     complete: bool
-    broke: str | None
+    damage: str | None
     frames: int
     unresolved: int
     notes: tuple[str, ...]
@@ -181,7 +181,7 @@ def report_of(trace: Trace, options: ReportOptions) -> Report:
         events=origin.events,
         lost=origin.lost,
         complete=origin.complete,
-        broke=origin.broke,
+        damage=origin.damage,
         frames=len(whole.used_frames()),
         unresolved=whole.unresolved,
         notes=made.notes,

@@ -1,7 +1,7 @@
 """Trace files made from trace files: converted, trimmed, filtered, merged, redacted.
 
 Every output is written under another name and takes its own when it is whole. What was damaged in an input is not in the
-output, which is a whole file then: ``Rewritten.broke`` says so.
+output, which is a whole file then: ``Rewritten.damage`` says so.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NETTRACE_VERSIONS = (4, 5, 6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What came out. ``broke`` are the findings of damaged inputs; ``replaced`` counts redacted texts by field."""
+    """What came out. ``damage`` are the findings of damaged inputs; ``replaced`` counts redacted texts by field."""
 
     path: Path
     size_bytes: int
     events: int | None = None
-    broke: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
     replaced: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -62,7 +62,7 @@ FORMATS: dict[str, Format] = {"nettrace": Format(suffix=".nettrace", write=_writ
 def _rewrite(trace: Trace, file: IO[bytes], version: int | None, keep: npt.NDArray[np.bool_] | None) -> None:
     info = trace.info
     if info is None:
-        raise FormatError(trace.broke or "there is no Trace object", where=trace.name)
+        raise FormatError(trace.damage or "there is no Trace object", where=trace.name)
     if version is None:
         version = 6 if trace.format.startswith("nettrace 6") else 5
     contents = trace.contents
@@ -73,7 +73,7 @@ def _rewrite(trace: Trace, file: IO[bytes], version: int | None, keep: npt.NDArr
 
 
 def _findings(traces: Iterable[Trace]) -> tuple[str, ...]:
-    return tuple(f"{trace.name}: {trace.broke}" for trace in traces if trace.broke is not None)
+    return tuple(f"{trace.name}: {trace.damage}" for trace in traces if trace.damage is not None)
 
 
 def convert(
@@ -93,7 +93,7 @@ def convert(
         with replacing(path, force=force) as file:
             chosen.write(trace, file, options)
             size = file.tell()
-        made.append(Rewritten(path=path, size_bytes=size, broke=_findings([trace])))
+        made.append(Rewritten(path=path, size_bytes=size, damage=_findings([trace])))
     return made
 
 
@@ -134,7 +134,7 @@ def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool) 
     with replacing(output, force=force) as file:
         _rewrite(trace, file, None, keep)
         size = file.tell()
-    return Rewritten(path=output, size_bytes=size, events=int(keep.sum()), broke=_findings([trace]))
+    return Rewritten(path=output, size_bytes=size, events=int(keep.sum()), damage=_findings([trace]))
 
 
 def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -> Rewritten:
@@ -143,7 +143,7 @@ def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -
     with replacing(output, force=force) as file:
         merge([trace.contents for trace in traces], file)
         size = file.tell()
-    return Rewritten(path=output, size_bytes=size, events=sum(map(len, traces)), broke=_findings(traces))
+    return Rewritten(path=output, size_bytes=size, events=sum(map(len, traces)), damage=_findings(traces))
 
 
 def redact_file(source: Path, output: Path, *, fields: Sequence[str] = (), force: bool = False) -> Rewritten:

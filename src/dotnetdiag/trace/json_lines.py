@@ -211,7 +211,7 @@ class JsonLines:
 
 
 def _rest_texts(table: Table, lengths: Array) -> list[str]:
-    """Bytes behind the fields, or of a payload that broke, as one more field; nothing where there are none."""
+    """Bytes behind the fields, or of a damaged payload, as one more field; nothing where there are none."""
     assert table.remainder is not None
     comma = "," if table.columns else ""
     sizes = np.diff(table.remainder.offsets)

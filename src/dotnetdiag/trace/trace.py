@@ -89,7 +89,7 @@ class Trace:
         self.source = Source(buffer, executor=executor, release=release)
         scan = self.source.scan
         if not scan.format:
-            raise FormatError(scan.broke or "not a trace: no format is recognised", where=name)
+            raise FormatError(scan.damage or "not a trace: no format is recognised", where=name)
 
     @classmethod
     def from_buffer(cls, buffer: Buffer, **options: Any) -> Self:
@@ -161,18 +161,18 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """Whether the file was whole: nothing damaged, and the end marker there. Otherwise see ``broke``."""
+        """Whether the file was whole: nothing damaged, and the end marker there. Otherwise see ``damage``."""
         return self.source.passed().complete
 
     @property
-    def broke(self) -> str | None:
+    def damage(self) -> str | None:
         """What was wrong first, in one line with its place; None when nothing was."""
-        return self.source.passed().broke
+        return self.source.passed().damage
 
     @property
-    def broke_offset(self) -> int | None:
+    def damage_offset(self) -> int | None:
         """The place in bytes from the start of the file."""
-        return self.source.passed().broke_offset
+        return self.source.passed().damage_offset
 
     @property
     def lost(self) -> LossAccount:
@@ -201,7 +201,7 @@ class Trace:
         return self.source.counts().get(number, (0, 0))[1] > 0
 
     def undecodable(self) -> dict[str, int]:
-        """Events whose payload broke, by ``provider/event``: reads every payload."""
+        """Events whose payload is damaged, by ``provider/event``: reads every payload."""
         from dotnetdiag.trace.table import EventTable
 
         found: dict[str, int] = {}
@@ -506,7 +506,7 @@ class Trace:
             parts.append(f"{self.duration_ns / 1e9:.3f} s")
             lost = self.lost
             parts.append(f"{lost.total:,} lost" if lost.known else "losses not known")
-            parts.append("complete" if self.complete else f"broken: {self.broke}")
+            parts.append("complete" if self.complete else f"broken: {self.damage}")
         else:
             parts.append("not yet read")
         return f"<Trace {name}{', '.join(parts)}>"
