@@ -16,12 +16,12 @@ from dotnetdiag.nettrace import (
     Framer,
     Reader,
     arena,
+    blobs,
     decode,
     fallback,
     read,
     scan,
     uncompressed,
-    writer,
 )
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, HeaderColumns
 from dotnetdiag.nettrace.group import Form
@@ -126,7 +126,7 @@ def encoded(kernels: Any, headers: HeaderColumns, payload: bytes, *, v6: bool, r
     if kernels is fallback:
         return fallback.encode(headers, 5, guids.tobytes(), data, room, v6=v6)
     out = np.zeros(room, np.uint8)
-    columns = [np.ascontiguousarray(column).data for column in writer._kernel_columns(headers)]
+    columns = [np.ascontiguousarray(column).data for column in blobs.kernel_columns(headers)]
     rows, size = kernels.encode(5, len(headers), v6, *columns, guids.data, data.data, out)
     return rows, out[:size].tobytes()
 

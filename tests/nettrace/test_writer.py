@@ -29,10 +29,10 @@ from dotnetdiag.nettrace import (
     read,
     rewrite,
 )
+from dotnetdiag.nettrace.blobs import BLOB_BYTES, kernel_columns
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.constants import V6_BLOCK_LIMIT
 from dotnetdiag.nettrace.threads import pack_thread
-from dotnetdiag.nettrace.writer import _ROW_BYTES, _kernel_columns
 
 # What versions cannot say, with the word of the refusal. Everything else is said by every version.
 CANNOT = {
@@ -560,7 +560,7 @@ def test_blocks_of_the_greatest_size_can_be_written(version: int) -> None:
             writer.add_metadata(PLAIN)
             for time in range(40):
                 writer.write_event(1, time, bytes(1 << 20), thread=time)
-            writer.write_event(1, 50, bytes(V6_BLOCK_LIMIT - 20 - _ROW_BYTES), thread=1)
+            writer.write_event(1, 50, bytes(V6_BLOCK_LIMIT - 20 - BLOB_BYTES), thread=1)
         contents = read(out.getvalue())
         assert len(contents) == 41
         assert max(block.size for block in contents.blocks) <= V6_BLOCK_LIMIT
@@ -770,17 +770,17 @@ def extreme_columns() -> HeaderColumns:
 @pytest.mark.parametrize("kernels", COMPILED_FORMS)
 def test_encoding_writes_nothing_beyond_its_buffer(kernels: ModuleType, v6: bool) -> None:
     headers = extreme_columns()
-    columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
+    columns = [np.ascontiguousarray(column) for column in kernel_columns(headers)]
     guids, payload = np.full(48, 7, np.uint8), np.full(201, 8, np.uint8)
     counts = []
-    for room in range(4 * (201 + _ROW_BYTES) + 1):
+    for room in range(4 * (201 + BLOB_BYTES) + 1):
         memory = np.full(room + 400, 0xAA, np.uint8)
         rows, size = kernels.encode(0, 4, v6, *columns, guids, payload, memory[:room])
         assert (memory[room:] == 0xAA).all()
         assert size <= room
         counts.append(rows)
     assert counts == sorted(counts)
-    assert counts[200 + _ROW_BYTES] == 1, "the writer counts on it"
+    assert counts[200 + BLOB_BYTES] == 1, "the writer counts on it"
     assert counts[-1] == 4
 
 
@@ -792,7 +792,7 @@ def test_encoding_ends_before_a_row_that_refers_to_what_is_not_there(
     headers = extreme_columns()
     for name, value in change.items():
         getattr(headers, name)[2] = value
-    columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
+    columns = [np.ascontiguousarray(column) for column in kernel_columns(headers)]
     arrays = [*columns, np.full(48, 7, np.uint8), np.full(201, 8, np.uint8), np.zeros(4000, np.uint8)]
     rows, _ = kernels.encode(0, 4, False, *arrays)
     assert rows == 2

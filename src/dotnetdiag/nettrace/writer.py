@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.nettrace import kernels
+from dotnetdiag.nettrace import blobs
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.constants import (
     MAGIC,
@@ -51,12 +51,6 @@ from dotnetdiag.wire import Cursor, Packer
 if TYPE_CHECKING:
     from dotnetdiag.nettrace.scanning import Buffer
 
-_EVENT_HEADER = struct.Struct("<hhqq")
-_EVENT_HEADER_SIZE = 20
-_COMPRESSED = 1
-_ROW_BYTES = 96
-"""A row needs at most 88 bytes beside its payload: flags 1, five varuints of 32 bits 25, three of 64 bits 30, two GUIDs
-32; the long form 80. The kernels know this number too."""
 _ROW_TYPE = np.dtype([(name, np.dtype(kind).newbyteorder("<")) for name, kind in COLUMN_TYPES.items()])
 _ROW = struct.Struct("<IIQQIIqIIqI?I")
 """The same, to pack one row: what does not fit its column is refused here."""
@@ -121,7 +115,7 @@ class Writer:
         """Bytes written."""
         self._file = file
         self._compressed = compressed
-        self._room = (V6_BLOCK_LIMIT if version == 6 else _OBJECT_LIMIT) - _EVENT_HEADER_SIZE
+        self._room = (V6_BLOCK_LIMIT if version == 6 else _OBJECT_LIMIT) - blobs.HEADER_SIZE
         self._block_bytes = min(block_bytes or BLOCK_BYTES[version], self._room, V6_BLOCK_LIMIT)
         self._sync_ticks = sync_ticks
         self._closed = False
@@ -183,7 +177,7 @@ class Writer:
             raise UsageError("writing to the file failed; where it ends is not known")
 
     def _check_size(self, what: str, size: int) -> None:
-        if size > self._room - _ROW_BYTES:
+        if size > self._room - blobs.BLOB_BYTES:
             raise UsageError(f"{what} of {size} bytes does not fit a block of nettrace {self.version}")
 
     def _write(self, data: bytes | bytearray) -> None:
@@ -460,7 +454,7 @@ class Writer:
         data = payload if isinstance(payload, np.ndarray) else np.frombuffer(_bytes_of(payload), np.uint8)
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UsageError(f"payloads in an array of {data.dtype} with {data.ndim} dimensions, not of bytes")
-        _check_columns(headers)
+        blobs.check_columns(headers)
         if not len(headers):
             return
         offsets = headers.payload_offset
@@ -492,60 +486,9 @@ class Writer:
     def _encode(
         self, kind: BlockKind, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable
     ) -> None:
-        """Blobs cut into blocks."""
-        if not self._compressed:
-            self._encode_uncompressed(kind, headers, payload, guids)
-            return
-        raw = np.ascontiguousarray(guids.bytes())
-        payload = np.ascontiguousarray(payload)
-        room = max(self._block_bytes, int(headers.payload_length.max()) + _ROW_BYTES)
-        out = np.empty(room, np.uint8)
-        v6 = self.version == 6
-        columns = [np.ascontiguousarray(column) for column in _kernel_columns(headers)]
-        first, total = 0, len(headers)
-        while first < total:
-            if kernels.KERNELS is not None:
-                count, size = kernels.KERNELS.encode(first, total, v6, *columns, raw, payload, out)
-                blobs = out[:size].tobytes()
-            else:
-                from dotnetdiag.nettrace import fallback  # many programs never need it
-
-                count, blobs = fallback.encode(headers, first, raw.tobytes(), payload, room, v6=v6)
-            if not count:
-                raise UsageError("the columns changed while they were written")
-            times = headers.time[first : first + count]
-            head = _EVENT_HEADER.pack(_EVENT_HEADER_SIZE, _COMPRESSED, int(times.min()), int(times.max()))
-            self._block(kind, head + blobs)
-            first += count
-
-    def _encode_uncompressed(
-        self, kind: BlockKind, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable
-    ) -> None:
-        """The long form (nettrace.md §5.4, §6.2). Payloads are not padded: TraceEvent reads on right behind them."""
-        raw = guids.bytes().tobytes()
-        out = Packer()
-        low = high = 0
-
-        def flush() -> None:
-            nonlocal out
-            if len(out):
-                self._block(kind, _EVENT_HEADER.pack(_EVENT_HEADER_SIZE, 0, low, high) + bytes(out))
-            out = Packer()
-
-        for values in zip(*(column.tolist() for column in _kernel_columns(headers)), strict=True):
-            meta, seq, capture, thread, cpu, stack, time, act, rel, start, size, is_sorted, label = values
-            fixed = 52 if self.version == 6 else 80
-            if len(out) + fixed + size > self._block_bytes:
-                flush()
-            low, high = (min(low, time), max(high, time)) if len(out) else (time, time)
-            out.u32(fixed - 4 + size).u32(meta | (0 if is_sorted else 0x80000000)).u32(seq).u64(thread)
-            out.u64(capture).u32(cpu).u32(stack).i64(time)
-            if self.version == 6:
-                out.u32(label)
-            else:
-                out.raw(raw[16 * act : 16 * act + 16]).raw(raw[16 * rel : 16 * rel + 16])
-            out.u32(size).raw(payload[start : start + size].tobytes())
-        flush()
+        form = blobs.compressed if self._compressed else blobs.uncompressed
+        for content in form(headers, payload, guids, v6=self.version == 6, block_bytes=self._block_bytes):
+            self._block(kind, content)
 
     def _flush_references(self) -> None:
         """Write metadata, threads, labels and stacks that were added since."""
@@ -640,7 +583,7 @@ class Writer:
             raise UsageError(f"{time} cannot be the time of a sequence point: {error}") from error
         self.flush()
         stamp = stamp or struct.pack("<q", self._latest)
-        most = min(THREADS_LIMIT, (self._room - _ROW_BYTES) // _LONGEST_THREAD)
+        most = min(THREADS_LIMIT, (self._room - blobs.BLOB_BYTES) // _LONGEST_THREAD)
         for first in range(0, len(rows) or 1, most):
             part = rows[first : first + most]
             head = struct.pack("<I", len(part))
@@ -692,22 +635,6 @@ def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
     if not isinstance(data, (bytes, bytearray)):
         raise UsageError(f"bytes are needed, not {type(data).__name__}")
     return bytes(data)
-
-
-def _check_columns(headers: HeaderColumns) -> None:
-    """The kernels take types and lengths for granted."""
-    for name, kind in COLUMN_TYPES.items():
-        column = getattr(headers, name)
-        if column.dtype != kind or column.shape != headers.time.shape or column.ndim != 1:
-            raise UsageError(f"column {name}: {column.dtype} of shape {column.shape}, not {len(headers)} of {kind}")
-
-
-def _kernel_columns(headers: HeaderColumns) -> tuple[npt.NDArray[np.generic], ...]:
-    return (
-        headers.metadata_id, headers.sequence, headers.capture_thread, headers.thread, headers.processor, headers.stack,
-        headers.time, headers.activity, headers.related, headers.payload_offset, headers.payload_length,
-        headers.is_sorted.view(np.uint8), headers.label_list,
-    )  # fmt: skip
 
 
 def _parts(rows: list[bytes], limit: int) -> Iterable[list[bytes]]:
