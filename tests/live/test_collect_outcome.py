@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,24 @@ def test_a_pid_of_a_program_that_is_not_dotnet_is_said_so() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_recording_in_the_background_leaves_what_is_typed_to_the_shell(tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    with workload("10", "idle", "seconds=100") as target:
+        words = [*PYTHON, "trace", "collect", "-p", str(target.pid), "-o", str(path), "--duration", "1s"]
+        shell, ours = pty.fork()
+        if shell == 0:  # what a shell does with `command &`
+            job = os.posix_spawn(words[0], words, os.environ, setpgroup=0)
+            _, status = os.waitpid(job, os.WUNTRACED)
+            if os.WIFSTOPPED(status):
+                os.kill(job, signal.SIGKILL)
+                os._exit(os.WSTOPSIG(status))
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+        os.write(ours, b"ls\n")
+        with suppress(OSError):  # the end of a terminal
+            while os.read(ours, 4096):
+                pass
+        assert os.waitstatus_to_exitcode(os.waitpid(shell, 0)[1]) == 0
+        os.close(ours)
+    assert read(path.read_bytes()).complete

@@ -57,6 +57,27 @@ def target_options(function: F) -> F:
     )
 
 
+def provider_options(function: F) -> F:
+    """What a session records: ``--providers``, ``--profile``, ``--clrevents``, ``--clreventlevel``, ``--event-filter``."""
+    for option in (
+        click.option(
+            "--event-filter",
+            "event_filters",
+            multiple=True,
+            metavar="PROVIDER=ID,…",
+            help="Only (=) or all but (!=) these event ids (.NET 10).",
+        ),
+        click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]"),
+        click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception."),
+        click.option("--profile", "presets", help="Named sets of providers, joined by commas; see list-profiles."),
+        click.option(
+            "--providers", help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def json_option(function: F) -> F:
     """``--json``, as the keyword ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")(function)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.exits import TRACING_ERROR, report
-from dotnetdiag.cli.options import client_of, json_option, say_waiting, target_of, target_options
+from dotnetdiag.cli.options import client_of, json_option, provider_options, say_waiting, target_of, target_options
 from dotnetdiag.cli.render import echo, json_text, write_raw
 
 if TYPE_CHECKING:
@@ -38,17 +38,7 @@ LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informati
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write; - for stdout, with all that is said on stderr.  [default: NAME_DATE_TIME.nettrace]",
 )
-@click.option("--providers", help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +.")
-@click.option("--profile", "presets", help="Named sets of providers, joined by commas; see list-profiles.")
-@click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception.")
-@click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]")
-@click.option(
-    "--event-filter",
-    "event_filters",
-    multiple=True,
-    metavar="PROVIDER=ID,…",
-    help="Only (=) or all but (!=) these event ids (.NET 10).",
-)
+@provider_options
 @click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
 @click.option(
     "--buffering-mode",
@@ -416,14 +406,26 @@ def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
         return
     import select
 
-    while not ended.is_set():
-        if select.select([0], [], [], 0.2)[0]:
-            try:
+    try:
+        while not ended.is_set():
+            if (
+                os.tcgetpgrp(0) != os.getpgrp()
+            ):  # in the background: what is typed is not for us, and to read it is SIGTTIN
+                ended.wait(0.2)
+            elif select.select([0], [], [], 0.2)[0]:
                 if os.read(0, 1024):
                     watch.stop()
-            except OSError:
-                pass  # the terminal has gone
-            return
+                return
+    except OSError:
+        pass  # the terminal has gone
+
+
+def _is_in_background() -> bool:
+    """What is typed is not for us then, and to read it is SIGTTIN."""
+    try:
+        return os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:  # not the terminal that controls us: it may be read
+        return False
 
 
 @click.command("list-profiles")

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.cli.options import client_of, json_option, provider_options, target_options
 from dotnetdiag.cli.render import clean, clean_json, echo, stdout_bytes
 from dotnetdiag.errors import OutputError
 
@@ -38,17 +38,7 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 
 @click.command()
 @target_options
-@click.option("--providers", help="As in trace collect.  [default: the profile dotnet-common]")
-@click.option("--profile", "presets", help="Named sets of providers, joined by commas; see list-profiles.")
-@click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception.")
-@click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]")
-@click.option(
-    "--event-filter",
-    "event_filters",
-    multiple=True,
-    metavar="PROVIDER=ID,…",
-    help="Only (=) or all but (!=) these event ids are written at all (.NET 10).",
-)
+@provider_options
 @click.option("--event", "names", multiple=True, help="Only these: GC/Start, GCStart_V2, or Provider/Event.")
 @click.option("--where", help='A filter, as in: Duration > 5 and Path ~ "^/api"')
 @click.option("--fields", multiple=True, help="Only these payload fields.")
@@ -77,6 +67,7 @@ def watch(
 
     Ends with Ctrl-C, after --duration or --limit, or with the process. The last line on stderr says how many events were shown,
     how many the filters kept back, and how many were missed: in the target, whose buffers were full, or here.
+    Without providers those of the profile dotnet-common are watched.
 
     \b
     dotnetdiag trace watch -p 1234 --providers System.Net.Http
