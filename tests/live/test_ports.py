@@ -30,10 +30,12 @@ def test_a_verb_over_a_port_says_that_the_runtime_is_still_suspended_and_what_le
         assert "FAIL" not in run("doctor", str(target.pid)).stdout
 
 
-def test_a_recording_by_pid_says_that_a_port_holds_the_runtime(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["collect -o x.nettrace", "watch"])
+def test_a_session_by_pid_says_that_a_port_holds_the_runtime(verb: str, tmp_path: Path) -> None:
     port = str(tmp_path / "port")
     with workload("10", "idle", "seconds=100", suspended=True, DOTNET_DiagnosticPorts=port) as target:
-        done = run("trace", "collect", "-p", str(target.pid), "--duration", "500ms", "-o", str(tmp_path / "x.nettrace"))
+        words = verb.replace("x.nettrace", str(tmp_path / "x.nettrace")).split()
+        done = run("trace", *words, "-p", str(target.pid), "--duration", "500ms")
         assert (
             f"by a port: nothing comes before it is resumed over that (dotnetdiag resume --diagnostic-port {port})."
             in (done.stderr)

@@ -120,6 +120,17 @@ def _say_suspended(client: Client, target: Target) -> None:
         echo(f"{state} Let it run: dotnetdiag resume --diagnostic-port {target.address}", err=True)
 
 
+def say_held(ports: tuple[str, ...]) -> None:
+    """Nothing comes of a session: the runtime waits at its start, for a resume over ``ports``, or any."""
+    state = (
+        "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
+    )
+    if ports:
+        state = "The runtime is suspended at startup, by a port: nothing comes before it is resumed over that "
+    how = [f"dotnetdiag resume --diagnostic-port {port}" for port in ports]
+    echo(f"{state}({'; '.join(how) or 'dotnetdiag resume, or --resume-runtime true'}).", err=True)
+
+
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.exits import TRACING_ERROR, report
-from dotnetdiag.cli.options import client_of, json_option, provider_options, say_waiting, target_of, target_options
+from dotnetdiag.cli.options import (
+    client_of,
+    json_option,
+    provider_options,
+    say_held,
+    say_waiting,
+    target_of,
+    target_options,
+)
 from dotnetdiag.cli.render import echo, json_text, write_raw
 
 if TYPE_CHECKING:
@@ -144,7 +152,7 @@ def collect(
         started=display.started,
         progress=display.progress,
         waiting=say_waiting,
-        suspended=display.suspended,
+        suspended=say_held,
         stopping=display.stopping,
     )
     try:
@@ -322,13 +330,6 @@ class Display:
             echo(err=True)
         echo("Stopping the trace. This may take several minutes depending on the application being traced.", err=True)
         self._left_s = None
-
-    def suspended(self, ports: tuple[str, ...]) -> None:
-        state = "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
-        if ports:
-            state = "The runtime is suspended at startup, by a port: nothing comes before it is resumed over that "
-        how = [f"dotnetdiag resume --diagnostic-port {port}" for port in ports]
-        echo(f"{state}({'; '.join(how) or 'dotnetdiag resume, or --resume-runtime true'}).", err=True)
 
     @property
     def has_started(self) -> bool:

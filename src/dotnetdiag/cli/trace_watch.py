@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.options import client_of, json_option, provider_options, target_options
+from dotnetdiag.cli.options import client_of, json_option, provider_options, say_held, target_options
 from dotnetdiag.cli.render import clean, clean_json, echo, stdout_bytes
 from dotnetdiag.errors import OutputError
 
@@ -94,7 +94,7 @@ def watch(
     lines = json_lines(chosen) if as_json else text_lines(chosen)
     with (
         client_of(pid, name, port, resumes=True) as client,
-        start_watching(client, options) as live,
+        start_watching(client, options, say_held) as live,
         _ends_nicely(live),
     ):
         exited = exit_of(client)

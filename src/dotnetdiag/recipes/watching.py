@@ -11,6 +11,7 @@ from dotnetdiag.live import Account, LiveEvents
 from dotnetdiag.live.watch import DEFAULT_PRESET
 from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.providers.durations import seconds_of
+from dotnetdiag.recipes.suspension import resume
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
@@ -57,9 +58,11 @@ class WatchOptions:
 
 
 def start_watching(
-    client: Client, options: WatchOptions, started: Callable[[Composition], None] | None = None
+    client: Client, options: WatchOptions, suspended: Callable[[tuple[str, ...]], None] = lambda _: None
 ) -> LiveEvents:
-    """The events of a session that runs when this returns; ``started`` is then told what it records."""
+    """The events of a session that runs when this returns. ``suspended`` is called with the ports that still hold the runtime at its
+    start: nothing comes before it is resumed over each.
+    """
     chosen, where = options.composed(), None if options.where is None else Where(options.where)
     seconds = seconds_of(options.duration)
     session = client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration)
@@ -75,11 +78,10 @@ def start_watching(
         )
         if options.resume:
             try:
-                client.resume()
+                if held := resume(client):
+                    suspended(held)
             except UnsupportedCommand:
                 pass  # .NET Core 3.x has nothing to resume
-        if started is not None:
-            started(chosen)
     except BaseException:
         (session if live is None else live).close()
         raise
