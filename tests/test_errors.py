@@ -41,6 +41,7 @@ SAMPLES: tuple[DiagnosticsError, ...] = (
     errors.NoDiagnostics("no socket", pid=7, code="no-socket"),
     errors.InputError("/file", "is gone"),
     errors.OutputError("/file", "is full"),
+    errors.OutputExists("/file"),
     errors.MissingDependency("pyarrow", extra="arrow", purpose="an Arrow table"),
 )
 # What the builtin bases keep in attributes of their own.

@@ -84,7 +84,6 @@ OPTION_NAMES_LEFT: dict[str, set[str]] = {
         *("--stopping-event-provider-name", "--stopping-event-event-name", "--stopping-event-payload-filter"),
     },
     "recipes/target.py": {"--process-id", "--name", "--diagnostic-port"},
-    "recipes/trace_files.py": {"--force"},
     "recipes/trace_rewrite.py": {"--providers", "--events"},
     "trace/where.py": {"--where"},
 }

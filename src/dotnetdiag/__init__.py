@@ -54,6 +54,7 @@ _PUBLIC |= dict.fromkeys(
         "NotPossible",
         "NotSupported",
         "OutputError",
+        "OutputExists",
         "ProcessNotFound",
         "ProfilerAlreadyActive",
         "ProtocolError",

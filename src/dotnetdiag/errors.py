@@ -29,6 +29,7 @@
     │   └── NoDiagnostics                  it runs, but offers no diagnostic endpoint
     ├── InputError (OSError)               a file could not be read: path
     ├── OutputError (OSError)              a result could not be written: path
+    │   └── OutputExists (FileExistsError) something is there already, and was not to be overwritten
     └── MissingDependency (ImportError)    an optional library is not installed: extra
 """
 
@@ -52,6 +53,7 @@ __all__ = [
     "NotPossible",
     "NotSupported",
     "OutputError",
+    "OutputExists",
     "ProcessNotFound",
     "ProfilerAlreadyActive",
     "ProtocolError",
@@ -268,6 +270,13 @@ class OutputError(DiagnosticsError, OSError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
         self.path, self.problem, self.filename = path, problem, path
+
+
+class OutputExists(OutputError, FileExistsError):
+    """A file of that name is there. Nothing was written."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "there is a file of this name already")
 
 
 class MissingDependency(DiagnosticsError, ImportError):

@@ -34,7 +34,7 @@ def test_advice_names_verbs_and_options_that_there_are(sentence: str) -> None:
 def test_every_row_asks_for_attributes_that_the_error_has(
     kind: type[errors.DiagnosticsError], attributes: dict[str, object]
 ) -> None:
-    assert attributes
+    assert attributes or not kind.__subclasses__()
     names = kind.__init__.__code__.co_varnames
     assert set(attributes) <= set(names)
 

@@ -112,4 +112,4 @@ def test_nothing_is_said_to_be_recorded_before_the_file_could_be_made(words: lis
     path = tmp_path / "no" / "x"
     done = subprocess.run(program(*words, "-o", str(path)), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr == f"error: {path}: No such file or directory\n"
+    assert done.stderr == f"error: {path}: there is no folder {path.parent}\n"

@@ -21,7 +21,7 @@ from tests.nettrace.traces import SMALL
 
 import dotnetdiag
 from dotnetdiag.cli.trace_files import COMMANDS
-from dotnetdiag.errors import FormatError, GrammarError, InputError, OutputError, UnknownName, UsageError
+from dotnetdiag.errors import FormatError, GrammarError, InputError, OutputError, OutputExists, UnknownName, UsageError
 from dotnetdiag.nettrace import read
 
 GROUP = click.Group(commands={one.name or "": one for one in COMMANDS})
@@ -316,7 +316,7 @@ def test_convert_names_the_file_after_the_source_but_never_overwrites_it(tmp_pat
     output("convert", source, "--format", "NetTrace")
     assert (tmp_path / "a.converted.nettrace").exists()
     assert source.read_bytes() == SMALL["nettrace 5"]
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputExists, match="already"):
         run("convert", source, "--format", "nettrace")
     with pytest.raises(UsageError, match=r"there are: .*, nettrace"):
         run("convert", source, "--format", "elf")
@@ -393,7 +393,7 @@ def test_a_damaged_input_is_told_about(tmp_path: Path) -> None:
 def test_output_is_not_overwritten_unless_told_and_never_half_written(small: Path, tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("precious")
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputExists, match="already"):
         run("events", small, "--format", "jsonl", "-o", path)
     assert path.read_text() == "precious"
     with pytest.raises(UnknownName):

@@ -23,7 +23,8 @@ from tests.nettrace.recordings import recording
 
 import dotnetdiag
 from dotnetdiag.client import Client
-from dotnetdiag.recipes.trace_rewrite import ConvertOptions, convert, filter_events, merge_files, redact_file, trim
+from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
+from dotnetdiag.recipes.trace_rewrite import filter_events, merge_files, redact_file, trim
 from dotnetdiag.trace.json_lines import JsonLines
 
 pytestmark = pytest.mark.live
@@ -208,11 +209,17 @@ def test_what_is_not_recorded_cannot_be(case: str, runtime: str) -> None:
 
 Made = Callable[[Path, Path], object]
 MADE: dict[str, tuple[str, Made]] = {
-    "convert to 5": ("http-10", lambda a, b: convert(a, ["nettrace"], b, ConvertOptions(nettrace_version=5))),
-    "convert to 6": ("http-10", lambda a, b: convert(a, ["nettrace"], b, ConvertOptions(nettrace_version=6))),
-    "convert losses to 4": ("lossy-10", lambda a, b: convert(a, ["nettrace"], b, ConvertOptions(nettrace_version=4))),
-    "convert losses to 6": ("lossy-10", lambda a, b: convert(a, ["nettrace"], b, ConvertOptions(nettrace_version=6))),
-    "convert cut file": ("killed-10", lambda a, b: convert(a, ["nettrace"], b, ConvertOptions())),
+    "convert to 5": ("http-10", lambda a, b: convert_file(a, ["nettrace"], b, ConvertOptions(nettrace_version=5))),
+    "convert to 6": ("http-10", lambda a, b: convert_file(a, ["nettrace"], b, ConvertOptions(nettrace_version=6))),
+    "convert losses to 4": (
+        "lossy-10",
+        lambda a, b: convert_file(a, ["nettrace"], b, ConvertOptions(nettrace_version=4)),
+    ),
+    "convert losses to 6": (
+        "lossy-10",
+        lambda a, b: convert_file(a, ["nettrace"], b, ConvertOptions(nettrace_version=6)),
+    ),
+    "convert cut file": ("killed-10", lambda a, b: convert_file(a, ["nettrace"], b, ConvertOptions())),
     "trim": ("web-10", lambda a, b: trim(a, b, start_s=2.0, end_s=2.6)),
     "trim losses": ("lossy-10", lambda a, b: trim(a, b, start_s=2.35, end_s=2.5)),
     "trim strictly": ("gcverbose-10", lambda a, b: trim(a, b, start_s=2.4, end_s=2.6, strict=True)),

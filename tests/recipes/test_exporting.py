@@ -15,7 +15,7 @@ from tests.nettrace.recordings import data_of
 
 import dotnetdiag
 from dotnetdiag.cli.trace_files import COMMANDS
-from dotnetdiag.errors import InputError, OutputError, UsageError
+from dotnetdiag.errors import InputError, OutputError, OutputExists, UsageError
 from dotnetdiag.export import FORMATS
 from dotnetdiag.recipes import exporting
 from dotnetdiag.recipes.exporting import ConvertOptions, convert, convert_file, write
@@ -79,7 +79,7 @@ def test_a_name_is_taken_as_it_is_and_gets_a_suffix_where_it_has_none_or_several
 def test_nothing_is_overwritten_unless_told(source: Path) -> None:
     (made,) = convert(source, ["csv"])
     made.write_text("mine", encoding="utf-8")
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputExists, match="already"):
         convert(source, ["csv"])
     assert made.read_text(encoding="utf-8") == "mine"
     convert_file(source, ["csv"], None, ConvertOptions(force=True))

@@ -17,6 +17,7 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
         {"what": "provider", "where": "in the session"},
         "--event-filter is for those of --providers, --profile and --clrevents",
     ),
+    (errors.OutputExists, {}, "--force overwrites it"),
     (errors.TargetError, {"code": "no-such-process"}, "`dotnetdiag ps` lists what can be reached"),
 )
 

@@ -28,9 +28,8 @@ from dotnetdiag.cli.options import (
 from dotnetdiag.cli.render import echo, json_text, write_raw
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.collect import Collected, Composition, Watch
+    from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition, Watch
 
-STDOUT = Path("/dev/stdout")
 ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
@@ -71,6 +70,9 @@ LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informati
 @click.option("--stopping-event-provider-name", "stop_provider", help="Stop at an event of this provider …")
 @click.option("--stopping-event-event-name", "stop_event", help="… of this name …")
 @click.option("--stopping-event-payload-filter", "stop_payload", help="… with these values: field:value,field:value.")
+@click.option(
+    "--force", is_flag=True, help="Overwrite files of --format that are there; the recording's own always is."
+)
 @click.option("--show-child-io", is_flag=True, help="Leave the started command its input and output.")
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -95,6 +97,7 @@ def collect(
     stop_event: str | None,
     stop_payload: str | None,
     show_child_io: bool,
+    force: bool,
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -112,6 +115,7 @@ def collect(
     from dotnetdiag.errors import DiagnosticsError, UsageError
     from dotnetdiag.recipes.collect import CollectOptions, Watch
     from dotnetdiag.recipes.collect import collect as record
+    from dotnetdiag.recipes.outputs import is_stdout
 
     if command and (pid is not None or name is not None or port is not None):
         raise UsageError(
@@ -120,10 +124,9 @@ def collect(
     if show_child_io and not command:
         raise UsageError("--show-child-io must not be specified when attaching to a process")
     wanted = _formats(formats)
-    to_stdout = output is not None and _is_stdout(output)
+    to_stdout = output is not None and is_stdout(output)
     if to_stdout:
         _require_free_stdout(wanted, show_child_io)
-        output = STDOUT
     stopping_event = None
     if stop_provider or stop_event or stop_payload:
         from dotnetdiag.recipes.stopping import parse_stopping_event
@@ -146,6 +149,8 @@ def collect(
         duration=duration,
         resume=resume_runtime,
         stopping_event=stopping_event,
+        formats=wanted,
+        force=force,
     )
     display = Display(duration, quiet=show_child_io)
     watch = Watch(
@@ -165,19 +170,21 @@ def collect(
         report(str(error), error)
         raise click.exceptions.Exit(TRACING_ERROR) from error
     display.finish(done)
-    _tell(done, display.notes, wanted, as_json=as_json, to_stdout=to_stdout)
+    _tell(done, display.notes, options, as_json=as_json, to_stdout=to_stdout)
     if done.child_exit_code is not None:
         raise click.exceptions.Exit(done.child_exit_code)
     if done.target_died:
         raise click.exceptions.Exit(TRACING_ERROR)
 
 
-def _tell(done: Collected, notes: tuple[str, ...], formats: tuple[str, ...], *, as_json: bool, to_stdout: bool) -> None:
+def _tell(done: Collected, notes: tuple[str, ...], options: CollectOptions, *, as_json: bool, to_stdout: bool) -> None:
     """Say what was recorded, and convert it; ``notes`` were shown at its start."""
+    from dotnetdiag.recipes.collect import convert_recording
+
     outcome = (*done.notes, *_outcome(done))
     for note in outcome:
         echo(note, err=True)
-    converted = _convert(done.path, formats)
+    converted = convert_recording(done, options)
     if as_json:
         value = {**done.to_json(), "notes": [*notes, *outcome], "converted": [str(path) for path in converted]}
         json_text(value, err=to_stdout)
@@ -193,14 +200,6 @@ def _tell(done: Collected, notes: tuple[str, ...], formats: tuple[str, ...], *, 
         echo(f"Process exited with code '{done.child_exit_code}'.{how}", err=True)
 
 
-def _is_stdout(output: Path) -> bool:
-    """``-``, or another name of it: what is printed there would be in the recording."""
-    try:
-        return str(output) == "-" or os.path.samestat(os.stat(output), os.fstat(1))
-    except OSError:
-        return False
-
-
 def _require_free_stdout(formats: tuple[str, ...], show_child_io: bool) -> None:
     from dotnetdiag.errors import UsageError
 
@@ -214,24 +213,8 @@ def _require_free_stdout(formats: tuple[str, ...], show_child_io: bool) -> None:
 
 
 def _formats(formats: tuple[str, ...]) -> tuple[str, ...]:
-    """The formats beside nettrace, known to be possible before anything is recorded."""
-    chosen = tuple(part for text in formats for part in text.lower().split(",") if part and part != "nettrace")
-    if chosen:
-        from dotnetdiag.errors import UsageError
-        from dotnetdiag.recipes.exporting import format_names
-
-        unknown = next((name for name in chosen if name not in format_names()), None)
-        if unknown is not None:
-            raise UsageError(f"--format: no format {unknown!r}; there are: {', '.join(format_names())}")
-    return chosen
-
-
-def _convert(path: Path, formats: tuple[str, ...]) -> list[Path]:
-    if not formats:
-        return []
-    from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
-
-    return [made.path for made in convert_file(path, formats, options=ConvertOptions(force=True))]
+    """The formats beside nettrace."""
+    return tuple(part for text in formats for part in text.lower().split(",") if part and part != "nettrace")
 
 
 def _notes(composition: Composition) -> Iterator[str]:
@@ -409,9 +392,7 @@ def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
 
     try:
         while not ended.is_set():
-            if (
-                os.tcgetpgrp(0) != os.getpgrp()
-            ):  # in the background: what is typed is not for us, and to read it is SIGTTIN
+            if _is_in_background():
                 ended.wait(0.2)
             elif select.select([0], [], [], 0.2)[0]:
                 if os.read(0, 1024):

@@ -33,9 +33,28 @@ def _file(function: F) -> F:
     return click.argument("file", type=_FILE)(function)
 
 
-def _output(function: F) -> F:
-    function = click.option("--force", is_flag=True, help="Overwrite the output.")(function)
-    return click.option("-o", "--output", type=_FILE, help="The file to write.")(function)
+def _output(*, required: bool) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        function = click.option("--force", is_flag=True, help="Overwrite a file that is there.")(function)
+        return click.option(
+            "-o",
+            "--output",
+            type=_FILE,
+            required=required,
+            callback=_not_a_terminal,
+            help="The file to write; - for stdout, with all that is said on stderr.",
+        )(function)
+
+    return decorate
+
+
+def _not_a_terminal(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None and sys.stdout.isatty():
+        from dotnetdiag.recipes.outputs import is_stdout
+
+        if is_stdout(path):
+            raise UsageError("the output is not for a terminal: name a file with -o, or lead stdout elsewhere")
+    return path
 
 
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -136,7 +155,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
     "--format", "form", type=click.Choice(["table", "jsonl", "csv", "parquet"]), default="table", show_default=True
 )
 @click.option("--stacks", is_flag=True, help="With jsonl: add frames, leaf first.")
-@_output
+@_output(required=False)
 def events(
     file: Path,
     providers: tuple[str, ...],
@@ -183,7 +202,7 @@ def events(
     }
     write = writers[form]
     if output is not None:
-        from dotnetdiag.recipes.trace_files import replacing
+        from dotnetdiag.recipes.outputs import replacing
 
         with replacing(output, force=force) as target:
             write(trace, options, target)
@@ -276,17 +295,22 @@ _NO_PROCESSOR = 0xFFFFFFFF
 
 
 def _written(done: Rewritten, as_json: bool) -> None:
+    """Say what was written; on stderr where that is stdout."""
+    from dotnetdiag.recipes.outputs import is_stdout
+
+    aside = is_stdout(done.path)
     for damage in done.damage:
         echo(f"warning: {damage}; what was whole is in the output", err=True)
     if as_json:
         json_text(
-            {"path": str(done.path), "events": done.events, "size_bytes": done.size_bytes, "redacted": done.replaced}
+            {"path": str(done.path), "events": done.events, "size_bytes": done.size_bytes, "redacted": done.replaced},
+            err=aside,
         )
         return
     events = "" if done.events is None else f"{done.events:,} events, "
-    echo(f"{done.path}: {events}{done.size_bytes:,} bytes")
+    echo(f"{done.path}: {events}{done.size_bytes:,} bytes", err=aside)
     for name, count in done.replaced.items():
-        echo(f"  {name}: {count:,} redacted")
+        echo(f"  {name}: {count:,} redacted", err=aside)
 
 
 @click.command()
@@ -303,7 +327,7 @@ def _written(done: Rewritten, as_json: bool) -> None:
 @click.option("--nettrace-version", type=click.Choice(["4", "5", "6"]), help="[default: that of FILE, at least 5]")
 @view_options
 @state_option("all")
-@_output
+@_output(required=False)
 @json_option
 def convert(
     file: Path,
@@ -325,6 +349,7 @@ def convert(
     """
     lean_numpy()
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
+    from dotnetdiag.recipes.outputs import is_stdout
 
     version = None if nettrace_version is None else int(nettrace_version)
     options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force)
@@ -333,16 +358,16 @@ def convert(
         echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
     for note in dict.fromkeys(note for one in made for note in one.notes):
         echo(f"note: {note}", err=True)
+    aside = any(is_stdout(one.path) for one in made)
     if as_json:
-        json_text([{"path": str(one.path), "format": one.format, "size_bytes": one.size_bytes} for one in made])
+        files = [{"path": str(one.path), "format": one.format, "size_bytes": one.size_bytes} for one in made]
+        json_text(files, err=aside)
         return
     for one in made:
-        echo(f"{one.path}: {one.size_bytes:,} bytes")
+        echo(f"{one.path}: {one.size_bytes:,} bytes", err=aside)
 
 
 _strict = click.option("--strict", is_flag=True, help="Drop also what names methods, types and processes.")
-_needed_output = click.option("-o", "--output", type=_FILE, required=True, help="The file to write.")
-_force = click.option("--force", is_flag=True, help="Overwrite the output.")
 
 
 @click.command()
@@ -350,8 +375,7 @@ _force = click.option("--force", is_flag=True, help="Overwrite the output.")
 @click.option("--from", "start", help="From so long after the start: 1.5, 1.5s, 2m.")
 @click.option("--to", "end", help="Up to so long after the start.")
 @_strict
-@_needed_output
-@_force
+@_output(required=True)
 @json_option
 def trim(
     file: Path, start: str | None, end: str | None, strict: bool, output: Path, force: bool, as_json: bool
@@ -376,8 +400,7 @@ def trim(
 @click.option("--providers", multiple=True, help="Keep the events of these providers.")
 @click.option("--events", "names", multiple=True, help="Keep these events.")
 @_strict
-@_needed_output
-@_force
+@_output(required=True)
 @json_option
 def filter_command(
     file: Path,
@@ -405,8 +428,7 @@ def filter_command(
 
 @click.command()
 @click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE FILE...")
-@_needed_output
-@_force
+@_output(required=True)
 @json_option
 def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
     """Make one trace (nettrace 6) of several, in time order.
@@ -424,8 +446,7 @@ def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> 
 @click.command()
 @_file
 @click.option("--field", "fields", multiple=True, help="Also this one: Provider/Event.Field")
-@_needed_output
-@_force
+@_output(required=True)
 @json_option
 def redact(file: Path, fields: tuple[str, ...], output: Path, force: bool, as_json: bool) -> None:
     """Copy a trace FILE with command lines, environments and chosen texts made unreadable.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, TypeAlias, Union
 
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
@@ -28,7 +29,7 @@ class Format:
     """A format by its name for ``--format``. ``help`` is a line for people; ``suffix`` what its files end in.
 
     ``module`` has the function ``write(result, file, *, style=None)``. ``is_text`` says whether people can read it;
-    ``differences`` whether it can show a ``ProfileDiff``.
+    ``differences`` whether it can show a ``ProfileDiff``; ``library`` and ``extra`` what it needs that is not installed with us.
     """
 
     name: str
@@ -37,6 +38,19 @@ class Format:
     help: str
     is_text: bool = True
     differences: bool = False
+    library: str = ""
+    extra: str = ""
+
+    def check(self) -> None:
+        """Raises MissingDependency for a library that is not installed."""
+        try:
+            there = not self.library or find_spec(self.library) is not None
+        except ModuleNotFoundError:  # its parent is missing
+            there = False
+        if not there:
+            raise MissingDependency(
+                self.library.rpartition(".")[2], extra=self.extra, purpose=f"the format {self.name}"
+            )
 
     def write(self, result: Result, file: IO[bytes], *, style: Style | None = None) -> None:
         """Write the result; names are printed in ``style`` (None: FULL).
@@ -68,6 +82,8 @@ FORMATS: dict[str, Format] = {
             module="dotnetdiag.export.pprof",
             help="for `go tool pprof` and all that reads its files",
             is_text=False,
+            library="google.protobuf",
+            extra="pprof",
         ),
         Format(
             name="collapsed",

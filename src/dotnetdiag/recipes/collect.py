@@ -16,6 +16,7 @@ from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
+from dotnetdiag.recipes.outputs import STDOUT, STDOUT_FILE, check_outputs, is_stdout
 from dotnetdiag.recipes.suspension import resume
 from dotnetdiag.recipes.target import LOOK_S, Target, connected
 from dotnetdiag.transport import processes
@@ -34,7 +35,8 @@ __all__ = ["CollectOptions", "Collected", "Composition", "ProviderSource", "Watc
 class CollectOptions:
     """What to record and where to put it; the texts are those of ``trace collect``.
 
-    ``command``: a program to start and to record from its first instruction, instead of ``target``.
+    ``command``: a program to start and to record from its first instruction, instead of ``target``. ``formats``: what
+    :func:`convert_recording` is to write beside it; their files are overwritten with ``force`` only.
     """
 
     target: Target | None = None
@@ -53,6 +55,16 @@ class CollectOptions:
     duration: float | str | None = None
     resume: bool = True
     stopping_event: StoppingEvent | None = None
+    formats: tuple[str, ...] = ()
+    force: bool = False
+
+    def check_outputs(self, path: Path) -> None:
+        """Raises what keeps the recording at ``path``, or a file that it is to be converted to, from being written."""
+        if self.formats:
+            from dotnetdiag.recipes.exporting import plan_outputs
+
+            check_outputs(plan_outputs(path, self.formats).values(), force=self.force)
+        check_outputs([path], force=True)
 
     def composed(self) -> Composition:
         """The session that the options mean. Raises GrammarError, UsageError."""
@@ -178,6 +190,7 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     following = watch or Watch()
     composed = options.composed()  # mistakes are told before anything is started or waited for
     seconds_of(options.duration)
+    options.check_outputs(options.output or Path("a.nettrace"))
     if options.command:
         from dotnetdiag.recipes.launch import launched, shell_code
 
@@ -189,6 +202,15 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     resumes = options.resume
     with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:
         return _record(options, composed, client, client.target_pid(), options.target.label(), following)
+
+
+def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
+    """Write the recording in ``options.formats``, beside it. The files."""
+    if not options.formats:
+        return []
+    from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
+
+    return [made.path for made in convert_file(done.path, options.formats, options=ConvertOptions(force=options.force))]
 
 
 def _end_of(child: Launched, watch: Watch, *, ended_by_us: bool) -> int | None:
@@ -210,6 +232,7 @@ def _record(
     options: CollectOptions, chosen: Composition, client: Client, pid: int | None, label: str, watch: Watch
 ) -> Collected:
     path = options.output or Path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}.nettrace")
+    options.check_outputs(path)
     notes: list[str] = []
     started_ticks = None if pid is None else processes.start_time_ticks(pid)
     watch.check()
@@ -248,14 +271,14 @@ def _record(
                     watch.suspended(held)
             watch.report(count, time.monotonic() - began)
 
-        size = session.save(path, progress=report, tee=see)
+        size = session.save(STDOUT_FILE if path == STDOUT else path, progress=report, tee=see)
         report(size)
         seconds = time.monotonic() - began
     if watch.is_aborted:
         raise KeyboardInterrupt
     if watcher is not None:
         notes += watcher.notes()
-    if not os.path.lexists(path):
+    if not is_stdout(path) and not os.path.lexists(path):
         raise OutputError(str(path), "it was deleted or moved while it was recorded")
     exited = has_exited(pid, started_ticks, wait_s=0 if session.was_stopped else EXIT_WAIT_S)
     outcome = outcome_of(path, losses.close())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.export import FORMATS, Format, find_format, format_of
-from dotnetdiag.recipes.trace_files import open_trace, replacing
+from dotnetdiag.export import FORMATS, find_format, format_of
+from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing
+from dotnetdiag.recipes.trace_files import open_trace
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
@@ -62,50 +64,55 @@ def convert_file(
     With several formats, and without a suffix in ``output``, that of the format is added.
     """
     options = options or ConvertOptions()
-    chosen = _chosen(formats)
+    plan = plan_outputs(source, formats, output)
+    check_outputs(plan.values(), force=options.force)
     trace = open_trace(source)
-    profile: StackProfile | None = None
     made = []
-    for name, one in chosen.items():
-        path = _path(source, output, one, len(chosen) > 1)
-        if one is None:
-            from dotnetdiag.recipes import trace_rewrite
+    with ExitStack() as files:  # all take their names at its end
+        profile: StackProfile | None = None
+        for name, path in plan.items():
+            file = files.enter_context(replacing(path, force=options.force))
+            notes: tuple[str, ...] = ()
+            if name == NETTRACE:
+                from dotnetdiag.recipes.trace_rewrite import write_nettrace
 
-            rewriting = trace_rewrite.ConvertOptions(nettrace_version=options.nettrace_version)
-            done = trace_rewrite.convert(source, [name], path, rewriting, force=options.force)[0]
-            made.append(Converted(path=done.path, format=name, size_bytes=done.size_bytes, damage=trace.damage))
-            continue
-        if profile is None:
-            from dotnetdiag.recipes.report import ViewOptions, view
+                write_nettrace(trace, file, options.nettrace_version)
+            else:
+                if profile is None:
+                    from dotnetdiag.recipes.report import ViewOptions, view
 
-            profile = view(trace, options.view or ViewOptions())
-        style = None if options.view is None else options.view.style
-        size = _write(profile, path, one, style, options.force)
-        made.append(Converted(path=path, format=name, size_bytes=size, damage=trace.damage, notes=profile.notes))
+                    profile = view(trace, options.view or ViewOptions())
+                FORMATS[name].write(profile, file, style=None if options.view is None else options.view.style)
+                notes = profile.notes
+            made.append(Converted(path=path, format=name, size_bytes=file.tell(), damage=trace.damage, notes=notes))
     return made
 
 
-def _chosen(formats: Sequence[str]) -> dict[str, Format | None]:
-    """Formats by name, None for nettrace."""
+def plan_outputs(source: Path, formats: Sequence[str], output: Path | None = None) -> dict[str, Path]:
+    """Which file each format goes to. Raises UsageError for a format that is not there, or for two that would share a file, and
+    MissingDependency where a library for one is.
+    """
     if not formats:
         raise UsageError(f"no format given; there are: {', '.join(format_names())}")
-    chosen: dict[str, Format | None] = {}
-    for name in formats:
-        lower = name.lower()
-        if lower not in format_names():
-            raise UsageError(f"no format {name!r}; there are: {', '.join(format_names())}")
-        chosen[lower] = None if lower == NETTRACE else FORMATS[lower]
-    return chosen
+    names = list(dict.fromkeys(name.lower() for name in formats))
+    unknown = next((name for name in names if name not in format_names()), None)
+    if unknown is not None:
+        raise UsageError(f"no format {unknown!r}; there are: {', '.join(format_names())}")
+    for name in names:
+        if name in FORMATS:
+            FORMATS[name].check()
+    if output is not None and is_stdout(output):
+        if len(names) > 1:
+            raise UsageError(f"{len(names)} formats do not go into one stream")
+        return {names[0]: STDOUT}
+    return {name: _path(source, output, name, len(names) > 1) for name in names}
 
 
-def _path(source: Path, output: Path | None, chosen: Format | None, several: bool) -> Path:
-    if chosen is None:
-        if output is not None and not several:
-            return output
-        return beside(output or source, ".nettrace", source)
-    if output is not None and not several:
-        return output if output.suffix else output.with_name(output.name + chosen.suffix)
-    return beside(output or source, chosen.suffix, source)
+def _path(source: Path, output: Path | None, name: str, several: bool) -> Path:
+    suffix = ".nettrace" if name == NETTRACE else FORMATS[name].suffix
+    if output is None or several:
+        return beside(output or source, suffix, source)
+    return output if output.suffix or name == NETTRACE or is_stream(output) else output.with_name(output.name + suffix)
 
 
 def beside(path: Path, suffix: str, source: Path) -> Path:
@@ -113,12 +120,6 @@ def beside(path: Path, suffix: str, source: Path) -> Path:
     bare = path.with_suffix("") if path.suffix in (".xz", ".gz") else path
     made = bare.with_suffix(suffix)
     return bare.with_suffix(f".converted{suffix}") if made == source else made
-
-
-def _write(result: StackProfile | ProfileDiff, path: Path, chosen: Format, style: Style | None, force: bool) -> int:
-    with replacing(path, force=force) as file:
-        chosen.write(result, file, style=style)
-        return file.tell()
 
 
 def write(
@@ -136,5 +137,6 @@ def write(
     """
     path = Path(path)
     chosen = format_of(path.name) if format is None else find_format(format)
-    _write(result, path, chosen, style, force)
+    with replacing(path, force=force) as file:
+        chosen.write(result, file, style=style)
     return path

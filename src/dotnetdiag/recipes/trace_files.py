@@ -1,20 +1,18 @@
-"""Traces opened by path, and files written whole or not at all."""
+"""Traces opened by path."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.errors import DiagnosticsError, InputError, OutputError
+from dotnetdiag.errors import InputError
 from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
-    from pathlib import Path  # 6 ms to import: a tenth of what it takes to open a file and ask for its counts
 
 UNPACKED_LIMIT = 2 << 30
 """Bytes that a packed file may unpack to: it has to fit into memory, and a small file can claim anything."""
@@ -96,31 +94,3 @@ def _unpacked(path: str) -> memoryview:
     if len(data) > UNPACKED_LIMIT:
         raise InputError(path, f"unpacks to more than {UNPACKED_LIMIT >> 30} GB; unpack it to a file first")
     return memoryview(data)
-
-
-@contextmanager
-def replacing(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name when all went well: under a temporary name beside it until then.
-
-    Only its owner can read it, as recordings are written: a trace holds command lines, paths and what was logged.
-    Raises OutputError when the path exists and ``force`` is not given, and for what the system refuses; the temporary
-    file is gone after any error.
-    """
-    import tempfile  # brings five compressors with it
-
-    if path.exists() and not force:
-        raise OutputError(str(path), "exists; --force overwrites it")
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise OutputError(str(path), error.strerror or str(error)) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        os.replace(name, path)
-    except BaseException as error:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        if isinstance(error, OSError) and not isinstance(error, DiagnosticsError):
-            raise OutputError(str(path), error.strerror or str(error)) from error
-        raise

@@ -1,4 +1,4 @@
-"""Trace files made from trace files: converted, trimmed, filtered, merged, redacted.
+"""Trace files made from trace files: rewritten in another version, trimmed, filtered, merged, redacted.
 
 Every output is written under another name and takes its own when it is whole. What was damaged in an input is not in the
 output, which is a whole file then: ``Rewritten.damage`` says so.
@@ -6,7 +6,7 @@ output, which is a whole file then: ``Rewritten.damage`` says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -16,13 +16,12 @@ import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import Writer, rewrite
-from dotnetdiag.recipes.trace_files import open_trace, replacing
+from dotnetdiag.recipes.outputs import replacing
+from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import in_time_order, part_of
 from dotnetdiag.trace.redact import redact
 from dotnetdiag.trace.trace import Trace
-
-NETTRACE_VERSIONS = (4, 5, 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,30 +35,10 @@ class Rewritten:
     replaced: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertOptions:
-    """``nettrace_version`` None: that of the input, and 5 for what is older."""
-
-    nettrace_version: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """A format to convert to: the suffix of its files, and the function (trace, file, options)."""
-
-    suffix: str
-    write: Callable[[Trace, IO[bytes], ConvertOptions], None]
-
-
-def _write_nettrace(trace: Trace, file: IO[bytes], options: ConvertOptions) -> None:
-    _rewrite(trace, file, options.nettrace_version, None)
-
-
-FORMATS: dict[str, Format] = {"nettrace": Format(suffix=".nettrace", write=_write_nettrace)}
-"""By the name for ``--format``, lower case."""
-
-
-def _rewrite(trace: Trace, file: IO[bytes], version: int | None, keep: npt.NDArray[np.bool_] | None) -> None:
+def write_nettrace(
+    trace: Trace, file: IO[bytes], version: int | None = None, keep: npt.NDArray[np.bool_] | None = None
+) -> None:
+    """The events that ``keep`` marks (None: all), in nettrace ``version``: 4, 5, 6; None: that of the trace, at least 5."""
     info = trace.info
     if info is None:
         raise FormatError(trace.damage or "there is no Trace object", where=trace.name)
@@ -74,34 +53,6 @@ def _rewrite(trace: Trace, file: IO[bytes], version: int | None, keep: npt.NDArr
 
 def _findings(traces: Iterable[Trace]) -> tuple[str, ...]:
     return tuple(f"{trace.name}: {trace.damage}" for trace in traces if trace.damage is not None)
-
-
-def convert(
-    source: Path, formats: Sequence[str], output: Path | None, options: ConvertOptions, *, force: bool = False
-) -> list[Rewritten]:
-    """One file per format. ``output`` names it; with several formats (or without a name) the suffix is the format's."""
-    unknown = [name for name in formats if name.lower() not in FORMATS]
-    if unknown or not formats:
-        raise UsageError(f"no format {', '.join(unknown)}; there are: {', '.join(FORMATS)}")
-    trace = open_trace(source)
-    made = []
-    for name in dict.fromkeys(name.lower() for name in formats):
-        chosen = FORMATS[name]
-        path = output
-        if path is None or len(formats) > 1:
-            path = _beside(output or source, chosen.suffix, source)
-        with replacing(path, force=force) as file:
-            chosen.write(trace, file, options)
-            size = file.tell()
-        made.append(Rewritten(path=path, size_bytes=size, damage=_findings([trace])))
-    return made
-
-
-def _beside(path: Path, suffix: str, source: Path) -> Path:
-    """The path with another suffix, but never the source itself."""
-    bare = path.with_suffix("") if path.suffix in (".xz", ".gz") else path
-    made = bare.with_suffix(suffix)
-    return bare.with_suffix(f".converted{suffix}") if made == source else made
 
 
 def trim(
@@ -132,7 +83,7 @@ def filter_events(
 
 def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool) -> Rewritten:
     with replacing(output, force=force) as file:
-        _rewrite(trace, file, None, keep)
+        write_nettrace(trace, file, keep=keep)
         size = file.tell()
     return Rewritten(path=output, size_bytes=size, events=int(keep.sum()), damage=_findings([trace]))
 

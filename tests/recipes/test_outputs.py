@@ -1,0 +1,188 @@
+"""Files that are written: whole or not at all, links followed, devices left what they are, several checked before anything runs."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from dotnetdiag.errors import MissingDependency, OutputError, OutputExists, UsageError
+from dotnetdiag.export import FORMATS
+from dotnetdiag.recipes.exporting import plan_outputs
+from dotnetdiag.recipes.outputs import check_outputs, is_stdout, replacing
+
+
+def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with replacing(path, force=False) as file:
+        file.write(b"abc")
+        assert not path.exists()
+    assert path.read_bytes() == b"abc"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def write_and_fail(file: IO[bytes]) -> None:
+    file.write(b"new")
+    raise KeyError
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_fails_leaves_what_was_there_and_nothing_else(force: bool, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    if force:
+        path.write_text("old")
+    with pytest.raises(KeyError), replacing(path, force=force) as file:
+        write_and_fail(file)
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == ({"x": "old"} if force else {})
+
+
+def test_a_link_is_followed_also_one_that_leads_nowhere_yet(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    link, target = tmp_path / "link", tmp_path / "folder" / "target"
+    link.symlink_to(target)
+    for text in (b"one", b"two"):
+        with replacing(link, force=text == b"two") as file:
+            file.write(text)
+        assert link.is_symlink()
+        assert target.read_bytes() == text
+    with pytest.raises(OutputExists), replacing(link, force=False):
+        pass
+
+
+def test_a_fifo_gets_all_as_it_comes_and_stays_one(tmp_path: Path) -> None:
+    path, got = tmp_path / "fifo", list[bytes]()
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+
+    def read() -> None:
+        while part := os.read(descriptor, 1 << 16):
+            got.append(part)
+
+    reader = threading.Thread(target=read)
+    data = os.urandom(1 << 20)
+    with replacing(path, force=False) as file:
+        reader.start()
+        file.write(data)
+        assert file.tell() == len(data)
+    reader.join(30)
+    os.close(descriptor)
+    assert b"".join(got) == data
+    assert path.is_fifo()
+
+
+def test_a_fifo_that_nobody_reads_is_told_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OutputError, match="nobody reads this pipe"), replacing(tmp_path / "fifo", force=True):
+        pass
+
+
+def close_and_write(reader: int, file: IO[bytes]) -> None:
+    os.close(reader)
+    file.write(bytes(1 << 20))
+
+
+def test_a_reader_that_has_enough_is_no_error_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(BrokenPipeError), replacing(path, force=False) as file:
+        close_and_write(reader, file)
+
+
+def test_a_device_is_written_and_needs_no_force() -> None:
+    with replacing(Path("/dev/null"), force=False) as file:
+        file.write(b"abc")
+        assert file.tell() == 3
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_a_full_device_is_an_error_of_the_file() -> None:
+    with (
+        pytest.raises(OutputError, match="/dev/full: No space left"),
+        replacing(Path("/dev/full"), force=False) as file,
+    ):
+        file.write(b"abc")
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_stdout_is_written_as_it_is(name: str, kind: str, tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from dotnetdiag.recipes.outputs import is_stdout, replacing\n"
+        f"path = Path({name!r})\n"
+        "with replacing(path, force=False) as file: file.write(b'abc'); assert file.tell() == 3\n"
+        "assert is_stdout(path)"
+    )
+    with open(tmp_path / "x", "w+b") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=file if kind == "file" else subprocess.PIPE, timeout=60, check=True
+        )
+        file.seek(0)
+        assert (file.read() if kind == "file" else done.stdout) == b"abc"
+    assert [one.name for one in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_file_of_that_name_is_not_stdout(tmp_path: Path) -> None:
+    assert not is_stdout(tmp_path / "-")
+
+
+@pytest.fixture
+def closed_folder(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    folder.chmod(0o500)
+    yield folder
+    folder.chmod(0o700)
+
+
+def test_what_cannot_be_made_is_told_before_anything_runs(closed_folder: Path, tmp_path: Path) -> None:
+    for path, words in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "no" / "x", "there is no folder"),
+        (Path("a\0b"), "no file can have this name"),
+    ):
+        with pytest.raises(OutputError, match=words):
+            check_outputs([tmp_path / "fine", path], force=True)
+    if os.geteuid():
+        with pytest.raises(OutputError, match="nothing may be written in"):
+            check_outputs([closed_folder / "x"], force=False)
+
+
+def test_one_of_several_that_is_there_is_found_before_the_first_is_written(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("old")
+    with pytest.raises(OutputExists) as caught:
+        check_outputs([tmp_path / "a", tmp_path / "b"], force=False)
+    assert (caught.value.path, isinstance(caught.value, FileExistsError)) == (str(tmp_path / "b"), True)
+    check_outputs([tmp_path / "a", tmp_path / "b"], force=True)
+
+
+def test_formats_are_planned_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Path("folder/app.nettrace")
+    assert plan_outputs(source, ["speedscope", "CSV"]) == {
+        "speedscope": Path("folder/app.speedscope.json"),
+        "csv": Path("folder/app.csv"),
+    }
+    assert plan_outputs(source, ["csv"], Path("-")) == {"csv": Path("-")}
+    with pytest.raises(UsageError, match="2 formats do not go into one stream"):
+        plan_outputs(source, ["csv", "json"], Path("-"))
+    with suppress(KeyError):
+        monkeypatch.delitem(sys.modules, "google.protobuf")
+    monkeypatch.setattr("dotnetdiag.export.find_spec", lambda _: None)
+    with pytest.raises(MissingDependency, match=r"the format pprof needs protobuf: pip install 'dotnetdiag\[pprof\]'"):
+        plan_outputs(source, ["csv", "pprof"])
+
+
+def test_every_format_says_what_its_library_is() -> None:
+    for one in FORMATS.values():
+        one.check()
+        assert bool(one.library) == bool(one.extra)
