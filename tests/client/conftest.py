@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.client.shells import SHELLS, Stage
 
-from dotnetdiag.client import progress, session, session_aio
+from dotnetdiag.client import limits, progress, session, session_aio
 
 
 @pytest.fixture(params=list(SHELLS))
@@ -30,3 +30,4 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "GRACE_S", 0.2)
     monkeypatch.setattr(session, "STOPPER_EXIT_S", 0.1)
     monkeypatch.setattr(session_aio, "STOPPER_EXIT_S", 0.1)
+    monkeypatch.setattr(limits, "SILENCE_S", 0.1)

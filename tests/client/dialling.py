@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ from dotnetdiag.ipc.frames import FrameReader
 
 
 class DiallingRuntime(threading.Thread):
-    """``number`` is its cookie and pid. Keeps one connection at the port, as a runtime does, until ``stop`` or for ``dials`` commands."""
+    """``number`` is its cookie, and the pid that it tells. Keeps one connection at the port, as a runtime does, until ``stop`` or for
+    ``dials`` commands.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class DiallingRuntime(threading.Thread):
             self.connection = connection
             if self.over.is_set():
                 return
-            connection.sendall(Advertise(cookie=self.cookie, pid=self.number).pack())
+            connection.sendall(Advertise(cookie=self.cookie, pid=os.getpid()).pack())
             reader, frame = FrameReader(), None
             while frame is None:
                 data = connection.recv(reader.wanted)

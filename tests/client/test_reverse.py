@@ -53,7 +53,7 @@ def dial(port: Path, number: int) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(port))
     connection.settimeout(PATIENCE_S)
-    connection.sendall(Advertise(cookie=UUID(int=number), pid=number).pack())
+    connection.sendall(Advertise(cookie=UUID(int=number), pid=os.getpid()).pack())
     return connection
 
 
@@ -261,7 +261,7 @@ def test_the_time_to_say_who_one_is_is_for_all_of_it(stage: Stage, port: Path) -
         slow.connect(str(port))
 
         def say_slowly() -> None:
-            for byte in Advertise(cookie=UUID(int=1), pid=1).pack():
+            for byte in Advertise(cookie=UUID(int=1), pid=os.getpid()).pack():
                 slow.sendall(bytes([byte]))
                 try:
                     assert slow.recv(1) == b""
@@ -289,7 +289,7 @@ os.close(free)
 resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
 for connection in early:
     connection.connect(port)
-    connection.sendall(Advertise(cookie=UUID(int=1), pid=1).pack())
+    connection.sendall(Advertise(cookie=UUID(int=1), pid=os.getpid()).pack())
 try:
     client.target_pid(timeout_s=0.5)
 except TimeoutError:
@@ -560,10 +560,12 @@ def test_a_port_that_is_closed_while_it_is_opened_leaves_nothing(
 
 
 RUNTIME = """
-import socket, sys
+import os, socket, sys
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(sys.argv[1])
-connection.sendall(bytes.fromhex(sys.argv[2]))
+said = bytearray.fromhex(sys.argv[2])
+said[24:32] = os.getpid().to_bytes(8, "little")
+connection.sendall(said)
 sys.stdin.read()
 """
 

@@ -4,14 +4,17 @@ has a rundown to give.
 
 from __future__ import annotations
 
+import os
 import select
 import socket
+from dataclasses import replace
 
 import pytest
-from tests.client.scripted import HEAD_BYTES, SESSION, Script, obeys, says, streams
+from tests.client.scripted import HEAD_BYTES, INFO, SESSION, Script, obeys, says, says_and_waits, streams
 from tests.client.shells import Stage, within_limits
 
 from dotnetdiag.client import limits
+from dotnetdiag.errors import TimedOut
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.transport import processes
@@ -59,6 +62,40 @@ def test_a_peer_of_an_unknown_process_that_has_sent_its_head_is_sent_a_stop(stag
     within_limits(session.close)
     assert runtime.asked.count(STOP) == 1
     assert session.state is State.ENDED
+
+
+@pytest.mark.usefixtures("unseen")
+def test_a_silent_peer_that_answers_nothing_is_told_as_one_that_did_not_end(stage: Stage) -> None:
+    """A slow line, a busy machine: it may be running, and its bytes on their way."""
+    silent = says_and_waits()
+    runtime = stage.runtime({**scripts(head=0), Command.ProcessInfo3: silent})
+    session = stage.client(runtime, timeout_s=0.3).trace("A", drain_timeout_s=0.6)
+    with pytest.raises(TimedOut):
+        within_limits(lambda: (session.stop(), session.read()))
+    assert STOP not in runtime.asked
+    assert (session.state, type(session.problem)) == (State.BROKEN, TimedOut)
+    session.close()
+
+
+def test_a_relay_of_which_the_threads_run_is_not_the_runtime(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dsrouter is a .NET program itself."""
+    monkeypatch.setattr(processes, "thread_names", lambda *_: ("relay", ".NET EventPipe", ".NET Finalizer"))
+    monkeypatch.setattr(limits, "SILENCE_S", 0.2)
+    runtime = stage.runtime(scripts(head=0))
+    session = stage.client(runtime).trace("A")
+    within_limits(session.close)
+    assert STOP not in runtime.asked
+    assert (session.state, session.problem) == (State.ENDED, None)
+
+
+@pytest.mark.parametrize("is_relayed", [False, True])
+def test_the_process_at_an_address_is_the_one_that_the_runtime_says_it_is(is_relayed: bool, stage: Stage) -> None:
+    runtime = stage.runtime({Command.ProcessInfo3: says(replace(INFO, pid=os.getpid() + is_relayed).pack())})
+    assert stage.client(runtime).target_pid() == (None if is_relayed else os.getpid())
+
+
+def test_a_runtime_that_cannot_say_who_it_is_is_taken_for_its_peer(stage: Stage) -> None:
+    assert stage.client(stage.runtime({})).target_pid() == os.getpid()
 
 
 @pytest.mark.usefixtures("two_threaded")

@@ -70,4 +70,4 @@ class AsyncClient(Commands, Awaited):
             await run_async(ending, self._route, Limits(self.timeout_s, end_timeout_s))
 
         kinds: dict[str, Any] = {"TraceSession": AsyncTraceSession, "UserEventsSession": AsyncUserEventsSession}
-        return kinds[kind](started, perform, **options)
+        return kinds[kind](started, perform, target_pid=self._route.route.certain_pid(), **options)

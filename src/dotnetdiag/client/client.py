@@ -77,4 +77,6 @@ class Client(Commands, AtOnce):
         def perform(ending: Run[None]) -> None:
             run(ending, route, Limits(self.timeout_s, end_timeout_s))
 
-        return {"TraceSession": TraceSession, "UserEventsSession": UserEventsSession}[kind](started, perform, **options)
+        return {"TraceSession": TraceSession, "UserEventsSession": UserEventsSession}[kind](
+            started, perform, target_pid=self._route.certain_pid(), **options
+        )

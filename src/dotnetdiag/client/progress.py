@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dotnetdiag.client.limits import DRAIN_TIMEOUT_S, stays_silent
 from dotnetdiag.client.running import Look
-from dotnetdiag.errors import DiagnosticsError, TimedOut, TransportError, UsageError
+from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.exchange import Close, Operation, Run
+from dotnetdiag.ipc.operations.information import process_info
 from dotnetdiag.ipc.operations.sessions import StartedSession, stop
 from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
 from dotnetdiag.transport import Deadline
@@ -157,32 +158,43 @@ class Followed:
         started: StartedSession,
         perform: Callable[[Run[None]], Any],
         *,
+        target_pid: int | None = None,
         duration_s: float | None = None,
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> None:
-        """``perform`` is the shell's way to perform the end; under asyncio it is awaited."""
+        """``perform`` is the shell's way to perform the end; under asyncio it is awaited. ``target_pid`` is the runtime's for certain."""
         self.session_id, self.command = started.session_id, started.command
         self.duration_s, self._perform = duration_s, perform
         self._stream: Any = started.connection
-        self._target_pid = self._stream.peer_pid()
-        self._progress = SessionProgress(drain_timeout_s, self._stream.address, self._target_pid)
+        self._target_pid, self._peer_pid = target_pid, self._stream.peer_pid()
+        self._progress = SessionProgress(drain_timeout_s, self._stream.address, target_pid or self._peer_pid)
 
     def _end(self) -> Operation[None]:
         """StopTracing; where the runtime is suspended at startup (it has sent nothing yet), closing the stream instead. A StopTracing there
         poisons it: the next session before ResumeRuntime kills .NET 8, 9 and 10 (ipc-protocol.md §21.1). Without it the session
         ends at its first event, and others work (measured: 8.0.33, 9.0.22, 10.0.14, NativeAOT 9, six of six each).
         """
-        if not self.received_bytes and (yield Look(lambda _: self._is_suspended())):
+        if not self.received_bytes and (yield from self._is_suspended()):
             yield Close(self._stream)
         elif not self._progress.is_over:  # its id may be that of another session then
             yield from stop(self.session_id)
 
-    def _is_suspended(self) -> bool | None:
+    def _is_suspended(self) -> Operation[bool]:
+        """By its threads. A peer that is known by its address only may be a relay, and a slow line brings a head late: then a runtime
+        that answers a question, and still sends no head, is suspended. Raises TimedOut when there is no answer.
+        """
+        said = yield from self._threads_say()
+        if said or (said is False and self._target_pid) or self._stream.has_arrived():
+            return said or False
+        with suppress(ServerError):
+            yield from process_info()
+        return (yield Look(lambda _: stays_silent(self._stream, lambda: bool(self.received_bytes))))  # type: ignore[no-any-return]
+
+    def _threads_say(self) -> Operation[bool | None]:
         from dotnetdiag.transport.suspension import is_suspended
 
-        if self._target_pid:
-            return is_suspended(self._target_pid)
-        return stays_silent(self._stream, lambda: bool(self.received_bytes))
+        pid = self._target_pid or self._peer_pid
+        return (yield Look(lambda _: is_suspended(pid))) if pid else None
 
     @property
     def state(self) -> State:

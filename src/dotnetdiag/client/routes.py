@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
-from dotnetdiag.errors import TimedOut, TransportError, UsageError
+from dotnetdiag.client.limits import Limits
+from dotnetdiag.client.running import run as perform
+from dotnetdiag.errors import ServerError, TargetStopped, TimedOut, TransportError, UsageError
+from dotnetdiag.ipc.exchange import Run
+from dotnetdiag.ipc.operations.information import process_info
 from dotnetdiag.transport import Deadline, Stream, processes
 from dotnetdiag.transport.addresses import parse_address
 from dotnetdiag.transport.attempts import connecting_pid, find_endpoints, verify_target
@@ -35,6 +40,10 @@ class Route:
     def finding_pid(self) -> Steps[int | None]:
         """The runtime's process, as this machine sees it; None where the system does not tell."""
         raise NotImplementedError
+
+    def certain_pid(self) -> int | None:
+        """The runtime's process, where nothing can stand between: by an address, the peer may be a relay (``ssh -L``, dsrouter)."""
+        return None
 
     def close(self) -> None:
         """Release what the route holds; most hold nothing."""
@@ -104,6 +113,9 @@ class PidRoute(Route):
         pid: int = yield Blocking(self._process.target_pid)
         return pid
 
+    def certain_pid(self) -> int | None:
+        return None if self._process.found is None else self._process.found.pid
+
 
 class AddressRoute(Route):
     """A runtime listens there (``DOTNET_DiagnosticPorts=ADDRESS,listen``, or its default socket)."""
@@ -123,7 +135,15 @@ class AddressRoute(Route):
 
     def finding_pid(self) -> Steps[int | None]:
         with (yield from connecting(self.address)) as stream:  # a connection without a command harms nobody
-            return stream.peer_pid() or None
+            pid = stream.peer_pid()
+        return (yield Blocking(lambda deadline: pid if self._is_runtime(pid, deadline) else None)) if pid else None
+
+    def _is_runtime(self, pid: int, deadline: Deadline) -> bool:
+        """Whether the runtime says that it has this process; one that cannot say (.NET Core 3.x) is taken for it."""
+        try:
+            return is_number_of(perform(Run(process_info()), self, Limits(deadline.left_s, None)).pid, pid)
+        except ServerError:
+            return True
 
 
 class ReverseRoute(Route):
@@ -183,11 +203,15 @@ class ReverseRoute(Route):
 
         def look() -> tuple[UUID, int | None, int | None] | None:
             if self._chosen is None and (found := port.choose()) is not None:
-                advertise, pid = found
+                advertise, peer_pid = found
+                pid = peer_pid if peer_pid and is_number_of(advertise.pid, peer_pid) else None
                 self._chosen = advertise.cookie, pid, processes.start_time_ticks(pid) if pid else None
             return self._chosen
 
         return Change(look, port.observed, "no runtime has connected", str(self.address))
+
+    def certain_pid(self) -> int | None:
+        return None if self._chosen is None else self._chosen[1]
 
     def close(self) -> None:
         self._closed = True
@@ -207,6 +231,8 @@ class WhileOpen:
         while self._stream.fileno() >= 0:
             try:
                 connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
+            except TargetStopped:  # it may be continued; who reads waits too, and gives up when it is not
+                time.sleep(min(DIAL_SLICE_S, deadline.wait_s("the target is stopped")))
             except TimedOut as error:
                 if deadline.is_over:
                     raise TimedOut("no connection", address=error.address, timeout_s=deadline.timeout_s) from error
@@ -218,6 +244,11 @@ class WhileOpen:
         raise TransportError("the session is closed", address=self._stream.address)
 
     look = Route.look
+
+
+def is_number_of(namespace_pid: int, pid: int) -> bool:
+    """Whether a process is numbered so where it lives: a relay is another process than the runtime that it leads to."""
+    return namespace_pid in (processes.namespace_pids(pid) or (pid,))[-1:]
 
 
 def route_to(address: str) -> Route:

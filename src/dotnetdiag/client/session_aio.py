@@ -162,8 +162,10 @@ class AsyncTraceSession(StreamedSession):
 class AsyncUserEventsSession(UserEvents):
     """As ``UserEventsSession``."""
 
-    def __init__(self, started: StartedSession, perform: Callable[[Run[None]], Awaitable[None]]) -> None:
-        super().__init__(started, perform)
+    def __init__(
+        self, started: StartedSession, perform: Callable[[Run[None]], Awaitable[None]], **options: Any
+    ) -> None:
+        super().__init__(started, perform, **options)
         self._closing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:

@@ -7,11 +7,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from dotnetdiag.client.progress import Followed
 from dotnetdiag.errors import RequestRefused
-from dotnetdiag.ipc.exchange import Run
+from dotnetdiag.ipc.exchange import Operation, Run
 from dotnetdiag.ipc.operations.sessions import StartedSession
 
 PLACES = ("/sys/kernel/tracing/user_events_data", "/sys/kernel/debug/tracing/user_events_data")
@@ -64,6 +64,10 @@ def _exists(place: str) -> bool:
 class UserEvents(Followed):
     """A session that runs until it is closed, of either shell: the runtime watches the connection (ipc-protocol.md §15)."""
 
+    def _is_suspended(self) -> Operation[bool]:
+        """Nothing comes that would tell. Closing the connection is an end too, where a runtime is not known to run."""
+        return bool((yield from self._threads_say()) if self._peer_pid else True)
+
     @property
     def is_alive(self) -> bool:
         """Whether the runtime still holds its end."""
@@ -73,8 +77,8 @@ class UserEvents(Followed):
 class UserEventsSession(UserEvents):
     """That of ``Client``."""
 
-    def __init__(self, started: StartedSession, perform: Callable[[Run[None]], None]) -> None:
-        super().__init__(started, perform)
+    def __init__(self, started: StartedSession, perform: Callable[[Run[None]], None], **options: Any) -> None:
+        super().__init__(started, perform, **options)
         self._closing = threading.RLock()  # a signal handler may close, too
 
     def __enter__(self) -> Self:
