@@ -29,7 +29,8 @@ README = Path(__file__).parents[2] / "README.md"
         (3, errors.RequestRefused("SetEnvironmentVariable", "the name is empty")),
         (3, errors.DangerousRequest("ApplyStartupHook", "x is no startup hook")),
         (3, errors.ProcessNotFound("no")),
-        (3, errors.TargetStopped("no")),
+        (1, errors.TargetStopped("no")),
+        (1, errors.NoDiagnostics("no")),
         # no session, or the runtime refused
         (1, errors.ServerError("GenerateCoreDump3", 0x80004005)),
         (1, errors.BadEncoding("StartupProfiler", 0x80131384)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.client.scripted import Script, eventually, obeys, pattern, streams
 from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.sink import FileSink
 from dotnetdiag.errors import OutputError, TimedOut
 from dotnetdiag.ipc.commands import Command
 
@@ -90,3 +92,46 @@ def test_a_cancelled_save_into_a_pipe_that_nobody_reads_ends(stage: Stage, fifo:
         await session.aclose()
 
     within_limits(lambda: asyncio.run(use()))
+
+
+@pytest.mark.usefixtures("idle_reader")
+def test_ctrl_c_gets_out_of_a_write_into_a_pipe_that_nobody_reads(fifo: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def fill() -> None:
+        with FileSink(fifo, interrupt) as sink:
+            while True:
+                sink.take(len(sink.view))
+
+    with pytest.raises(KeyboardInterrupt):
+        within_limits(fill)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "file"])
+def test_an_open_descriptor_is_written_and_left_as_it_was(stage: Stage, kind: str, tmp_path: Path) -> None:
+    ours, theirs = os.pipe() if kind == "pipe" else (one.detach() for one in socket.socketpair())
+    if kind == "file":
+        os.close(theirs)
+        theirs = os.open(tmp_path / "x", os.O_RDWR | os.O_CREAT)
+        os.write(theirs, b"before")
+    scripts = {**SCRIPTS, Command.CollectTracing2: streams(0.01, size=30_000)}
+    session = stage.client(stage.runtime(scripts)).trace("A", duration=0.1)
+    saving = Act(lambda: session.save(theirs))
+    got = b""
+    if kind != "file":
+        os.set_blocking(ours, False)
+        while saving.is_alive() or select.select([ours], [], [], 0)[0]:
+            if select.select([ours], [], [], 0.1)[0]:
+                got += os.read(ours, 1 << 20)
+    size = saving.result()
+    assert os.get_blocking(theirs)
+    if kind == "file":
+        os.write(theirs, b"after")
+        got = (tmp_path / "x").read_bytes()
+        assert (got[:6], got[-5:]) == (b"before", b"after")
+        got = got[6:-5]
+    assert got == pattern(size)
+    for descriptor in (ours, theirs):
+        os.close(descriptor)
+    session.close()

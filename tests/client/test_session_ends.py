@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import _thread
 import math
+import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.client.scripted import (
+    PATIENCE_S,
     PIECE_BYTES,
     REFUSAL,
     SESSION,
@@ -30,18 +32,21 @@ from tests.client.scripted import (
 from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import Client, progress
+from dotnetdiag.client.routes import Route, WhileOpen
 from dotnetdiag.client.session import STOPPER_EXIT_S
 from dotnetdiag.errors import (
     ConnectFailed,
     ConnectionEnded,
     DiagnosticsError,
     ServerError,
+    TargetStopped,
     TimedOut,
     TransportError,
     UsageError,
 )
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 
 DRAIN_TIMEOUT_S = 0.6
@@ -264,3 +269,30 @@ def test_a_session_that_ended_by_itself_waits_for_no_stop(tmp_path: Path) -> Non
         session._stop_ends_within = None  # nobody may wait
         session.close()
         assert session.state is State.ENDED
+
+
+def test_a_target_that_is_stopped_when_its_session_is_to_end_is_dialled_until_it_goes_on() -> None:
+    """It was taken for a stop that failed: what it still had was lost after a second."""
+    ours, theirs = socket.socketpair()
+
+    class Stopped(Route):
+        left = 3
+
+        def dial(self, deadline: Deadline) -> Any:
+            self.left -= 1
+            if self.left:
+                raise TargetStopped("process 7 is stopped (state T)", pid=7)
+            return ours
+
+    class Open:
+        address = "x"
+
+        def fileno(self) -> int:
+            return 0
+
+    found: Any = WhileOpen(Stopped(), cast("Stream", Open())).dial(Deadline(PATIENCE_S))
+    assert found is ours
+    with pytest.raises(TimedOut, match="no connection"):
+        WhileOpen(Stopped(), cast("Stream", Open())).dial(Deadline(0.1))
+    ours.close()
+    theirs.close()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from dotnetdiag.errors import ProcessNotFound
-from dotnetdiag.recipes.launch import launched, shell_code
+from dotnetdiag.recipes.launch import LONGEST_PORT, _port_folder, launched, shell_code
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -36,3 +39,32 @@ def test_a_program_that_ends_without_a_runtime_may_be_too_old(program: str, told
     with pytest.raises(ProcessNotFound, match=told) as gone, launched(["sh", "-c", program]):
         pass
     assert ".NET Core 3.1" in str(gone.value)
+
+
+def test_what_a_script_has_started_is_waited_for_and_ended_when_no_runtime_comes() -> None:
+    """The script ends before its runtime has dialled; whoever dials later would wait for ever."""
+    with (
+        pytest.raises(ProcessNotFound, match=r"ended with code 3 before") as gone,
+        launched(["sh", "-c", "sleep 0.5 & exit 3"]),
+    ):
+        pass
+    assert gone.value.pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.killpg(gone.value.pid, 0)
+
+
+@pytest.mark.parametrize("name", ["x" * 90, "a,b", "a;b"])
+def test_a_port_is_made_where_a_runtime_can_dial_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+    (tmp_path / name).mkdir()
+    folder = _port_folder()
+    os.rmdir(folder)
+    assert len(f"{folder}/port") <= LONGEST_PORT
+    assert not {",", ";"} & set(folder)
+    assert list((tmp_path / name).iterdir()) == []
+
+
+def test_a_port_is_made_in_the_usual_place_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        assert os.path.dirname(_port_folder()) == place

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from tests.client.scripted import ScriptedRuntime, obeys, streams
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import TransportError, UsageError
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.recipes import watching
+from dotnetdiag.live import events as live_events
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
 
@@ -33,11 +35,12 @@ def test_a_wrong_limit_is_told_before_anything_is_sent(runtime: ScriptedRuntime)
 
 
 def test_a_session_that_nobody_can_read_is_closed(runtime: ScriptedRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_threads(*_: object, **__: object) -> None:
-        raise RuntimeError("can't start new thread")
+    class NoThread(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(watching, "LiveEvents", without_threads)
-    with pytest.raises(RuntimeError):
+    monkeypatch.setattr(live_events, "threading", SimpleNamespace(Thread=NoThread))
+    with pytest.raises(TransportError, match="no more threads"):
         start_watching(Client.connect(str(runtime.path)), WatchOptions())
     assert Command.StopTracing in runtime.asked
     assert runtime.ended.wait(20)

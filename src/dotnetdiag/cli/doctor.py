@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dotnetdiag.cli.options import json_option
+from dotnetdiag.cli.options import json_option, process_options
 from dotnetdiag.cli.render import echo, is_terminal, json_text, write_raw
 
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -17,9 +17,10 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @click.command()
-@click.argument("pid", type=int, required=False)
+@click.argument("number", metavar="[PID]", type=int, required=False)
+@process_options
 @json_option
-def doctor(pid: int | None, as_json: bool) -> None:
+def doctor(number: int | None, pid: int | None, name: str | None, as_json: bool) -> None:
     """Say why the process PID can or cannot be attached to; without PID, what this installation can do and sees.
 
     One finding a line, each with what to do. The process is asked who it is, and otherwise only looked at: no session is started.
@@ -30,8 +31,13 @@ def doctor(pid: int | None, as_json: bool) -> None:
     dotnetdiag doctor --json
     """
     from dotnetdiag.cli.advice import advice_for_finding
+    from dotnetdiag.errors import UsageError
     from dotnetdiag.recipes.examination import examine, examine_installation
+    from dotnetdiag.recipes.processes import find_pid
 
+    if sum(given is not None for given in (number, pid, name)) > 1:
+        raise UsageError("give one process: PID, -p or -n")
+    pid = number if name is None and pid is None else pid if name is None else find_pid(name)
     findings = examine_installation() if pid is None else examine(pid)
     if as_json:
         from dataclasses import asdict

@@ -17,6 +17,8 @@ TABLE: tuple[tuple[type[BaseException], int], ...] = (
     (errors.NotPossible, PLATFORM_ERROR),
     (errors.UnsupportedCommand, PLATFORM_ERROR),
     (errors.UsageError, ARGUMENT_ERROR),
+    (errors.NoDiagnostics, SESSION_ERROR),
+    (errors.TargetStopped, SESSION_ERROR),
     (errors.TargetError, ARGUMENT_ERROR),
     (errors.NotSupported, PLATFORM_ERROR),
     (errors.ServerError, SESSION_ERROR),

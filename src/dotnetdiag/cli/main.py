@@ -49,7 +49,7 @@ def _bear_a_stderr_that_takes_nothing() -> None:
     class Stderr(io.FileIO):
         def write(self, data: Any) -> int:
             try:
-                return super().write(data)
+                return super().write(data) or len(data)  # None: it does not block, and is full
             except OSError:
                 return len(data)
 

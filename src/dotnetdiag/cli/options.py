@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dotnetdiag.cli.render import clean, echo
+from dotnetdiag.cli.signals import handled
 
 if TYPE_CHECKING:
+    from dotnetdiag.recipes.suspension import Hold
     from dotnetdiag.recipes.target import Client, Target
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +51,11 @@ def target_options(function: F) -> F:
         "connect: dial a runtime that listens there. The runtime waits at its start until it is resumed over that port, unless "
         "the variable ends with ,nosuspend.",
     )(function)
+    return process_options(function)
+
+
+def process_options(function: F) -> F:
+    """``-p`` and ``-n``, as the keywords ``pid`` and ``name``."""
     function = click.option(
         "-n", "--name", help="Name of the process or of its entry assembly.", shell_complete=_complete_name
     )(function)
@@ -99,7 +106,8 @@ def client_of(pid: int | None, name: str | None, port: str | None, *, resumes: b
     from dotnetdiag.recipes.target import connected
 
     target = target_of(pid, name, port)
-    with _terminated_as_interrupted(), connected(target, waiting=say_waiting, resumes=resumes) as client:
+    terminated = handled(("SIGTERM", "SIGHUP"), signal.default_int_handler)
+    with terminated, connected(target, waiting=say_waiting, resumes=resumes) as client:
         try:
             yield client
         finally:
@@ -120,29 +128,19 @@ def _say_suspended(client: Client, target: Target) -> None:
         echo(f"{state} Let it run: dotnetdiag resume --diagnostic-port {target.address}", err=True)
 
 
-def say_held(ports: tuple[str, ...]) -> None:
-    """Nothing comes of a session: the runtime waits at its start, for a resume over ``ports``, or any."""
-    state = (
-        "The runtime is suspended at startup and is not resumed here: nothing comes before something else resumes it "
-    )
-    if ports:
-        state = "The runtime is suspended at startup, by a port: nothing comes before it is resumed over that "
-    how = [f"dotnetdiag resume --diagnostic-port {port}" for port in ports]
-    echo(f"{state}({'; '.join(how) or 'dotnetdiag resume, or --resume-runtime true'}).", err=True)
+def say_held(holds: Sequence[Hold]) -> None:
+    """Nothing comes of a session: the runtime waits at its start, for ``holds``, or any resume."""
+    state = "and is not resumed here: nothing comes before something else resumes it"
+    if holds:
+        ports = any(hold.port is not None for hold in holds)
+        state = f"{', by a port' if ports else ''}: nothing comes before it is resumed over {'that' if ports else 'its own socket'}"
+    how = "; ".join(map(how_to_resume, holds)) or "dotnetdiag resume, or --resume-runtime true"
+    echo(f"The runtime is suspended at startup{'' if holds else ' '}{state} ({how}).", err=True)
 
 
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in numbers:
-        if before[number] is signal.SIG_DFL:  # one that is ignored (nohup) stays so
-            signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def how_to_resume(hold: Hold) -> str:
+    """What to type."""
+    return f"dotnetdiag resume {f'-p {hold.pid}' if hold.port is None else f'--diagnostic-port {hold.port}'}"
 
 
 def say_waiting(address: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.cli.options import client_of, how_to_resume, json_option, target_of, target_options
 from dotnetdiag.cli.process_list import show_processes
 from dotnetdiag.cli.render import echo, json_text
 
@@ -94,5 +94,6 @@ def resume(pid: int | None, name: str | None, port: str | None) -> None:
     from dotnetdiag.recipes.suspension import resume as resume_runtime
 
     with client_of(pid, name, port, resumes=True) as client:
-        for port_left in resume_runtime(client):
-            echo(f"Its port still holds it: dotnetdiag resume --diagnostic-port {port_left}", err=True)
+        for hold in resume_runtime(client, over=None if port is None else target_of(pid, name, port).address):
+            whose = "It still waits at its own socket" if hold.port is None else "Its port still holds it"
+            echo(f"{whose}: {how_to_resume(hold)}", err=True)

@@ -26,12 +26,11 @@ from dotnetdiag.cli.options import (
     target_options,
 )
 from dotnetdiag.cli.render import echo, json_text, write_raw
+from dotnetdiag.cli.signals import ALL, ONE_PRESS_S, handled
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition, Watch
 
-ONE_PRESS_S = 0.3
-"""Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
 """Which option each source of providers is here."""
 LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
@@ -357,17 +356,14 @@ def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
         elif time.monotonic() - first > ONE_PRESS_S:
             watch.abort()
 
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
-    before = {number: signal.signal(number, on_signal) for number in numbers}
     ended = threading.Event()
     if enter and sys.stdin.isatty():
         threading.Thread(target=_wait_for_enter, args=(watch, ended), daemon=True).start()
     try:
-        yield
+        with handled(ALL, on_signal):
+            yield
     finally:
         ended.set()
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _lead_nowhere(descriptors: Sequence[int]) -> None:
@@ -388,26 +384,10 @@ def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
                 watch.stop()
                 return
         return
-    import select
+    from dotnetdiag.recipes.terminal import typed
 
-    try:
-        while not ended.is_set():
-            if _is_in_background():
-                ended.wait(0.2)
-            elif select.select([0], [], [], 0.2)[0]:
-                if os.read(0, 1024):
-                    watch.stop()
-                return
-    except OSError:
-        pass  # the terminal has gone
-
-
-def _is_in_background() -> bool:
-    """What is typed is not for us then, and to read it is SIGTTIN."""
-    try:
-        return os.tcgetpgrp(0) != os.getpgrp()
-    except OSError:  # not the terminal that controls us: it may be read
-        return False
+    if next(typed(ended.is_set), b""):
+        watch.stop()
 
 
 @click.command("list-profiles")

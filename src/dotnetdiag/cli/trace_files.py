@@ -154,6 +154,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
 @click.option(
     "--format", "form", type=click.Choice(["table", "jsonl", "csv", "parquet"]), default="table", show_default=True
 )
+@click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option("--stacks", is_flag=True, help="With jsonl: add frames, leaf first.")
 @_output(required=False)
 def events(

@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,8 +14,9 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.options import client_of, json_option, provider_options, say_held, target_options
+from dotnetdiag.cli.options import client_of, json_option, provider_options, say_held, target_of, target_options
 from dotnetdiag.cli.render import clean, clean_json, echo, stdout_bytes
+from dotnetdiag.cli.signals import ALL, ONE_PRESS_S, handled
 from dotnetdiag.errors import OutputError
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 TICK_S = 0.1
 LAST_LINES_S = 2.0
 """How long the last lines are held for somebody who does not read."""
-ONE_PRESS_S = 0.3
-"""Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 _NOTE_EVERY_S = 1.0
 
 
@@ -90,11 +88,11 @@ def watch(
         buffer_mb=buffersize,
     )
     options.composed()  # mistakes are told before anything is waited for
-    chosen = _names(fields)
+    chosen, over = _names(fields), None if port is None else target_of(pid, name, port).address
     lines = json_lines(chosen) if as_json else text_lines(chosen)
     with (
         client_of(pid, name, port, resumes=True) as client,
-        start_watching(client, options, say_held) as live,
+        start_watching(client, options, over=over, suspended=say_held) as live,
         _ends_nicely(live),
     ):
         exited = exit_of(client)
@@ -191,16 +189,8 @@ def _ends_nicely(live: LiveEvents) -> Iterator[None]:
             live.abort()
             raise KeyboardInterrupt  # also out of a write that nobody reads
 
-    if threading.current_thread() is not threading.main_thread():
+    with handled(ALL, on_signal):
         yield
-        return
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
-    before = {number: signal.signal(number, on_signal) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # lines ------------------------------------------------------------------------------------------------------------

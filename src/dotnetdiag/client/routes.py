@@ -232,7 +232,7 @@ class WhileOpen:
             try:
                 connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
             except TargetStopped:  # it may be continued; who reads waits too, and gives up when it is not
-                time.sleep(min(DIAL_SLICE_S, deadline.wait_s("the target is stopped")))
+                time.sleep(min(DIAL_SLICE_S, deadline.left_s))
             except TimedOut as error:
                 if deadline.is_over:
                     raise TimedOut("no connection", address=error.address, timeout_s=deadline.timeout_s) from error

@@ -39,7 +39,7 @@ def receive_into(progress: SessionProgress, stream: Stream, view: memoryview, de
 def save_stream(
     progress: SessionProgress,
     stream: Stream,
-    path: str | Path,
+    path: str | Path | int,
     *,
     duration_s: float | None,
     stop: Callable[[], None],

@@ -109,13 +109,13 @@ class TraceSession(StreamedSession):
 
     def save(
         self,
-        path: str | Path,
+        path: str | Path | int,
         *,
         duration: float | str | None = None,
         progress: Callable[[int], None] | None = None,
         tee: Callable[[memoryview], None] | None = None,
     ) -> int:
-        """Write the stream to a file until the session ends; stop it after ``duration`` (seconds, or ``"30s"``; without it the
+        """Write the stream to a file, or a descriptor, until the session ends; stop it after ``duration`` (seconds, ``"30s"``; without it the
         one given to ``trace``, without that never). ``progress`` gets the size so far, ``tee`` the bytes
         (in a buffer that is used again). Returns the bytes written.
 

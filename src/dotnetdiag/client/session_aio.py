@@ -94,7 +94,7 @@ class AsyncTraceSession(StreamedSession):
 
     async def save(
         self,
-        path: str | Path,
+        path: str | Path | int,
         *,
         duration: float | str | None = None,
         progress: Callable[[int], None] | None = None,

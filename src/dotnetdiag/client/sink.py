@@ -13,11 +13,12 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import select
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -51,6 +52,8 @@ TICK_S = 0.1
 # What is received at a time on the way through the page cache: more would not stay in the processor's cache.
 PIECE_BYTES = 1 << 18
 ALIGNMENT = 4096
+STDOUT_NAMES = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""A socket, or a pipe of another user, cannot be opened again by these."""
 FAST_BYTES_S = 20e6
 # The first megabytes tell how fast a stream is; most traces end before.
 WARM_UP_BYTES = 8 << 20
@@ -69,21 +72,18 @@ class FileSink:
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path | int,
         while_waiting: Callable[[], None] = lambda: None,
         tee: Callable[[memoryview], None] | None = None,
     ) -> None:
         self._path, self._while_waiting, self._tee = str(path), while_waiting, tee
-        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+        self._may_be_direct = sys.platform == "linux"
+        self._at_a_time = BUFFER_BYTES
+        descriptor = path if isinstance(path, int) else 1 if str(path) in STDOUT_NAMES else None
+        self._fd = self._open(self._path) if descriptor is None else self._take_over(descriptor)
         try:
-            self._fd = os.open(path, flags, 0o600)
-        except OSError as error:
-            reason = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or str(error)
-            raise OutputError(self._path, reason) from error
-        except ValueError as error:  # a NUL, or what does not encode
-            raise OutputError(ascii(self._path), f"no file can have this name: {error}") from error
-        try:
-            self._claim()
+            if descriptor is None:
+                self._claim()
         except BaseException:
             os.close(self._fd)
             raise
@@ -91,15 +91,47 @@ class FileSink:
         self.written = 0
         self._held = self._told = 0
         self._direct = False
-        self._may_be_direct = sys.platform == "linux"
         self._window = (time.monotonic(), 0)
         self._average_s = 0.0
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+            return
+        self._while_waiting = self._give_up
+        with suppress(OutputError):  # what happened before matters more
+            self.close()
+
+    def _give_up(self) -> None:
+        """Something else has gone wrong: a pipe that is full is not waited for."""
+        raise OutputError(self._path, "what was left is not written: nobody reads this pipe")
+
+    def _open(self, path: str) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            return os.open(path, flags, 0o600)
+        except OSError as error:
+            reason = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or str(error)
+            raise OutputError(self._path, reason) from error
+        except ValueError as error:  # a NUL, or what does not encode
+            raise OutputError(ascii(self._path), f"no file can have this name: {error}") from error
+
+    def _take_over(self, descriptor: int) -> int:
+        """One that others have too: it stays as they know it. Where it blocks, so much is written as it takes at once."""
+        try:
+            mode = os.fstat(descriptor).st_mode
+            self._path, self._may_be_direct = f"descriptor {descriptor}", False
+            if stat.S_ISFIFO(mode):
+                with suppress(OSError):  # made by another user
+                    return os.open(f"/dev/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
+            if not stat.S_ISREG(mode):
+                self._at_a_time = select.PIPE_BUF
+            return os.dup(descriptor)
+        except OSError as error:
+            raise OutputError(f"descriptor {descriptor}", error.strerror or str(error)) from error
 
     def _claim(self) -> None:
         """Empty the file, unless somebody else records into it: both recordings would be lost."""
@@ -175,7 +207,9 @@ class FileSink:
         try:
             while done < size:
                 try:
-                    part = os.write(self._fd, self._buffer[done:size])
+                    if self._at_a_time < BUFFER_BYTES and not is_ready(self._fd, True, 0):
+                        raise BlockingIOError
+                    part = os.write(self._fd, self._buffer[done : min(size, done + self._at_a_time)])
                 except BlockingIOError:
                     self._while_waiting()
                     is_ready(self._fd, True, TICK_S)

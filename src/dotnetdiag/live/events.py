@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
@@ -49,6 +50,12 @@ OWN_PROVIDERS = frozenset({"microsoft-windows-dotnetruntimerundown", "microsoft-
 """Runtimes write events of these to every session, asked or not."""
 
 
+def check_limit(limit: int | None) -> None:
+    """Raises UsageError for a number that is none of events."""
+    if limit is not None and limit < 0:
+        raise UsageError(f"a limit of {limit} events")
+
+
 class Session(Protocol):
     """What is needed of ``client.TraceSession``."""
 
@@ -80,32 +87,39 @@ class LiveEvents:
     ) -> None:
         """``names`` of events in any spelling, ``where`` a filter (``trace.where``); ``providers`` are those asked for,
         which matters for the few that are written unasked. ``stacks`` keeps call stacks, ``frame_names`` names them.
+        The session is ours from here on: after an error it is closed. Raises UsageError, GrammarError, and TransportError for want of a
+        thread.
         """
-        if limit is not None and limit < 0:
-            raise UsageError(f"a limit of {limit} events")
         self._session = session
-        self._names = tuple(name.strip() for name in names if name.strip())
-        self._where = Where(where) if isinstance(where, str) else where
-        self._limit = limit
-        self._unasked = OWN_PROVIDERS - {name.lower() for name in providers}
-        self._reader = Reader()
-        self._maker = WindowMaker(stacks=stacks, names=frame_names)
-        self._queue: HandOver[EventTable] = HandOver(queue_bytes)
-        self._numbers: dict[Metadata, int] = {}
-        self._schemas: dict[int, EventSchema | None] = {}
-        self._named: set[str] = set()
-        self._fields: set[str] = set()
-        self._filtered = self._missed = self._unwanted = 0  # of the reading thread
-        self._shown = self._failed = self._left = 0  # of the caller
-        self._ends = None if duration_s is None else time.monotonic() + duration_s
-        self._stopping: float | None = None
-        self._gives_until: float | None = None
-        self._asked_at: float | None = None
-        self._aborted = False
-        self.ended: str | None = None
-        """What ended the stream before its time, in one line; None while it runs and when it ended as it should."""
-        self._thread = threading.Thread(target=self._read, name="dotnetdiag live", daemon=True)
-        self._thread.start()
+        with ExitStack() as on_error:
+            on_error.callback(session.close)
+            check_limit(limit)
+            self._names = tuple(name.strip() for name in names if name.strip())
+            self._where = Where(where) if isinstance(where, str) else where
+            self._limit = limit
+            self._unasked = OWN_PROVIDERS - {name.lower() for name in providers}
+            self._reader = Reader()
+            self._maker = WindowMaker(stacks=stacks, names=frame_names)
+            self._queue: HandOver[EventTable] = HandOver(queue_bytes)
+            self._numbers: dict[Metadata, int] = {}
+            self._schemas: dict[int, EventSchema | None] = {}
+            self._named: set[str] = set()
+            self._fields: set[str] = set()
+            self._filtered = self._missed = self._unwanted = 0  # of the reading thread
+            self._shown = self._failed = self._left = 0  # of the caller
+            self._ends = None if duration_s is None else time.monotonic() + duration_s
+            self._stopping: float | None = None
+            self._gives_until: float | None = None
+            self._asked_at: float | None = None
+            self._aborted = False
+            self.ended: str | None = None
+            """What ended the stream before its time, in one line; None while it runs and when it ended as it should."""
+            self._thread = threading.Thread(target=self._read, name="dotnetdiag live", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                raise TransportError(f"the system gives this program no more threads: {error}") from error
+            on_error.pop_all()
 
     # the caller -------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents
+from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents, check_limit
 from dotnetdiag.providers.composition import compose
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.trace.where import Where
@@ -33,6 +33,7 @@ def watch(
     spelling, ``where`` a filter as of ``trace events``. The session runs when this returns. Raises what ``client.trace``
     raises, GrammarError.
     """
+    check_limit(limit)
     chosen = compose(providers=providers, presets=None if providers else DEFAULT_PRESET, rundown=False)
     wanted = Where(where) if isinstance(where, str) else where
     seconds = seconds_of(duration)

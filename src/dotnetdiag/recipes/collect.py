@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.errors import OutputError, UnsupportedCommand
+from dotnetdiag.errors import DiagnosticsError, OutputError
 from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
-from dotnetdiag.recipes.outputs import STDOUT, STDOUT_FILE, check_outputs, is_stdout
-from dotnetdiag.recipes.suspension import resume
+from dotnetdiag.recipes.outputs import check_outputs, is_stdout
+from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.recipes.target import LOOK_S, Target, connected
 from dotnetdiag.transport import processes
 
@@ -118,14 +118,14 @@ class Watch:
     ``cancel`` is for the time before a session runs: it raises KeyboardInterrupt where nothing can be left behind.
     ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
     ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
-    its start, and nobody resumes it: with the ports that hold it, where a resume by pid did not help; ``stopping`` when the end has
+    its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has
     begun. None of them is called from a signal handler.
     """
 
     started: Callable[[Composition, Path, int | None], None] = lambda *_: None
     progress: Callable[[int, float], None] = lambda *_: None
     waiting: Callable[[str], None] = lambda *_: None
-    suspended: Callable[[tuple[str, ...]], None] = lambda _: None
+    suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None
     stopping: Callable[[], None] = lambda: None
     signal: int | None = None
     """The signal that ended the recording: it is passed on to a program that was started for it."""
@@ -195,13 +195,29 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
         from dotnetdiag.recipes.launch import launched, shell_code
 
         with launched(options.command, show_io=options.show_child_io, check=following.check) as child:
-            done = _record(options, composed, child.client, child.pid, os.path.basename(options.command[0]), following)
+            label = os.path.basename(options.command[0])
+            done = _record(options, composed, child.client, child.pid, label, following, child.address)
             code, name = shell_code(_end_of(child, following, ended_by_us=done.was_stopped))
             return replace(done, child_exit_code=code, child_signal=name)
     assert options.target is not None, "a target or a command"
     resumes = options.resume
     with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:
-        return _record(options, composed, client, client.target_pid(), options.target.label(), following)
+        over = options.target.address if options.target.port else None
+        return _record(options, composed, client, client.target_pid(), options.target.label(), following, over)
+
+
+def _new_path(stem: str) -> Path:
+    """A name that nobody has asked for must not be another recording's, as of the same second."""
+    names = (f"{stem}{f'_{number}' if number > 1 else ''}.nettrace" for number in range(1, 10_000))
+    for name in names:
+        try:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            continue
+        except (OSError, ValueError):
+            pass  # the recording will say so
+        return Path(name)
+    raise OutputError(stem, "there are 10,000 recordings of this second")
 
 
 def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
@@ -229,9 +245,15 @@ def _end_of(child: Launched, watch: Watch, *, ended_by_us: bool) -> int | None:
 
 
 def _record(
-    options: CollectOptions, chosen: Composition, client: Client, pid: int | None, label: str, watch: Watch
+    options: CollectOptions,
+    chosen: Composition,
+    client: Client,
+    pid: int | None,
+    label: str,
+    watch: Watch,
+    over: str | None,
 ) -> Collected:
-    path = options.output or Path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}.nettrace")
+    path = options.output or _new_path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}")
     options.check_outputs(path)
     notes: list[str] = []
     started_ticks = None if pid is None else processes.start_time_ticks(pid)
@@ -247,7 +269,12 @@ def _record(
     ) as session:
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")
-        held = _resume(client, options.target) if options.resume else ()
+        held: tuple[Hold, ...] = ()
+        if options.resume and is_held(client) is not False:
+            try:
+                held = resume(client, over=over, everywhere=bool(options.command))
+            except DiagnosticsError as error:  # the session records all the same
+                notes.append(f"The runtime could not be told to go on: {error}")
         began = time.monotonic()
         watch.attach(session)
         watch.check()
@@ -271,7 +298,7 @@ def _record(
                     watch.suspended(held)
             watch.report(count, time.monotonic() - began)
 
-        size = session.save(STDOUT_FILE if path == STDOUT else path, progress=report, tee=see)
+        size = session.save(1 if is_stdout(path) else path, progress=report, tee=see)
         report(size)
         seconds = time.monotonic() - began
     if watch.is_aborted:
@@ -303,14 +330,3 @@ def _watcher(options: CollectOptions, watch: Watch) -> EventWatcher | None:
     from dotnetdiag.recipes.stopping import EventWatcher
 
     return EventWatcher(options.stopping_event, watch.stop)
-
-
-def _resume(client: Client, target: Target | None) -> tuple[str, ...]:
-    """The ports that hold the runtime all the same."""
-    try:
-        if target is not None and target.port is None:
-            return resume(client)
-        client.resume()
-    except UnsupportedCommand:
-        pass  # .NET Core 3.x has nothing to resume
-    return ()

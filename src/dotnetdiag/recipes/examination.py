@@ -10,7 +10,7 @@ import tempfile
 from dotnetdiag import __version__
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
-from dotnetdiag.recipes.suspension import suspending_ports
+from dotnetdiag.recipes.suspension import holds
 from dotnetdiag.transport.diagnosis import Finding, diagnose
 
 PROBE_TIMEOUT_S = 5.0
@@ -57,10 +57,12 @@ def _answers(client: Client) -> list[Finding]:
     suspended = client.is_suspended()
     if suspended:
         text = "is suspended at startup: no managed code runs, and no trace has events"
-        ports = suspending_ports(client.target_pid())
+        found_holds = holds(client.target_pid())
+        ports = [hold.port for hold in found_holds if hold.port is not None]
         if not ports:
             return [*found, Finding(code="suspended", ok=False, text=text, advice="resume it")]
-        advice = f"resume it over the port that holds it ({', '.join(ports)})"
+        own = ", and over its own socket" if len(ports) < len(found_holds) else ""
+        advice = f"resume it over the port that holds it ({', '.join(ports)}){own}"
         return [*found, Finding(code="suspended-by-port", ok=False, text=text, advice=advice)]
     unknown = "; whether it is suspended at startup cannot be told" if suspended is None else ""
     return [*found, Finding(code="running", ok=True, text=f"runs{unknown}", advice="")]

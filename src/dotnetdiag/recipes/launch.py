@@ -20,6 +20,8 @@ from dotnetdiag.recipes.target import LOOK_S
 
 # The reference tool gives a child 10 s; a cold container may need more.
 CONNECT_TIMEOUT_S = 30.0
+LONGEST_PORT = 107
+"""Bytes of ``sun_path`` without its NUL; a runtime drops a longer address, and says nothing (ipc-protocol.md §21.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,7 @@ class Launched:
 
     process: subprocess.Popen[bytes]
     client: Client
+    address: str
 
     @property
     def pid(self) -> int:
@@ -51,17 +54,18 @@ def launched(
     command: Sequence[str], *, show_io: bool = False, check: Callable[[], None] = lambda: None
 ) -> Iterator[Launched]:
     """Run ``command`` with a diagnostic port of ours, in a process group of its own: Ctrl-C must not end it before its session has
-    ended. What still runs of the group when the block is left is ended, unless the program has ended by itself.
+    ended. What still runs of the group when the block is left is ended, unless the program has ended by itself and all went well.
 
     Runtimes that the program starts must not wait for our port, which may be gone by then (under dotnet-trace they wait for ever): the
-    program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once.
+    program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once. Not so one
+    that a shell's background job starts when the block was left: nobody can take the variable out of a shell.
     ``check`` is called several times a second while its runtime is waited for, and may raise to end that. Raises ProcessNotFound when
     the program cannot be started or ends before its runtime has connected.
     """
     program = shutil.which(command[0])
     if program is None:
         raise UsageError(f"{command[0]} is no program that can be started")
-    folder = tempfile.mkdtemp(prefix="dotnetdiag-")
+    folder = _port_folder()
     address = os.path.join(folder, "port")
     quiet = None if show_io else subprocess.DEVNULL
     try:
@@ -79,17 +83,28 @@ def launched(
             )
             if typed == subprocess.PIPE:
                 threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
+            has_failed = True
             try:
                 _wait_for_runtime(client, process, check)
                 with suppress(ServerError):  # empty is no port; .NET 5 cannot be told
                     client.set_environment_variable(PORTS_VARIABLE, os.environ.get(PORTS_VARIABLE, ""))
-                yield Launched(process=process, client=client)
+                yield Launched(process=process, client=client, address=address)
+                has_failed = False
             finally:
-                if process.poll() is None:
+                if process.poll() is None or has_failed:
                     _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
                 process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _port_folder() -> str:
+    """A folder of ours with a name that a runtime can dial a port in: 107 bytes of path, in a list that has commas and semicolons."""
+    folder = tempfile.mkdtemp(prefix="dotnetdiag-")
+    if len(os.fsencode(folder)) + len("/port") <= LONGEST_PORT and not {",", ";"} & set(folder):
+        return folder
+    os.rmdir(folder)
+    return tempfile.mkdtemp(prefix="dotnetdiag-", dir="/tmp")
 
 
 def shell_code(code: int | None) -> tuple[int | None, str | None]:
@@ -105,14 +120,14 @@ def shell_code(code: int | None) -> tuple[int | None, str | None]:
 
 def _pass_on_input(process: subprocess.Popen[bytes]) -> None:
     """What is typed, line by line, until the program ends or the terminal does."""
+    from dotnetdiag.recipes.terminal import typed
+
     assert process.stdin is not None
-    try:
-        while process.poll() is None and (data := os.read(0, 4096)):
+    with suppress(OSError):  # it takes no more
+        for data in typed(lambda: process.poll() is not None):
             process.stdin.write(data)
             process.stdin.flush()
         process.stdin.close()
-    except OSError:
-        pass  # it takes no more
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
@@ -123,6 +138,17 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
+def _has_members(process: subprocess.Popen[bytes]) -> bool:
+    """Whether something runs still that a program which has ended has started: a script starts the runtime, and ends."""
+    if sys.platform == "win32":
+        return False
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes], check: Callable[[], None]) -> None:
     left = CONNECT_TIMEOUT_S
     while left > 0:
@@ -131,7 +157,7 @@ def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes], check: C
             client.target_pid(timeout_s=LOOK_S)
         except TimedOut:
             left -= LOOK_S
-            if process.poll() is not None:
+            if process.poll() is not None and not _has_members(process):
                 code, name = shell_code(process.returncode)
                 raise ProcessNotFound(
                     f"the program ended with code {code}{f' ({name})' if name else ''} before a .NET runtime of it had connected; "

@@ -19,8 +19,6 @@ from typing import IO
 from dotnetdiag.errors import DiagnosticsError, OutputError, OutputExists
 
 STDOUT = Path("-")
-STDOUT_FILE = Path("/dev/stdout")
-"""The same for what wants a file's name."""
 BUFFER_BYTES = 1 << 18
 
 

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import AmbiguousName, DiagnosticsError, ProcessNotFound, TargetError, UnsupportedCommand
+from dotnetdiag.errors import (
+    AmbiguousName,
+    DiagnosticsError,
+    ProcessNotFound,
+    TargetError,
+    UnsupportedCommand,
+    UsageError,
+)
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, endpoints
-from dotnetdiag.transport.waiting import call_within
+from dotnetdiag.transport.waiting import call_within, start
 
 # A healthy runtime answers in a few milliseconds; one that is busy with a dump must not hold up the list.
 ASK_TIMEOUT_S = 1.0
@@ -36,24 +43,32 @@ class Process:
 
 
 def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
-    """Every runtime with a diagnostic endpoint, sorted by name and pid. They are asked in parallel."""
+    """Every runtime with a diagnostic endpoint, sorted by name and pid. They are asked in parallel.
+
+    Raises TransportError for want of threads or descriptors.
+    """
     best: dict[int, list[Endpoint]] = {}
     problem = "a folder where a process may have its socket does not answer"
     for endpoint in call_within(endpoints, Deadline(LIST_TIMEOUT_S), problem):
         best.setdefault(endpoint.pid, []).append(endpoint)
     found: list[Process] = []
+    failures: list[DiagnosticsError] = []
 
     def describe(known: list[Endpoint]) -> None:
         try:
             found.append(_describe(known, timeout_s))
         except TargetError:
             pass  # it has ended, or is another program with the number of an earlier runtime
+        except DiagnosticsError as error:  # it cannot be looked at, for want of descriptors: nor can others
+            failures.append(error)
 
     threads = [threading.Thread(target=describe, args=(each,), daemon=True) for each in best.values()]
     for thread in threads:
-        thread.start()
+        start(thread)
     for thread in threads:
         thread.join()
+    if failures:
+        raise failures[0]
     return sorted(found, key=lambda process: (process.name, process.pid))
 
 
@@ -63,7 +78,9 @@ def command_line(pid: int | None) -> str:
 
 
 def find_pid(name: str) -> int:
-    """The pid of the one runtime whose process name or entry assembly is ``name``. Raises ProcessNotFound, AmbiguousName."""
+    """The pid of the one runtime whose process name or entry assembly is ``name``. Raises ProcessNotFound, AmbiguousName, UsageError."""
+    if not name:
+        raise UsageError("an empty name means no process")
     pids = [p.pid for p in list_processes() if name in (p.name, p.entry_assembly)]
     if not pids:
         raise ProcessNotFound(f"There is no active process with the given name: {name}")

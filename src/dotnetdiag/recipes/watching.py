@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dotnetdiag.errors import UnsupportedCommand, UsageError
 from dotnetdiag.live import Account, LiveEvents
+from dotnetdiag.live.events import check_limit
 from dotnetdiag.live.watch import DEFAULT_PRESET
 from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.providers.durations import seconds_of
-from dotnetdiag.recipes.suspension import resume
+from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ class WatchOptions:
     def composed(self) -> Composition:
         """The session that the options mean. Raises GrammarError, UsageError, also for what is wrong with the other options."""
         seconds_of(self.duration)
-        if self.limit is not None and self.limit < 0:
-            raise UsageError(f"a limit of {self.limit} events")
+        check_limit(self.limit)
         if self.where is not None:
             Where(self.where)
         some = self.providers or self.presets or self.clr_events
@@ -58,31 +57,29 @@ class WatchOptions:
 
 
 def start_watching(
-    client: Client, options: WatchOptions, suspended: Callable[[tuple[str, ...]], None] = lambda _: None
+    client: Client,
+    options: WatchOptions,
+    *,
+    over: str | None = None,
+    suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None,
 ) -> LiveEvents:
-    """The events of a session that runs when this returns. ``suspended`` is called with the ports that still hold the runtime at its
-    start: nothing comes before it is resumed over each.
+    """The events of a session that runs when this returns. ``over`` is the address of the port that the client is of; ``suspended`` is
+    called with what still holds the runtime at its start: nothing comes before it is resumed over each.
     """
     chosen, where = options.composed(), None if options.where is None else Where(options.where)
     seconds = seconds_of(options.duration)
-    session = client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration)
-    live: LiveEvents | None = None
+    live = LiveEvents(
+        client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration),
+        names=options.names,
+        where=where,
+        limit=options.limit,
+        duration_s=seconds,
+        providers=[provider.name or "" for provider in chosen.providers],
+    )
     try:
-        live = LiveEvents(
-            session,
-            names=options.names,
-            where=where,
-            limit=options.limit,
-            duration_s=seconds,
-            providers=[provider.name or "" for provider in chosen.providers],
-        )
-        if options.resume:
-            try:
-                if held := resume(client):
-                    suspended(held)
-            except UnsupportedCommand:
-                pass  # .NET Core 3.x has nothing to resume
+        if options.resume and is_held(client) is not False and (held := resume(client, over=over)):
+            suspended(held)
     except BaseException:
-        (session if live is None else live).close()
+        live.close()
         raise
     return live
