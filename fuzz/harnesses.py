@@ -26,7 +26,7 @@ from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.environment import EnvironmentBlock
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import ErrorReply
-from dotnetdiag.ipc.ports import format_runtime_ports, parse_runtime_ports, parse_tool_port
+from dotnetdiag.ipc.ports import parse_runtime_ports, parse_tool_port
 from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
 from dotnetdiag.nettrace import HeaderColumns, Metadata, Reader, Writer, read, rewrite, scan
 from dotnetdiag.providers.text import parse_event_filter, parse_providers
@@ -270,17 +270,12 @@ def texts(data: bytes) -> Seen:
     """What users type: providers, filters, ports."""
     text = data.decode("utf-8", "replace")[:2000]
 
-    def ports() -> object:
-        parsed = parse_runtime_ports(text)
-        assert parse_runtime_ports(format_runtime_ports(parsed)) == parsed
-        return parsed
-
     return tuple(
         _attempt(act)
         for act in (
             lambda: parse_providers(text),
             lambda: parse_event_filter(text),
-            ports,
+            lambda: parse_runtime_ports(text),
             lambda: parse_tool_port(text),
         )
     )

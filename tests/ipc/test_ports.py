@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dotnetdiag.errors import GrammarError
 from dotnetdiag.ipc.ports import (
     PortMode,
-    RuntimePort,
     ToolPort,
-    format_runtime_ports,
     parse_runtime_ports,
     parse_tool_port,
 )
@@ -42,40 +38,6 @@ CONNECT, LISTEN = PortMode.CONNECT, PortMode.LISTEN
 )
 def test_ports_are_read_as_the_runtime_does(text: str, ports: list[tuple[str, PortMode, bool]]) -> None:
     assert [(port.address, port.mode, port.suspend) for port in parse_runtime_ports(text)] == ports
-
-
-@given(
-    st.lists(
-        st.builds(
-            RuntimePort,
-            address=st.text(st.characters(exclude_characters=",;"), min_size=1),
-            mode=st.sampled_from(PortMode),
-            suspend=st.booleans(),
-        )
-    ).map(tuple)
-)
-def test_what_is_written_is_read_back(ports: tuple[RuntimePort, ...]) -> None:
-    assert parse_runtime_ports(format_runtime_ports(ports)) == ports
-
-
-def test_a_port_is_written_with_all_its_tags() -> None:
-    ports = (RuntimePort(address="/a"), RuntimePort(address="/b", mode=LISTEN, suspend=False))
-    assert format_runtime_ports(ports) == "/a,connect,suspend;/b,listen,nosuspend"
-
-
-@pytest.mark.parametrize(
-    ("address", "position", "problem"),
-    [
-        ("/a,b", 2, "an address cannot hold ','"),
-        ("a;", 1, "an address cannot hold ';'"),
-        ("", 0, "the address is missing"),
-    ],
-)
-def test_an_address_that_cannot_be_written_is_refused(address: str, position: int, problem: str) -> None:
-    with pytest.raises(GrammarError) as caught:
-        format_runtime_ports((RuntimePort(address="/x"), RuntimePort(address=address)))
-    error = caught.value
-    assert (error.what, error.text, error.position, error.problem) == ("diagnostic port", address, position, problem)
 
 
 @pytest.mark.parametrize(

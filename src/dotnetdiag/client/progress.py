@@ -36,12 +36,8 @@ class SessionProgress(SessionLife):
     def __init__(self, drain_timeout_s: float | None, address: str, target_pid: int | None = None) -> None:
         self.received_bytes = 0
         self.problem: DiagnosticsError | None = None
-        self._drain_timeout_s, self._address, self._target_pid, self._stopped_ticks = (
-            drain_timeout_s,
-            address,
-            target_pid,
-            0,
-        )
+        self._drain_timeout_s, self._address, self._target_pid = drain_timeout_s, address, target_pid
+        self._stopped_ticks = 0
         super().__init__()
         self.on(Event.STARTED)
         self._stops = [True]

@@ -67,7 +67,7 @@ class ProcessIdentity:
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
         if not isinstance(pid, int):
             raise UsageError(f"{pid!r} is neither a pid nor a route: connect() takes an address")
-        if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
+        if isinstance(pid, bool) or pid <= 0:
             raise UsageError(f"{pid} is not a valid process ID")
         self.pid, self.known = pid, known
         self.found: Endpoint | None = known[0] if known else None
@@ -99,8 +99,6 @@ class PidRoute(Route):
         return cls(known[0].pid, known)
 
     def __init__(self, pid: int, known: Sequence[Endpoint] | None = None) -> None:
-        if not isinstance(pid, int):
-            raise UsageError(f"{pid!r} is neither a pid nor a route: connect() takes an address")
         self._process = ProcessIdentity(pid, known)
 
     def dialling(self) -> Steps[Stream]:

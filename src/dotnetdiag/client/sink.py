@@ -52,8 +52,6 @@ TICK_S = 0.1
 # What is received at a time on the way through the page cache: more would not stay in the processor's cache.
 PIECE_BYTES = 1 << 18
 ALIGNMENT = 4096
-STDOUT_NAMES = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-"""A socket, or a pipe of another user, cannot be opened again by these."""
 FAST_BYTES_S = 20e6
 # The first megabytes tell how fast a stream is; most traces end before.
 WARM_UP_BYTES = 8 << 20
@@ -79,10 +77,9 @@ class FileSink:
         self._path, self._while_waiting, self._tee = str(path), while_waiting, tee
         self._may_be_direct = sys.platform == "linux"
         self._at_a_time = BUFFER_BYTES
-        descriptor = path if isinstance(path, int) else 1 if str(path) in STDOUT_NAMES else None
-        self._fd = self._open(self._path) if descriptor is None else self._take_over(descriptor)
+        self._fd = self._take_over(path) if isinstance(path, int) else self._open(self._path)
         try:
-            if descriptor is None:
+            if not isinstance(path, int):
                 self._claim()
         except BaseException:
             os.close(self._fd)
@@ -122,12 +119,10 @@ class FileSink:
     def _take_over(self, descriptor: int) -> int:
         """One that others have too: it stays as they know it. Where it blocks, so much is written as it takes at once."""
         try:
-            mode = os.fstat(descriptor).st_mode
             self._path, self._may_be_direct = f"descriptor {descriptor}", False
-            if stat.S_ISFIFO(mode):
-                with suppress(OSError):  # made by another user
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                with suppress(OSError):  # a socket, or made by another user
                     return os.open(f"/dev/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
-            if not stat.S_ISREG(mode):
                 self._at_a_time = select.PIPE_BUF
             return os.dup(descriptor)
         except OSError as error:

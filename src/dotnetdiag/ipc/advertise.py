@@ -28,11 +28,7 @@ class Advertise(Value):
     ======  =======  =========================================
     """
 
-    FIELDS = (
-        Field("cookie", "runtimeCookie", GUID),
-        Field("pid", "processId", U64),
-        Field("future", "future", U16),
-    )
+    FIELDS = (Field("cookie", "runtimeCookie", GUID), Field("pid", "processId", U64), Field("future", "future", U16))
 
     cookie: UUID
     pid: int

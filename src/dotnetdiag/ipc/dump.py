@@ -19,11 +19,7 @@ from dotnetdiag.ipc.replies import ResultReply
 class GenerateCoreDump(Request[ResultReply], command=Command.GenerateCoreDump):
     """``0x0101``; ``flags`` is 0 or 1 (logging)."""
 
-    FIELDS = (
-        Field("path", "dumpName", TEXT),
-        Field("dump_type", "dumpType", U32),
-        Field("flags", "flags", U32),
-    )
+    FIELDS = (Field("path", "dumpName", TEXT), Field("dump_type", "dumpType", U32), Field("flags", "flags", U32))
     ALLOWED_FLAGS: ClassVar[int] = DumpFlags.LOGGING
 
     path: str | None

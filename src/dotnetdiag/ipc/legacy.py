@@ -21,9 +21,10 @@ from uuid import UUID
 from dotnetdiag.errors import ProtocolError, RequestRefused, UsageError
 from dotnetdiag.ipc.constants import MAX_PROVIDERS
 from dotnetdiag.ipc.eventpipe import Provider, Providers
-from dotnetdiag.ipc.fields import BYTES, GUID, TEXT, U32, U64, Field, Fields, text_problem
+from dotnetdiag.ipc.fields import TEXT, U32, U64, Field, Fields, text_problem
 from dotnetdiag.ipc.frames import MAX_MESSAGE_SIZE
 from dotnetdiag.ipc.messages import payload_of, values_of
+from dotnetdiag.ipc.profiler import AttachProfiler
 from dotnetdiag.ipc.values import Value
 from dotnetdiag.wire import Cursor
 
@@ -137,12 +138,7 @@ class StopEventPipeTracing(LegacyRequest, type=RequestType.StopEventPipeTracing)
 class LegacyAttachProfiler(LegacyRequest, type=RequestType.AttachProfiler):
     """``u32 timeoutMs · GUID · string path · u32 length · bytes``. The low half of the reply is an HRESULT."""
 
-    FIELDS = (
-        Field("timeout_ms", "timeoutMs", U32),
-        Field("clsid", "clsid", GUID),
-        Field("path", "path", TEXT),
-        Field("client_data", "client data", BYTES),
-    )
+    FIELDS = AttachProfiler.FIELDS
 
     timeout_ms: int
     clsid: UUID

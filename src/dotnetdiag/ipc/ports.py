@@ -20,14 +20,11 @@ class PortMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePort:
-    """One port of ``DOTNET_DiagnosticPorts``. ``str()`` gives text that a runtime reads back as the same."""
+    """One port of ``DOTNET_DiagnosticPorts``."""
 
     address: str
     mode: PortMode = PortMode.CONNECT
     suspend: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.address},{self.mode.value},{'suspend' if self.suspend else 'nosuspend'}"
 
 
 def parse_runtime_ports(text: str) -> tuple[RuntimePort, ...]:
@@ -54,17 +51,6 @@ def parse_runtime_ports(text: str) -> tuple[RuntimePort, ...]:
                     suspend = False
         ports.append(RuntimePort(address=parts[0], mode=mode, suspend=suspend))
     return tuple(ports)
-
-
-def format_runtime_ports(ports: tuple[RuntimePort, ...]) -> str:
-    """The counterpart. Raises GrammarError for an address that cannot be written (``,`` or ``;`` in it, or empty)."""
-    for port in ports:
-        for index, character in enumerate(port.address):
-            if character in ",;":
-                raise GrammarError("diagnostic port", port.address, index, f"an address cannot hold {character!r}")
-        if not port.address:
-            raise GrammarError("diagnostic port", "", 0, "the address is missing")
-    return ";".join(map(str, ports))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,9 +78,13 @@ def _is_of(hold: Hold, over: str | None) -> bool:
 
 
 def _suspending_ports(environment: Mapping[bytes, bytes]) -> list[str]:
+    """As the runtime reads them: empty parts are nothing, blanks count, the first word of a kind wins (``ipc.ports``)."""
     found = []
     for text in environment.get(PORTS_VARIABLE.encode(), b"").decode("utf-8", "replace").split(";"):
-        address, *words = (part.strip() for part in text.split(","))
-        if address and not {"nosuspend", "listen"} & {word.lower() for word in words}:
+        address, *words = [part for part in text.split(",") if part] or [""]
+        words = [word.lower() for word in words]
+        suspends = next((word for word in words if word in ("suspend", "nosuspend")), "suspend")
+        mode = next((word for word in words if word in ("connect", "listen")), "connect")
+        if address and (mode, suspends) == ("connect", "suspend"):
             found.append(address)
     return found

@@ -22,7 +22,7 @@ _PUBLIC = {
     "connecting": "connect",
     "listening": "listen",
     "suspension": "is_suspended",
-    "aio": "AsyncListener AsyncStream",
+    "aio": "AsyncStream",
 }
 __getattr__ = loader(globals(), {name: module for module, names in _PUBLIC.items() for name in names.split()})
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dotnetdiag.transport.addresses import TcpAddress as TcpAddress
     from dotnetdiag.transport.addresses import UnixAddress as UnixAddress
     from dotnetdiag.transport.addresses import parse_address as parse_address
-    from dotnetdiag.transport.aio import AsyncListener as AsyncListener
     from dotnetdiag.transport.aio import AsyncStream as AsyncStream
     from dotnetdiag.transport.connecting import connect as connect
     from dotnetdiag.transport.deadline import Deadline as Deadline

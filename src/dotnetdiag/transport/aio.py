@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, Self, TypeVar
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.transport import connecting, listening
+from dotnetdiag.transport import connecting
 from dotnetdiag.transport.addresses import Address
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.streams import Listener, Stream, receive_buffer
@@ -78,10 +78,6 @@ class AsyncStream(_AsyncClosing[Stream]):
         """Pass the open file ``fd`` to the peer; as ``Stream.send_descriptor``."""
         await self._drive(self._inner.sending_descriptor(fd), deadline)
 
-    async def receive_descriptor(self, deadline: Deadline) -> int | None:
-        """The counterpart; as ``Stream.receive_descriptor``."""
-        return await self._drive(self._inner.receiving_descriptor(), deadline)
-
     def is_alive(self) -> bool:
         return self._inner.is_alive()
 
@@ -97,27 +93,9 @@ def sync_stream(stream: AsyncStream) -> Stream:
     return stream._inner
 
 
-class AsyncListener(_AsyncClosing[Listener]):
-    """``Listener`` for asyncio."""
-
-    def __init__(self, inner: Listener) -> None:
-        super().__init__(inner)
-        self.address = inner.address
-
-    async def accept(self, deadline: Deadline) -> AsyncStream:
-        """The next connection; as ``Listener.accept``."""
-        return AsyncStream(await self._drive(self._inner.accepting(), deadline))
-
-
 async def connect(address: Address, deadline: Deadline) -> AsyncStream:
     """A connection to ``address``; as ``connecting.connect``."""
     return AsyncStream(await drive(connecting.connecting(address), deadline))
-
-
-async def listen(address: Address, *, allow_remote: bool = False, deadline: Deadline | None = None) -> AsyncListener:
-    """Listen on ``address``; as ``listening.listen``."""
-    steps = listening.listening(address, allow_remote=allow_remote)
-    return AsyncListener(await drive(steps, deadline or Deadline(None)))
 
 
 class Waits:

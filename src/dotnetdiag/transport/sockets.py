@@ -79,24 +79,6 @@ class SocketStream(Stream):
 
         return self._sending(send_nowait, "the peer does not take the descriptor")
 
-    def receiving_descriptor(self) -> Steps[int | None]:
-        if self._socket.family != AF_UNIX or not hasattr(socket, "SCM_RIGHTS"):
-            return super().receiving_descriptor()
-
-        def receive_nowait() -> int | None:
-            _, rights, _, _ = self._socket.recvmsg(1, socket.CMSG_SPACE(4), getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-            passed = [
-                fd
-                for level, kind, data in rights
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
-                for (fd,) in struct.iter_unpack("i", data[: len(data) // 4 * 4])
-            ]
-            for fd in passed[1:]:
-                os.close(fd)
-            return passed[0] if passed else None
-
-        return self._receiving(receive_nowait, None, "no descriptor arrived")
-
     def is_alive(self) -> bool:
         if not self._refs.acquire():
             return False

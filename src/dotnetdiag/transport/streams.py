@@ -65,10 +65,6 @@ class Stream(Closing):
         """Pass the open file ``fd`` to the peer, with one byte of data that carries it. Unix sockets only."""
         run(self.sending_descriptor(fd), deadline)
 
-    def receive_descriptor(self, deadline: Deadline) -> int | None:
-        """The counterpart: the caller owns the descriptor. None when the byte came without one, or at the end."""
-        return run(self.receiving_descriptor(), deadline)
-
     @abstractmethod
     def is_alive(self) -> bool:
         """Whether the peer still holds its end. Takes no bytes, never waits."""
@@ -88,9 +84,6 @@ class Stream(Closing):
     def receiving_into(self, view: memoryview) -> Steps[int]: ...
 
     def sending_descriptor(self, fd: int) -> Steps[None]:  # noqa: ARG002 - a protocol has it
-        raise TransportError("a descriptor can be passed over a Unix socket only", address=self.address)
-
-    def receiving_descriptor(self) -> Steps[int | None]:
         raise TransportError("a descriptor can be passed over a Unix socket only", address=self.address)
 
 
