@@ -408,6 +408,7 @@ class Writer:
         if metadata_id not in self._metadata:
             raise UsageError(f"event of metadata id {metadata_id}, which was not defined")
         self._check_references(stack, labels)
+        self._check_threads((thread, capture))
         self._check_size("a payload", len(raw))
         if self.version == 6:
             if guids != [None, None]:
@@ -434,6 +435,10 @@ class Writer:
             raise UsageError(f"event with stack {stack}, which was not added since the last sequence point")
         if labels > len(self._labels):
             raise UsageError(f"event with labels {labels}, which were not added since the last sequence point")
+
+    def _check_threads(self, threads: Iterable[int]) -> None:
+        if self.version == 6 and (missing := [thread for thread in threads if thread not in self._threads]):
+            raise UsageError(f"thread indices without a row since threads were forgotten or removed: {missing[:5]}")
 
     def _flush_rows(self) -> None:
         if not self._rows:
@@ -474,9 +479,11 @@ class Writer:
         if self.version < 6 and int(max(headers.activity.max(), headers.related.max())) >= len(guids):
             raise UsageError("activity indices beyond the table of GUIDs given")
         self._check_references(int(headers.stack.max()), int(headers.label_list.max()))
-        self._flush_rows()
         # the last number of each capture thread: what sequence points say by themselves
         threads, last = np.unique(headers.capture_thread[::-1], return_index=True)
+        self._check_threads(threads.tolist())
+        self._check_threads(np.unique(headers.thread[headers.thread != headers.capture_thread]).tolist())
+        self._flush_rows()
         numbers = headers.sequence[::-1][last]
         self._last.update(zip(threads.tolist(), numbers.tolist(), strict=True))
         for thread in self._dropped.keys() & set(threads.tolist()):
@@ -551,8 +558,8 @@ class Writer:
         count, dropped = _whole_number(count), self._dropped.get(capture_thread, 0)
         if not 0 <= count <= _DROPPED_LIMIT - dropped:
             raise UsageError(f"{count} events cannot be dropped" + (f" beside {dropped}" if dropped else ""))
-        self._dropped[capture_thread] = dropped + int(count)
-        self._last[capture_thread] = self._last.get(capture_thread, 0) + int(count) & 0xFFFFFFFF
+        self._dropped[capture_thread] = dropped + count
+        self._last[capture_thread] = self._last.get(capture_thread, 0) + count & 0xFFFFFFFF
 
     def _pack_thread_number(self, thread: int, number: int) -> bytes:
         """A thread and its last number, as sequence points and removals hold them."""
@@ -575,13 +582,14 @@ class Writer:
 
         ``threads``: last attempted number by capture thread (default: what was written, and :meth:`add_dropped`). More
         of them than a reader follows are written as several sequence points.
-        ``forget_threads`` (version 6): numbering begins anew; thread rows are written again before the next events.
+        ``forget_threads`` (version 6): numbering begins anew, and threads have to be added again.
         """
         self._check_open()
         if forget_threads and self.version != 6:
             raise UsageError(f"nettrace {self.version} has no sequence points that forget threads")
         numbers = self._last if threads is None else threads
         rows = [self._pack_thread_number(thread, number) for thread, number in numbers.items()]
+        self._check_threads(numbers)
         try:
             stamp = None if time is None else struct.pack("<q", time)
         except struct.error as error:
@@ -599,9 +607,7 @@ class Writer:
         self._labels, self._label_lists = {}, []
         self._last.update({thread: int(number) for thread, number in numbers.items()})
         if forget_threads:
-            self._last = {}
-            self._removed = set()
-            self._new_threads = [pack_thread(thread) for thread in self._threads.values()]
+            self._last, self._threads, self._removed = {}, {}, set()
 
     def remove_thread(self, index: int, sequence: int | None = None) -> None:
         """Say that a thread ended after its event ``sequence`` (version 6).
@@ -612,11 +618,12 @@ class Writer:
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} cannot remove threads")
         row = self._pack_thread_number(index, self._last.get(index, 0) if sequence is None else sequence)
+        self._check_threads([index])
         self.flush()
         self._block(BlockKind.REMOVE_THREAD, row)
         self._last.pop(index, None)
         self._dropped.pop(index, None)
-        self._threads.pop(index, None)
+        del self._threads[index]
         self._removed.add(index)
 
     def close(self, *, sequence_point: bool = True) -> None:
@@ -633,13 +640,6 @@ class Writer:
         self._closed = True
 
 
-def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
-    """The same as bytes. UsageError for what is none: ``bytes`` would make something of it."""
-    if isinstance(data, memoryview) and data.itemsize == 1:
-        return data.tobytes()
-    if not isinstance(data, (bytes, bytearray)):
-        raise UsageError(f"bytes are needed, not {type(data).__name__}")
-    return bytes(data)
 def _whole_number(value: SupportsIndex) -> int:
     try:
         return index(value)
@@ -647,6 +647,13 @@ def _whole_number(value: SupportsIndex) -> int:
         raise UsageError(f"{value!r} is no whole number") from error
 
 
+def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
+    """The same as bytes. UsageError for what is none: ``bytes`` would make something of it."""
+    if isinstance(data, memoryview) and data.itemsize == 1:
+        return data.tobytes()
+    if not isinstance(data, (bytes, bytearray)):
+        raise UsageError(f"bytes are needed, not {type(data).__name__}")
+    return bytes(data)
 
 
 def _parts(rows: list[bytes], limit: int) -> Iterable[list[bytes]]:
