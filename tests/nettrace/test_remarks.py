@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import pytest
 from tests.nettrace.by_hand import block, event, event_type, events, metadata, stacks, thread, threads, trace
+from tests.nettrace.kernel_forms import without_kernels
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.nettrace import BlockKind, Reader, iter_blocks, read
+from dotnetdiag.nettrace import BlockKind, Reader, arena, fallback, iter_blocks, read, scan
 from dotnetdiag.nettrace.constants import WARNINGS_LIMIT
 from dotnetdiag.nettrace.remarks import Remarks
 
@@ -52,3 +54,28 @@ def test_kinds_of_oddities_and_of_unknown_blocks_are_bounded() -> None:
     assert "kind 3: 5, first at 0x1" in remarks.warnings
     assert len(remarks.skipped) == WARNINGS_LIMIT + 1
     assert remarks.skipped["others"] == 5
+
+
+def test_what_is_said_of_the_first_place_may_come_with_a_later_piece_of_it() -> None:
+    remarks = Remarks()
+    for offset, detail in ((20, ""), (20, " (id 5)"), (20, " (id 6)"), (30, " (id 7)")):
+        remarks.warn("odd", offset, detail=detail)
+    assert remarks.warnings == ["odd: 4, first at 0x14 (id 5)"]
+    remarks.warn("odd", 10)
+    assert remarks.warnings == ["odd: 5, first at 0xa"]
+
+
+@pytest.mark.parametrize("form", ["compiled", "fall-back"])
+def test_an_unknown_id_is_told_alike_whether_a_block_is_decoded_whole_or_in_pieces(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if form == "fall-back":
+        without_kernels(monkeypatch)
+    for module in (arena, fallback):
+        monkeypatch.setattr(module, "BATCH_ROWS", 10)
+    data = trace(metadata(event_type(1)), events(*[b"\0\0"] * 30, event(5)))
+    contents, scanned, reader = read(data), scan(data), Reader()
+    assert len(list(scanned.iter_batches())) + len(list(reader.feed(data))) > 2
+    reader.close()
+    assert contents.warnings == scanned.warnings == reader.warnings
+    assert contents.warnings[0] == "events with an unknown metadata id: 31, first at 0x50 (id 5)"

@@ -7,9 +7,11 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.nettrace import by_hand
 from tests.nettrace.kernel_forms import COMPILED_FORMS
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import ARRAY, FIRST, NATIVE, PLAIN, SECOND, SMALL, SYNC, V6_ONLY, flood, opening, small_trace
@@ -244,7 +246,7 @@ def test_removed_index_that_comes_again_is_read_as_another_thread() -> None:
             writer.add_thread(ThreadInfo(index=1, os_thread_id=20))
         # TraceEvent refuses such a file, the document does not
         writer.write_block(int(BlockKind.THREAD), pack_thread(ThreadInfo(index=1, os_thread_id=20)))
-        writer.write_event(1, SYNC + 1, thread=1)
+        writer.write_block(int(BlockKind.EVENT), by_hand.events(by_hand.event(1))[4:])
     contents = read(out.getvalue())
     assert contents.complete
     assert contents.warnings == []
@@ -252,19 +254,20 @@ def test_removed_index_that_comes_again_is_read_as_another_thread() -> None:
     assert contents.lost.by_thread == {1: 2}
 
 
-def test_several_flushes_that_forget_threads_repeat_their_rows() -> None:
+def test_several_flushes_that_forget_threads_have_their_rows_each() -> None:
     out = io.BytesIO()
     with Writer(out, version=6) as writer:
         writer.add_metadata(PLAIN)
-        writer.add_thread(ThreadInfo(index=1, os_thread_id=10))
         for turn in range(3):
+            with pytest.raises(UsageError, match="without a row"):
+                writer.write_event(1, SYNC + turn, thread=1)
+            writer.add_thread(ThreadInfo(index=1, os_thread_id=10))
             labels = writer.add_labels(LabelList(activity=(FIRST, SECOND, FIRST)[turn]))
             stack = writer.add_stack([turn + 1])
             writer.write_event(1, SYNC + turn, thread=1, labels=labels, stack=stack)
             writer.write_sequence_point(forget_threads=True)
     contents = read(out.getvalue())
-    # once for each flush, and before the last sequence point
-    assert sum(block.kind is BlockKind.THREAD for block in contents.blocks) == 4
+    assert sum(block.kind is BlockKind.THREAD for block in contents.blocks) == 3
     assert contents.warnings == []
     assert contents.headers.thread.tolist() == [1, 1, 1]
     assert [contents.guids[index] for index in contents.headers.activity.tolist()] == [FIRST, SECOND, FIRST]
@@ -321,6 +324,78 @@ def test_writer_refuses_nonsense(options: dict[str, int], problem: str) -> None:
         Writer(io.BytesIO(), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda raw: np.frombuffer(raw, np.uint8)])
+def test_bytes_of_any_type_are_the_pointers_of_a_stack(kind: Callable[[bytes], Any]) -> None:
+    raw = struct.pack("<2Q", 0x1122334455667788, 9)
+    for version in (5, 6):
+        out, writer = with_good_events(version)
+        assert writer.add_stack(kind(raw)) == writer.add_stack([0x1122334455667788, 9]) == 1
+        writer.write_event(1, GOOD, thread=1, stack=1)
+        with pytest.raises(UsageError, match="not made of pointers"):
+            writer.add_stack(kind(raw[:-1]))
+        writer.close()
+        assert read(out.getvalue()).stacks.raw(1) == raw
+    with pytest.raises(UsageError, match="bytes are needed"):
+        with_good_events()[1].add_stack(memoryview(raw).cast("Q"))
+
+
+class Number:
+    """A whole number that is no int, as those of numpy. It counts what it is compared with."""
+
+    compared = 0
+
+    def __index__(self) -> int:
+        return 1000
+
+    __int__ = __index__
+
+    def __eq__(self, other: object) -> bool:
+        Number.compared += 1
+        return other == 1000
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_number_is_not_looked_for_among_all_that_are_allowed() -> None:
+    out, writer = with_good_events()
+    writer.add_dropped(1, Number())
+    with pytest.raises(UsageError, match="does not fit"):
+        Writer(io.BytesIO(), version=6).write_block(Number(), b"")  # type: ignore[arg-type]
+    assert Number.compared == 0
+    writer.close()
+    assert read(out.getvalue()).lost.total == 1000
+
+
+def test_numbers_of_numpy_are_counted_on_from_as_those_of_python() -> None:
+    out, writer = with_good_events()
+    writer.write_event(1, GOOD, thread=2, sequence=np.uint8(255))  # type: ignore[arg-type]
+    writer.write_event(1, GOOD, thread=2)
+    writer.write_sequence_point(threads={3: np.uint8(255)})  # type: ignore[dict-item]
+    writer.write_event(1, GOOD, thread=3)
+    writer.close()
+    assert read(out.getvalue()).headers.sequence[GOOD:].tolist() == [255, 256, 256]
+
+
+def test_columns_with_threads_without_a_row_are_refused_in_version_6() -> None:
+    headers, payload = flood(500)
+    for column in ("thread", "capture_thread"):
+        odd = replace(headers, **{column: getattr(headers, column).copy()})
+        getattr(odd, column)[-1] = 300
+        out = io.BytesIO()
+        with Writer(out, version=6) as writer:
+            for metadata in (PLAIN, NATIVE):
+                writer.add_metadata(metadata)
+            for index in (100, 200):
+                writer.add_thread(ThreadInfo(index=index))
+            with pytest.raises(UsageError, match=r"without a row.*\[300\]"):
+                writer.write_events(odd, payload)
+            writer.remove_thread(200)
+            with pytest.raises(UsageError, match=r"without a row.*\[200\]"):
+                writer.write_events(headers, payload)
+        contents = read(out.getvalue())
+        assert (len(contents), contents.complete, contents.warnings) == (0, True, [])
+
+
 def test_addresses_must_fit_the_pointers() -> None:
     with pytest.raises(UsageError, match="does not fit 4 bytes"):
         Writer(io.BytesIO(), pointer_size=4).add_stack([1 << 32])
@@ -374,6 +449,8 @@ def with_good_events(version: int = 5, **options: object) -> tuple[io.BytesIO, W
         {"thread": -1},
         {"thread": 1 << 64},
         {"thread": 1.5},
+        {"thread": 2},
+        {"capture_thread": 2},
         {"capture_thread": -1},
         {"time": 1 << 63},
         {"time": -(1 << 63) - 1},
@@ -464,12 +541,20 @@ REFERENCES: dict[str, Callable[[Writer], object]] = {
     "add_labels, number": lambda writer: writer.add_labels(LabelList(values=(("n", 1 << 63),))),
     "add_dropped": lambda writer: writer.add_dropped(-1, 1),
     "add_dropped, negative": lambda writer: writer.add_dropped(1, -1),
+    "add_dropped, text": lambda writer: writer.add_dropped(1, "5"),  # type: ignore[arg-type]
+    "add_dropped, fraction": lambda writer: writer.add_dropped(1, 1.0),  # type: ignore[arg-type]
     "write_sequence_point": lambda writer: writer.write_sequence_point(threads={-1: 1}),
+    "write_sequence_point, thread without a row": lambda writer: writer.write_sequence_point(threads={2: 1}),
+    "remove_thread, without a row": lambda writer: writer.remove_thread(2),
     "write_sequence_point, number": lambda writer: writer.write_sequence_point(threads={1: 1 << 32}),
     "write_sequence_point, time": lambda writer: writer.write_sequence_point(1 << 63),
     "remove_thread": lambda writer: writer.remove_thread(-1),
     "remove_thread, number": lambda writer: writer.remove_thread(1, 1 << 32),
     "write_block": lambda writer: writer.write_block(2, bytes(1 << 24)),
+    "write_block, a second Trace": lambda writer: writer.write_block(1, b""),
+    "write_block, the end": lambda writer: writer.write_block(0, b""),
+    "write_block, fraction": lambda writer: writer.write_block(7.0, b""),  # type: ignore[arg-type]
+    "write_block, text": lambda writer: writer.write_block("7", b""),  # type: ignore[arg-type]
 }
 
 
@@ -558,6 +643,8 @@ def test_blocks_of_the_greatest_size_can_be_written(version: int) -> None:
         out = io.BytesIO()
         with Writer(out, version=version, block_bytes=1 << 30, compressed=compressed) as writer:
             writer.add_metadata(PLAIN)
+            for index in range(40 if version == 6 else 0):
+                writer.add_thread(ThreadInfo(index=index))
             for time in range(40):
                 writer.write_event(1, time, bytes(1 << 20), thread=time)
             writer.write_event(1, 50, bytes(V6_BLOCK_LIMIT - 20 - BLOB_BYTES), thread=1)
@@ -573,6 +660,8 @@ def test_threads_beyond_what_one_sequence_point_holds_are_listed_by_several(
     monkeypatch.setattr("dotnetdiag.nettrace.writer.THREADS_LIMIT", 60)
     out, writer = with_good_events(version)
     threads = dict.fromkeys(range(200, 400), 5)
+    for index in threads if version == 6 else ():
+        writer.add_thread(ThreadInfo(index=index))
     writer.write_sequence_point(99, threads, forget_threads=version == 6)
     writer.close()
     contents = read(out.getvalue())
@@ -586,7 +675,10 @@ def test_threads_beyond_what_one_sequence_point_holds_are_listed_by_several(
 def test_a_sequence_point_never_outgrows_a_block() -> None:
     out, writer = with_good_events(6)
     writer._room = 1000
-    writer.write_sequence_point(threads=dict.fromkeys(range((1 << 64) - 400, 1 << 64), 0xFFFFFFFF))
+    threads = dict.fromkeys(range((1 << 64) - 400, 1 << 64), 0xFFFFFFFF)
+    for index in threads:
+        writer.add_thread(ThreadInfo(index=index))
+    writer.write_sequence_point(threads=threads)
     writer.close()
     contents = read(out.getvalue())
     assert contents.complete
@@ -669,6 +761,7 @@ def test_keys_that_older_versions_have_fields_for_are_no_obstacle() -> None:
 def test_forgetting_threads_is_a_flag_of_version_6_only() -> None:
     out, writer = with_good_events(6)
     writer.write_sequence_point(forget_threads=2)  # type: ignore[arg-type]
+    writer.add_thread(ThreadInfo(index=1))
     writer.write_event(1, GOOD, thread=1)
     writer.close()
     assert read(out.getvalue()).warnings == []
@@ -693,13 +786,14 @@ def test_drops_before_the_first_number_of_a_thread_need_one_in_version_6() -> No
     out, writer = with_good_events(6)
     with pytest.raises(UsageError, match="before its first number"):
         writer.add_dropped(9, 5)
+    writer.add_thread(ThreadInfo(index=9))
     writer.write_sequence_point(threads={9: 0})
     writer.add_dropped(9, 5)
     writer.close()
     assert read(out.getvalue()).lost.by_thread == {9: 5}
 
 
-@pytest.mark.parametrize("name", ["", "x" * 39, "ä" * 20, "\ud800", 5])
+@pytest.mark.parametrize("name", ["", "x" * 39, "ä" * 20, "\ud800", 5, "Trace"])
 def test_object_whose_name_no_reader_takes_is_refused(name: str) -> None:
     out, writer = with_good_events()
     with pytest.raises(UsageError):
@@ -733,6 +827,7 @@ def test_the_long_form_has_a_bit_less_for_metadata_ids() -> None:
     out = io.BytesIO()
     with Writer(out, version=6) as writer:
         writer.add_metadata(large)
+        writer.add_thread(ThreadInfo(index=1))
         writer.write_event(1 << 31, 1, thread=1)
     assert read(out.getvalue()).metadata[1 << 31] == large
     with pytest.raises(UsageError, match="cannot be a metadata id"):
@@ -744,6 +839,7 @@ def test_a_block_has_room_for_its_header_too() -> None:
     first = 8 << 20
     with Writer(out, version=6, block_bytes=1 << 30, compressed=False) as writer:
         writer.add_metadata(PLAIN)
+        writer.add_thread(ThreadInfo(index=1))
         for size in (first, V6_BLOCK_LIMIT - 10 - first - 2 * 52):
             writer.write_event(1, 1, bytes(size), thread=1)
     contents = read(out.getvalue())
@@ -805,6 +901,8 @@ def test_times_before_the_zero_of_the_clock_are_negative(version: int, compresse
     out = io.BytesIO()
     with Writer(out, version=version, compressed=compressed, sync_ticks=-10) as writer:
         writer.add_metadata(PLAIN)
+        if version == 6:
+            writer.add_thread(ThreadInfo(index=1))
         for time in times:
             writer.write_event(1, time, thread=1)
         writer.write_sequence_point(-3)

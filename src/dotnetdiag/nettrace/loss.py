@@ -142,6 +142,11 @@ class LossAccount:
         self._compare_with_last(thread, segment, time, number)
         self._last.pop(thread, None)
 
+    def renumber_thread(self, number: int, other: int) -> None:
+        """What was seen of the thread with that number belongs to one with another."""
+        if (before := self._last.pop(number, None)) is not None:
+            self._last[other] = before
+
     def _compare_with_last(self, thread: int, segment: int, time: int, number: int) -> None:
         before = self._last.pop(thread, None)
         if before is None and self._starts_at_one:

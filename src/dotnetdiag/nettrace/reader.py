@@ -27,7 +27,7 @@ from dotnetdiag.nettrace.piece import Place
 from dotnetdiag.nettrace.resolving import resolve
 from dotnetdiag.nettrace.state import TraceState
 
-BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
+BARRIERS = (BlockKind.SEQUENCE_POINT, BlockKind.THREAD, BlockKind.REMOVE_THREAD, BlockKind.TRACE)
 
 
 class Batches:

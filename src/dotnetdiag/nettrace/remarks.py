@@ -28,10 +28,11 @@ class Remarks:
         self.warn(f"damaged {error.where.split(' at ')[0]}" if error.where else "damaged", error.offset or 0)
 
     def warn(self, text: str, offset: int, count: int = 1, detail: str = "") -> None:
-        """Something is odd: counted, with the first place and what is said of that."""
+        """Something is odd: counted, with the first place and what is said of that first."""
         if text in self._oddities or len(self._oddities) < WARNINGS_LIMIT:
             seen, first, said = self._oddities.get(text, (0, offset, detail))
-            self._oddities[text] = (seen + count, *((first, said) if first <= offset else (offset, detail)))
+            at, told = (first, said or detail) if first == offset else min((first, said), (offset, detail))
+            self._oddities[text] = seen + count, at, told
 
     def skip(self, name: str) -> None:
         """A block of that name was passed over."""

@@ -1,13 +1,16 @@
 """A trace that was read, written again: all of it or a selection, in the same version or another.
 
-What stays: events in file order, every header field, sequence points, losses. What is left out takes no numbers: a
-selection loses exactly what the whole lost, no more.
+What stays: events in file order, every header field, sequence points, losses, threads that are removed (at the next sequence
+point). What is left out takes no numbers: a selection loses exactly what the whole lost, no more (``renumbering``). Where
+version 6 has to be told where the numbers of a thread begin, a sequence point is added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +19,15 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
+from dotnetdiag.nettrace.ids import FreeNumbers
 from dotnetdiag.nettrace.labels import LabelList
+from dotnetdiag.nettrace.renumbering import Numbers
 from dotnetdiag.nettrace.scanning import Contents
 from dotnetdiag.nettrace.threads import ThreadInfo
 from dotnetdiag.nettrace.writer import Writer
 
 _WORD = 0xFFFFFFFF
+Id = TypeVar("Id", np.uint32, np.uint64)
 
 
 def rewrite(contents: Contents, writer: Writer, *, keep: npt.NDArray[np.bool_] | None = None) -> None:
@@ -44,10 +50,50 @@ class _Rewrite:
         self.to_v6 = writer.version == 6
         if contents.stacks.pointer_size != writer.pointer_size:
             raise UsageError("the writer's pointer size is not that of the trace")
-        self.threads = self._thread_map()
-        self.sequence, self.omitted = self._numbers()
+        self.os_threads: dict[int, int] = {}
+        if self.from_v6 and not self.to_v6:
+            self.os_threads = {index: info.os_thread_id or 0 for index, info in contents.threads.items()}
+        is_same = not self.from_netperf and keep is None and self.from_v6 == self.to_v6
+        self.numbers = None if is_same else Numbers(contents, keep, self.os_threads)
+        self.indices: dict[int, int] = {}
+        """What stands for threads of the source since threads were forgotten last."""
+        self.removed: set[int] = set()
+        self.written: set[int] = set()
+        self.free: FreeNumbers | None = None
+        self.taken: set[int] = set()
 
     def run(self) -> None:
+        contents, writer = self.contents, self.writer
+        self._add_metadata()
+        strangers = self._unknown_blocks()
+        points, removals = contents.sequence_points, _by_segment(contents.removals)
+        starts = [*contents.segment_starts.tolist(), len(contents)]
+        self._state_bases(-1, 0, contents.info.sync_ticks if contents.info else 0)
+        for segment, (first, last) in enumerate(pairwise(starts)):
+            for block in strangers.get(segment, ()):
+                self._keep_block(block)
+            self._segment(first, last)
+            self._remove(removals.get(segment, ()), segment, last)
+            if segment < len(points):
+                self._sequence_point(segment, last)
+        if contents.threads and self.to_v6 and self.keep is None:
+            for thread in contents.threads.keys() - self.written:
+                self._thread(thread)
+        ended = bool(points) and starts[-2] == len(contents)
+        if self.numbers is not None and (not ended or len(points) in self.numbers.lossy):
+            listed = self.indices if self.to_v6 else {thread: thread for thread in self.numbers.threads}
+            writer.write_sequence_point(
+                None,
+                {
+                    index: self.numbers.at(n, starts[-1], len(points))
+                    for n, index in listed.items()
+                    if n in self.numbers.threads
+                },
+            )
+            ended = True
+        writer.close(sequence_point=not ended)
+
+    def _add_metadata(self) -> None:
         contents, writer = self.contents, self.writer
         rows = slice(None) if self.keep is None else self.keep
         used = set(np.unique(contents.headers.metadata_id[rows]).tolist())
@@ -62,139 +108,125 @@ class _Rewrite:
         missing = used - set(contents.metadata)
         if missing:
             raise UsageError(f"events of metadata ids that the file does not define: {sorted(missing)[:5]}")
-        if self.from_v6 and self.to_v6:
-            for thread in contents.threads.values():
-                writer.add_thread(thread)
-        self._state_first_losses()
-        strangers = self._unknown_blocks()
-        starts = [*contents.segment_starts.tolist(), len(contents)]
-        for segment, (first, last) in enumerate(pairwise(starts)):
-            for block in strangers.get(segment, ()):
-                self._keep_block(block)
-            self._segment(first, last)
-            if segment < len(contents.sequence_points):
-                time, forget, threads = contents.sequence_points[segment]
-                writer.write_sequence_point(
-                    time,
-                    {self._thread(thread): self._number(thread, number, last) for thread, number in threads},
-                    forget_threads=forget and self.to_v6,
-                )
-        ended = len(contents.sequence_points) and starts[-2] == len(contents)
-        writer.close(sequence_point=not ended)
 
-    # numbers ------------------------------------------------------------------------------------------------------
+    # sequence points ----------------------------------------------------------------------------------------------
 
-    def _numbers(self) -> tuple[npt.NDArray[np.uint32], dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]]:
-        """Sequence numbers to write, and per capture thread (rows, omitted numbers up to and with each row)."""
-        headers = self.contents.headers
-        count = len(headers)
-        if not self.from_netperf and self.keep is None and self.from_v6 == self.to_v6:
-            return headers.sequence, {}
-        order = np.argsort(headers.capture_thread, kind="stable")
-        thread = headers.capture_thread[order]
-        edges = (
-            np.flatnonzero(np.concatenate([[True], thread[1:] != thread[:-1], [True]])) if count else np.zeros(1, int)
+    def _sequence_point(self, segment: int, row: int) -> None:
+        time, forget, threads = self.contents.sequence_points[segment]
+        forget = forget and self.to_v6
+        listed = dict(threads)
+        if self.numbers is not None:
+            told = {self.os_threads.get(thread, thread) for thread in listed} | self.numbers.lossy.get(segment, set())
+            listed = {thread: self.numbers.at(thread, row, segment) for thread in told}
+            if not forget:
+                listed |= self._bases(segment, row)
+        self.writer.write_sequence_point(
+            time, {self._thread(thread): number for thread, number in listed.items()}, forget_threads=forget
         )
-        made = np.zeros(count, np.uint32)
-        omitted: dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
-        for first, last in pairwise(edges.tolist()):
-            rows = order[first:last]
-            counted = np.arange(1, len(rows) + 1, dtype=np.uint32)
-            numbers = counted if self.from_netperf else headers.sequence[rows]
-            gone = np.zeros(len(rows), np.int64)
-            if self.keep is not None:
-                gone = np.cumsum(~self.keep[rows])
-                steps = np.diff(numbers.astype(np.int64), prepend=numbers[:1].astype(np.int64))
-                # a number that falls back begins a new thread of the same id: what was omitted before is its own affair
-                restarts = np.flatnonzero((steps < 0) & (steps > -(1 << 31)))
-                for row in restarts.tolist():
-                    gone[row:] -= gone[row - 1]
-            if self.from_v6 and not self.to_v6 and len(numbers):
-                gone = gone + (int(numbers[0]) - 1)  # version 6 begins anywhere, versions 4 and 5 begin at 1
-            made[rows] = (numbers.astype(np.int64) - gone & _WORD).astype(np.uint32)
-            omitted[int(thread[first])] = (rows, gone)
-        return made, omitted
+        if forget:
+            self.indices, self.removed = {}, set()
+            self._state_bases(segment, row, time)
 
-    def _number(self, thread: int, number: int, row: int) -> int:
-        """A sequence point's number for a thread, behind the events before ``row``."""
-        found = self.omitted.get(thread)
-        if found is None:
-            return number
-        at = int(np.searchsorted(found[0], row)) - 1
-        if at < 0:
-            first = int(found[1][0]) if len(found[1]) and self.from_v6 and not self.to_v6 else 0
-            return number - first & _WORD
-        return number - int(found[1][at]) & _WORD
+    def _bases(self, segment: int, row: int) -> dict[int, int]:
+        """Threads that lose something behind a segment before an event of theirs says where their numbers are."""
+        assert self.numbers is not None
+        return {thread: self.numbers.at(thread, row, segment) for thread in self.numbers.needy.get(segment + 1, ())}
 
-    def _state_first_losses(self) -> None:
-        """Version 6 begins numbering anywhere: a sequence point with 0 says where versions 4 and 5 began (at 1)."""
-        if not self.to_v6 or self.from_v6 or self.from_netperf or not self.contents.lost.total:
+    def _state_bases(self, segment: int, row: int, time: int) -> None:
+        """Version 6 begins numbering anywhere: a sequence point says where."""
+        if self.numbers is not None and self.to_v6 and (bases := self._bases(segment, row)):
+            self.writer.write_sequence_point(time, {self._thread(thread): number for thread, number in bases.items()})
+
+    def _remove(self, removals: Iterable[tuple[int, int]], segment: int, row: int) -> None:
+        """Threads end with their segment: a number is that of one thread."""
+        if not self.to_v6:
             return
-        late = {gap.capture_thread: 0 for gap in self.contents.lost.gaps if gap.after is None}
-        if late and self.contents.info is not None:
-            for thread in late:
-                self._introduce(thread)
-            self.writer.write_sequence_point(self.contents.info.sync_ticks, late)
+        for thread, number in removals:
+            if self.numbers is None:
+                pass
+            elif thread in self.indices or thread in self.numbers.lossy.get(segment, ()):
+                number = self.numbers.at(thread, row, segment)
+            else:
+                continue
+            self.writer.remove_thread(self._thread(thread), number)
+            self.removed.add(self.indices.pop(thread))
 
     # threads ------------------------------------------------------------------------------------------------------
 
-    def _thread_map(self) -> dict[int, int] | None:
-        """From version 6: OS thread ids by thread index."""
-        if not self.from_v6 or self.to_v6:
-            return None
-        return {index: info.os_thread_id or 0 for index, info in self.contents.threads.items()}
-
     def _thread(self, thread: int) -> int:
-        if self.to_v6 and not self.from_v6:
-            self._introduce(thread)
-        return thread if self.threads is None else self.threads.get(thread, thread)
+        """What stands for a thread from here on: in version 6 its row is added where it is needed."""
+        if not self.to_v6:
+            return thread
+        index = self.indices.get(thread)
+        if index is None:
+            index = thread
+            if index in self.removed:  # used without a row behind its end
+                index = self._unused_index()
+            row = self.contents.threads.get(thread)
+            if row is None and not self.from_v6:
+                process = self.contents.info.process_id if self.contents.info else None
+                row = ThreadInfo(index=index, process_id=process, os_thread_id=thread)
+            self.writer.add_thread(replace(row or ThreadInfo(index=index), index=index))
+            self.indices[thread] = index
+            self.written.add(thread)
+        return index
 
-    def _introduce(self, thread: int) -> None:
-        process = self.contents.info.process_id if self.contents.info else None
-        self.writer.add_thread(ThreadInfo(index=thread, process_id=process, os_thread_id=thread))
+    def _thread_of_event(self, thread: int) -> int:
+        return self._thread(self.os_threads.get(thread, thread))
 
-    def _threads_of(self, column: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        distinct, which = np.unique(column, return_inverse=True)
-        return np.array([self._thread(thread) for thread in distinct.tolist()], np.uint64)[which]
+    def _unused_index(self) -> int:
+        if self.free is None:
+            headers, self.free = self.contents.headers, FreeNumbers((1 << 64) - 1)
+            self.taken = {thread for _, _, threads in self.contents.sequence_points for thread, _ in threads}
+            self.taken |= {thread for _, thread, _ in self.contents.removals}
+            self.taken.update(
+                self.contents.threads, *(np.unique(c).tolist() for c in (headers.thread, headers.capture_thread))
+            )
+            self.free.see(max(self.taken))
+        number = self.free.take(self.taken)
+        self.taken.add(number)
+        return number
 
     # events -------------------------------------------------------------------------------------------------------
 
     def _segment(self, first: int, last: int) -> None:
         contents = self.contents
-        headers = replace(contents.headers, sequence=self.sequence)[first:last]
+        headers = contents.headers
+        if self.numbers is not None:
+            headers = replace(headers, sequence=self.numbers.sequence)
+        headers = headers[first:last]
         if self.keep is not None:
             headers = headers[self.keep[first:last]]
         if not len(headers):
             return
-        stacks = np.zeros(len(contents.stacks), np.uint32)
-        for number in np.unique(headers.stack).tolist():
-            if number:
-                stacks[number] = self.writer.add_stack(contents.stacks.raw(number))
         headers = replace(
             headers,
-            stack=stacks[headers.stack],
-            thread=self._threads_of(headers.thread),
-            capture_thread=self._threads_of(headers.capture_thread),
+            stack=_mapped(headers.stack, self._stack),
+            thread=_mapped(headers.thread, self._thread_of_event),
+            capture_thread=_mapped(headers.capture_thread, self._thread_of_event),
             label_list=self._labels_of(headers),
         )
         self.writer.write_events(headers, contents.buffer, guids=contents.guids)
 
+    def _stack(self, number: int) -> int:
+        return self.writer.add_stack(self.contents.stacks.raw(number)) if number else 0
+
+    def _label_list(self, number: int) -> int:
+        labels = self.contents.labels[number]
+        if self.to_v6:
+            return self.writer.add_labels(labels)
+        if labels != LabelList(activity=labels.activity, related=labels.related):
+            raise UsageError(f"nettrace {self.writer.version} has no labels beside activity ids: {labels}")
+        return 0
+
     def _labels_of(self, headers: HeaderColumns) -> npt.NDArray[np.uint32]:
-        contents, writer = self.contents, self.writer
+        writer, guids = self.writer, self.contents.guids
         if self.from_v6:
-            made = np.zeros(len(contents.labels), np.uint32)
-            for number in np.unique(headers.label_list).tolist():
-                labels = contents.labels[number]
-                if self.to_v6:
-                    made[number] = writer.add_labels(labels)
-                elif labels != LabelList(activity=labels.activity, related=labels.related):
-                    raise UsageError(f"nettrace {writer.version} has no labels beside activity ids: {labels}")
-            return made[headers.label_list]
+            return _mapped(headers.label_list, self._label_list)
         if not self.to_v6:
             return headers.label_list
         pairs = headers.activity.astype(np.uint64) << np.uint64(32) | headers.related
         distinct, which = np.unique(pairs, return_inverse=True)
-        guids = contents.guids
         numbers = []
         for pair in distinct.tolist():
             activity, related = pair >> 32, pair & _WORD
@@ -227,3 +259,15 @@ class _Rewrite:
             self.writer.write_block(block.number, content)
         else:
             self.writer.write_object(block.name, content, version=block.version, min_reader=block.min_reader)
+
+
+def _mapped(column: npt.NDArray[Id], new: Callable[[int], int]) -> npt.NDArray[Id]:
+    distinct, which = np.unique(column, return_inverse=True)
+    return np.array([new(number) for number in distinct.tolist()], column.dtype)[which]
+
+
+def _by_segment(removals: Iterable[tuple[int, int, int]]) -> dict[int, list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for segment, thread, number in removals:
+        found.setdefault(segment, []).append((thread, number))
+    return found

@@ -57,6 +57,11 @@ class Contents(Findings):
         """(time in ticks, all threads forgotten, (thread, last attempted number) ...) of each."""
         return self.state.sequence_points
 
+    @property
+    def removals(self) -> Sequence[tuple[int, int, int]]:
+        """(sequence points before, thread, last attempted number) of each thread that a version 6 file removes."""
+        return self.state.removals
+
     def __len__(self) -> int:
         return len(self.headers)
 

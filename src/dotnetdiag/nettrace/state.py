@@ -80,6 +80,7 @@ class TraceState:
         self.lost = LossAccount()
         self.segment = 0
         self.sequence_points: list[tuple[int, bool, list[tuple[int, int]]]] = []
+        self.removals: list[tuple[int, int, int]] = []
         self._stack_ids = IdMap()
         self._latest_time = 0
         self._translated: tuple[tuple[int, ...], Translation] | None = None
@@ -115,7 +116,7 @@ class TraceState:
             elif block.kind is BlockKind.SEQUENCE_POINT:
                 self._sequence_point(cursor)
             elif block.kind is BlockKind.THREAD:
-                self.threads.take(cursor)
+                self.threads.take(cursor, self._renumber_thread)
             elif block.kind is BlockKind.REMOVE_THREAD:
                 self._remove_threads(cursor)
             elif block.kind is BlockKind.LABEL_LIST:
@@ -212,10 +213,16 @@ class TraceState:
     def _remove_threads(self, cursor: Cursor) -> None:
         while cursor.left:
             index, number = cursor.varuint(64, "thread index"), cursor.varuint(32, "sequence number")
-            self._account(partial(self._removed, self.segment, self.threads.remove(index, cursor.offset), number))
+            thread = self.threads.remove(index, cursor.offset)
+            if self.keep:
+                self.removals.append((self.segment, thread, number))
+            self._account(partial(self._removed, self.segment, thread, number))
 
     def _removed(self, segment: int, thread: int, number: int) -> None:
         self.lost.remove_thread(segment, self._latest_time, thread, number)
+
+    def _renumber_thread(self, number: int, other: int) -> None:
+        self._account(partial(self.lost.renumber_thread, number, other))
 
     def _account(self, action: Callable[[], None]) -> None:
         if self.postponed is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dotnetdiag.errors import FormatError
@@ -15,13 +16,14 @@ from dotnetdiag.wire import Cursor
 class ThreadTable:
     """An index that is used again for another thread gets another number; ``moves`` tells the events of it.
 
-    ``infos`` are by number, those of threads that ended too.
+    ``infos`` are by number, those of threads that ended too. A number is that of one thread until all are forgotten.
     """
 
     def __init__(self, budget: Budget, remarks: Remarks) -> None:
         self.infos: dict[int, ThreadInfo] = {}
         self.moves = ThreadMoves()
         self._numbers: dict[int, int] = {}
+        self._used: set[int] = set()
         self._free = FreeNumbers(0xFFFFFFFFFFFFFFFF)
         self._budget, self._remarks = budget, remarks
 
@@ -29,8 +31,8 @@ class ThreadTable:
         """That of the thread which an index means now."""
         return self._numbers.get(index, index)
 
-    def take(self, cursor: Cursor) -> None:
-        """Read the rows of a ThreadBlock."""
+    def take(self, cursor: Cursor, renumber: Callable[[int, int], None]) -> None:
+        """Read the rows of a ThreadBlock. ``renumber`` is told what an index meant without a row, and means from here on."""
         while cursor.left:
             row = cursor.child(cursor.u16("row size"), "thread row")
             size = row.left
@@ -39,23 +41,27 @@ class ThreadTable:
             except FormatError as error:
                 self._remarks.add_damage(error)
             else:
-                self._define(made, row.offset, size)
+                self._define(made, row.offset, size, renumber)
 
-    def _define(self, made: ThreadInfo, offset: int, size: int) -> None:
+    def _define(self, made: ThreadInfo, offset: int, size: int, renumber: Callable[[int, int], None]) -> None:
         there = self._numbers.get(made.index)
         if there is not None:
             if replace(made, index=there) != self.infos.get(there):
                 self._remarks.warn("thread indices defined twice, differently: the first counts", offset)
             return
         kept, other = made.index, self.infos.get(made.index)
-        if made != other and not self._budget.affords("threads", parsed_cost(size), offset):
+        is_known = made == other and made.index not in self._used
+        if not is_known and not self._budget.affords("threads", parsed_cost(size), offset):
             return
         self._free.see(made.index)
-        if other is not None and made != other:
+        if other is not None and not is_known:
             kept = self._free.take(self.infos)
             self.moves.note(made.index, kept)
+            if made.index not in self._used:
+                renumber(made.index, kept)
         self.infos[kept] = replace(made, index=kept)
         self._numbers[made.index] = kept
+        self._used.add(kept)
 
     def remove(self, index: int, offset: int) -> int:
         """The index means nothing from here on; the number of its thread."""
@@ -69,7 +75,7 @@ class ThreadTable:
 
     def forget(self, *, keep: bool) -> None:
         """From here on indices are defined anew; ``keep``: what is known of threads stays."""
-        self._numbers = {}
+        self._numbers, self._used = {}, set()
         self.moves.reset()
         if not keep:
             self.infos = {}

@@ -12,8 +12,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex
 from uuid import UUID
 
 import numpy as np
@@ -241,16 +242,16 @@ class Writer:
         else:
             self._write(MAGIC + SERIALIZATION + _opening("Trace", 4, 4) + body + b"\x06")
 
-    def _block(self, kind: BlockKind, content: bytes | bytearray) -> None:
+    def _block(self, kind: int, content: bytes | bytearray) -> None:
         if self.version < 6:
-            self.write_object(OBJECT_NAMES[kind], content)
+            self.write_object(OBJECT_NAMES[BlockKind(kind)], content)
         else:
-            self.write_block(int(kind), content)
+            self._write(struct.pack("<I", kind << 24 | len(content)) + content)
 
     def write_object(
         self, name: str, content: bytes | bytearray | memoryview, *, version: int = 2, min_reader: int = 2
     ) -> None:
-        """An object of versions 4 and 5 with any name: how a rewrite keeps blocks that this version does not know."""
+        """An object of versions 4 and 5 with any name but Trace: how a rewrite keeps blocks that this version does not know."""
         self._check_open()
         if self.version == 6:
             raise UsageError("nettrace 6 has numbered blocks, not named objects")
@@ -258,6 +259,8 @@ class Writer:
         try:
             if not 0 < len(name.encode()) <= TYPE_NAME_LIMIT:
                 raise ValueError(f"names have 1 to {TYPE_NAME_LIMIT} bytes")
+            if name == "Trace":
+                raise ValueError("there is one, and it has another form")
             head = _opening(name, version, min_reader) + struct.pack("<i", len(content))
         except _REFUSED as error:
             raise UsageError(f"{name!r} of {len(content)} bytes does not fit the format: {error}") from error
@@ -265,14 +268,15 @@ class Writer:
         self._write(head + bytes(padding) + content + b"\x06")
 
     def write_block(self, number: int, content: bytes | bytearray | memoryview) -> None:
-        """A block of version 6 with any kind number."""
+        """A block of version 6 of any kind but the first and the last of a file."""
         self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has named objects, not numbered blocks")
         content = _bytes_of(content)
-        if len(content) > V6_BLOCK_LIMIT or number not in range(1, 0x100):
+        number = _whole_number(number)
+        if len(content) > V6_BLOCK_LIMIT or not BlockKind.TRACE < number < 0x100:
             raise UsageError(f"block {number} of {len(content)} bytes does not fit the format")
-        self._write(struct.pack("<I", int(number) << 24 | len(content)) + content)
+        self._block(number, content)
 
     # what events refer to -----------------------------------------------------------------------------------------
 
@@ -326,11 +330,13 @@ class Writer:
         self._threads[thread.index] = thread
         self._new_threads.append(row)
 
-    def add_stack(self, frames: bytes | Sequence[int] | npt.NDArray[np.uint64]) -> int:
+    def add_stack(self, frames: bytes | bytearray | memoryview | Sequence[int] | npt.NDArray[np.uint64]) -> int:
         """The id of a stack (leaf first) until the next sequence point; bytes are taken as whole pointers."""
         self._check_open()
-        if isinstance(frames, bytes):
-            raw = frames
+        if isinstance(frames, np.ndarray) and frames.dtype.itemsize == 1:
+            frames = frames.tobytes()
+        if isinstance(frames, bytes | bytearray | memoryview):
+            raw = _bytes_of(frames)
             if len(raw) % self.pointer_size:
                 raise UsageError(f"a stack of {len(raw)} bytes is not made of pointers of {self.pointer_size}")
         else:
@@ -393,8 +399,7 @@ class Writer:
         raw = _bytes_of(payload)
         capture = thread if capture_thread is None else capture_thread
         try:
-            if sequence is None:
-                sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF
+            sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF if sequence is None else index(sequence)
             guids = [guid.bytes_le if guid is not None else None for guid in (activity, related)]
             fields = metadata_id, sequence, capture, thread, processor, stack, time
             _ROW.pack(*fields, 0, 0, 0, len(raw), is_sorted, labels)
@@ -403,6 +408,7 @@ class Writer:
         if metadata_id not in self._metadata:
             raise UsageError(f"event of metadata id {metadata_id}, which was not defined")
         self._check_references(stack, labels)
+        self._check_threads((thread, capture))
         self._check_size("a payload", len(raw))
         if self.version == 6:
             if guids != [None, None]:
@@ -429,6 +435,10 @@ class Writer:
             raise UsageError(f"event with stack {stack}, which was not added since the last sequence point")
         if labels > len(self._labels):
             raise UsageError(f"event with labels {labels}, which were not added since the last sequence point")
+
+    def _check_threads(self, threads: Iterable[int]) -> None:
+        if self.version == 6 and (missing := [thread for thread in threads if thread not in self._threads]):
+            raise UsageError(f"thread indices without a row since threads were forgotten or removed: {missing[:5]}")
 
     def _flush_rows(self) -> None:
         if not self._rows:
@@ -469,9 +479,11 @@ class Writer:
         if self.version < 6 and int(max(headers.activity.max(), headers.related.max())) >= len(guids):
             raise UsageError("activity indices beyond the table of GUIDs given")
         self._check_references(int(headers.stack.max()), int(headers.label_list.max()))
-        self._flush_rows()
         # the last number of each capture thread: what sequence points say by themselves
         threads, last = np.unique(headers.capture_thread[::-1], return_index=True)
+        self._check_threads(threads.tolist())
+        self._check_threads(np.unique(headers.thread[headers.thread != headers.capture_thread]).tolist())
+        self._flush_rows()
         numbers = headers.sequence[::-1][last]
         self._last.update(zip(threads.tolist(), numbers.tolist(), strict=True))
         for thread in self._dropped.keys() & set(threads.tolist()):
@@ -533,7 +545,7 @@ class Writer:
 
     # sequence points ----------------------------------------------------------------------------------------------
 
-    def add_dropped(self, capture_thread: int, count: int) -> None:
+    def add_dropped(self, capture_thread: int, count: SupportsIndex) -> None:
         """Say that the thread attempted ``count`` more events, which are not in the file: they take numbers.
 
         Between two events or sequence points, fewer than 2**31 of a thread can be told from none. Version 6 begins
@@ -543,11 +555,11 @@ class Writer:
         self._pack_thread_number(capture_thread, 0)
         if self.version == 6 and capture_thread not in self._last:
             raise UsageError(f"nettrace 6 cannot say what thread {capture_thread} dropped before its first number")
-        dropped = self._dropped.get(capture_thread, 0)
-        if count not in range(_DROPPED_LIMIT - dropped + 1):
+        count, dropped = _whole_number(count), self._dropped.get(capture_thread, 0)
+        if not 0 <= count <= _DROPPED_LIMIT - dropped:
             raise UsageError(f"{count} events cannot be dropped" + (f" beside {dropped}" if dropped else ""))
-        self._dropped[capture_thread] = dropped + int(count)
-        self._last[capture_thread] = self._last.get(capture_thread, 0) + int(count) & 0xFFFFFFFF
+        self._dropped[capture_thread] = dropped + count
+        self._last[capture_thread] = self._last.get(capture_thread, 0) + count & 0xFFFFFFFF
 
     def _pack_thread_number(self, thread: int, number: int) -> bytes:
         """A thread and its last number, as sequence points and removals hold them."""
@@ -570,13 +582,14 @@ class Writer:
 
         ``threads``: last attempted number by capture thread (default: what was written, and :meth:`add_dropped`). More
         of them than a reader follows are written as several sequence points.
-        ``forget_threads`` (version 6): numbering begins anew; thread rows are written again before the next events.
+        ``forget_threads`` (version 6): numbering begins anew, and threads have to be added again.
         """
         self._check_open()
         if forget_threads and self.version != 6:
             raise UsageError(f"nettrace {self.version} has no sequence points that forget threads")
-        numbers = dict(self._last if threads is None else threads)
+        numbers = self._last if threads is None else threads
         rows = [self._pack_thread_number(thread, number) for thread, number in numbers.items()]
+        self._check_threads(numbers)
         try:
             stamp = None if time is None else struct.pack("<q", time)
         except struct.error as error:
@@ -592,11 +605,9 @@ class Writer:
             self._block(BlockKind.SEQUENCE_POINT, stamp + head + b"".join(part))
         self._stacks, self._dropped = {}, {}
         self._labels, self._label_lists = {}, []
-        self._last.update(numbers)
+        self._last.update({thread: int(number) for thread, number in numbers.items()})
         if forget_threads:
-            self._last = {}
-            self._removed = set()
-            self._new_threads = [pack_thread(thread) for thread in self._threads.values()]
+            self._last, self._threads, self._removed = {}, {}, set()
 
     def remove_thread(self, index: int, sequence: int | None = None) -> None:
         """Say that a thread ended after its event ``sequence`` (version 6).
@@ -607,11 +618,12 @@ class Writer:
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} cannot remove threads")
         row = self._pack_thread_number(index, self._last.get(index, 0) if sequence is None else sequence)
+        self._check_threads([index])
         self.flush()
         self._block(BlockKind.REMOVE_THREAD, row)
         self._last.pop(index, None)
         self._dropped.pop(index, None)
-        self._threads.pop(index, None)
+        del self._threads[index]
         self._removed.add(index)
 
     def close(self, *, sequence_point: bool = True) -> None:
@@ -626,6 +638,13 @@ class Writer:
             self.write_sequence_point()
         self._write(b"\x01" if self.version < 6 else bytes(4))
         self._closed = True
+
+
+def _whole_number(value: SupportsIndex) -> int:
+    try:
+        return index(value)
+    except TypeError as error:
+        raise UsageError(f"{value!r} is no whole number") from error
 
 
 def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
