@@ -96,6 +96,7 @@ def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 
             for thread in sorted({event.thread for event in events}):
                 row = ThreadInfo(index=thread, name=f"worker {thread}", process_id=PROCESS, os_thread_id=thread + 4000)
                 writer.add_thread(row)
+            writer.add_thread(ThreadInfo(index=99))
         for event in events:
             stack = writer.add_stack([_address(where, frame) for frame in event.stack]) if event.stack else 0
             key = (event.provider, event.number, event.name, event.version)

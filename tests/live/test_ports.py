@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from tests.cli.test_commands import run
-from tests.live.runtimes import workload
+from tests.live.runtimes import command, workload
+from tests.live.test_trace_collect import PYTHON
 from tests.shared import needs
+
+from dotnetdiag.nettrace import read
 
 pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")]
 
@@ -51,3 +56,35 @@ def test_a_runtime_that_its_port_does_not_suspend_is_not_said_to_be(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert "Thread" in done.stdout
     assert "suspended" not in done.stderr
+
+
+@pytest.mark.parametrize("over", ["port", "pid"])
+def test_a_runtime_that_its_own_socket_holds_beside_a_port_is_let_run_by_both(over: str, tmp_path: Path) -> None:
+    port = str(tmp_path / "port")
+    with workload(
+        "10",
+        "idle",
+        "seconds=100",
+        suspended=True,
+        DOTNET_DiagnosticPorts=port,
+        DOTNET_DefaultDiagnosticPortSuspend="1",
+    ) as target:
+        by_port, by_pid = ("--diagnostic-port", port), ("-p", str(target.pid))
+        first, second = (by_port, by_pid) if over == "port" else (by_pid, by_port)
+        assert f"dotnetdiag resume {' '.join(second)}\n" in run("resume", *first).stderr
+        assert "and over its own socket" in run("doctor", *by_pid).stdout
+        assert run("resume", *second).stderr in ("", f"Waiting for connection on {port}\n") or over == "pid"
+        assert target.expect("ready")
+
+
+def test_a_program_that_is_started_with_its_own_socket_suspending_runs(tmp_path: Path) -> None:
+    words, environment = command("10", "gc", "gen0=2")
+    done = subprocess.run(
+        [*PYTHON, "trace", "collect", "-o", str(tmp_path / "x"), "--clrevents", "gc", "--", *words],
+        env={**os.environ, **environment, "DOTNET_DefaultDiagnosticPortSuspend": "1"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert read((tmp_path / "x").read_bytes()).complete

@@ -346,6 +346,7 @@ def test_ids_of_64_bits_are_shown_as_the_file_says_them(number: int) -> None:
     with Writer(out, version=6) as writer:
         writer.add_metadata(PLAIN)
         writer.add_thread(ThreadInfo(index=1, process_id=number, os_thread_id=number))
+        writer.add_thread(ThreadInfo(index=2))
         writer.write_event(1, 5, bytes(6), thread=1)
         writer.write_event(1, 6, bytes(6), thread=2)
     trace = Trace(out.getvalue())
