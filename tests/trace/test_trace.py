@@ -18,7 +18,7 @@ from tests.nettrace.recordings import data_of, listing_of
 from tests.nettrace.traces import PLAIN, SMALL
 
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
-from dotnetdiag.events import Scalar, decode
+from dotnetdiag.events import EventSchema, Scalar, Table, decode
 from dotnetdiag.events.columns import json_value
 from dotnetdiag.nettrace import ThreadInfo, Writer
 from dotnetdiag.trace import source, table
@@ -493,3 +493,23 @@ def test_small_trace_with_any_byte_flipped_raises_nothing(name: str) -> None:
 def test_what_is_no_trace_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError):
         Trace(data, name="x")
+
+
+def test_damage_in_payloads_is_looked_for_once_per_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    types, rounds = 50, 2000
+    metadata = by_hand.metadata(*[by_hand.event_type(n + 1, f"E{n}") for n in range(types)])
+    blobs = [b"\x01" + by_hand.varuint(n % types + 1) + b"\0" for n in range(types * rounds)]
+    trace = Trace(by_hand.trace(metadata, by_hand.events(by_hand.event(1), *blobs)))
+    rows = []
+
+    def counted(schema: EventSchema, buffer: Any, offsets: Any, *rest: Any, **options: Any) -> Table:
+        rows.append(len(offsets))
+        return decode(schema, buffer, offsets, *rest, **options)
+
+    monkeypatch.setattr("dotnetdiag.events.decode", counted)
+    for _ in range(2):  # from batches, and from the columns that were kept
+        rows.clear()
+        assert trace.undecodable() == {}
+        assert len(rows) == types
+        assert sum(rows) == types * rounds + 1
+        len(trace.events().table())

@@ -201,7 +201,7 @@ def _number(contents: Contents, first_index: int) -> _Numbers:
             begins[1:] |= (steps == 0) | (steps >= _HALF) | (epoch[order][1:] != epoch[order][:-1])
     life = np.cumsum(begins) - 1
     first_rows = np.flatnonzero(begins)
-    last_rows = np.append(first_rows[1:], len(order)) - 1
+    last_rows = np.append(first_rows[1:], len(order))[: len(first_rows)] - 1
     index_of_life = np.array([add(thread) for thread in capture[first_rows].tolist()], np.uint64)
     new_capture = np.empty(len(headers), np.uint64)
     new_capture[order] = index_of_life[life] if len(order) else np.zeros(0, np.uint64)
