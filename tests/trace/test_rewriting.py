@@ -239,6 +239,32 @@ def test_small_traces_of_all_formats_merge(other: str) -> None:
         assert made.lost.total == 6
 
 
+def without_events(version: int) -> Trace:
+    out = io.BytesIO()
+    with Writer(out, version=version, start_ns=START_NS, process_id=7) as writer:
+        writer.add_metadata(PLAIN)
+        writer.write_sequence_point(50, {9: 4} if version == 4 else {})
+    return Trace(out.getvalue())
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_a_trace_without_events_is_merged(version: int) -> None:
+    empty, whole = without_events(version), opened("nettrace 5")
+    for traces, events in (((empty, whole), len(whole)), ((whole, empty), len(whole)), ((empty, empty), 0)):
+        made = merged(*traces)
+        assert made.complete
+        assert len(made) == events
+        assert made.lost.total == sum(trace.lost.total for trace in traces)
+
+
+def test_a_trace_with_events_of_unknown_types_is_not_merged_and_nothing_is_written() -> None:
+    out = io.BytesIO()
+    odd = Trace(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), by_hand.events(by_hand.event(7)))).contents
+    with pytest.raises(UsageError, match="does not define"):
+        merge([odd, odd], out)
+    assert not out.getvalue()
+
+
 def changed(contents: Contents, **attributes: Any) -> Contents:
     """The same file, of which something else is known."""
     state = copy(contents.state)

@@ -88,6 +88,10 @@ def _check(files: Sequence[Contents]) -> None:
     sizes = {_info(contents).pointer_size for contents in files}
     if len(sizes) > 1:
         raise UsageError("files of 32-bit and 64-bit processes cannot be merged")
+    for contents in files:
+        missing = set(np.unique(contents.headers.metadata_id).tolist()) - set(contents.metadata)
+        if missing:
+            raise UsageError(f"events of metadata ids that the file does not define: {sorted(missing)[:5]}")
     mapped = [
         contents
         for contents in files
@@ -146,9 +150,6 @@ def _add_metadata(files: Sequence[Contents], writer: Writer) -> list[dict[int, i
                 known[bare] = len(known) + 1
                 writer.add_metadata(replace(metadata, metadata_id=known[bare]))
             ids[number] = known[bare]
-        missing = set(np.unique(contents.headers.metadata_id).tolist()) - set(ids)
-        if missing:
-            raise UsageError(f"events of metadata ids that the file does not define: {sorted(missing)[:5]}")
         made.append(ids)
     return made
 
