@@ -40,6 +40,11 @@ HEADER_COLUMNS = ("time", "ms", "pid", "tid", "provider", "event", "version", "a
 PAYLOAD = "payload."
 """In front of a name: the payload's field, when a header column has the same name."""
 CHUNK_ROWS = 4096
+PIECE_BYTES = 32 << 20
+"""Of a table that becomes texts or objects at once, as :meth:`EventTable.pieces` counts: ten times as much in memory at most.
+A window of usual events has less.
+"""
+_ROW_BYTES, _VALUE_BYTES = 64, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +347,8 @@ class EventTable:
 
     def __iter__(self) -> Iterator[Event]:
         for first in range(0, len(self), CHUNK_ROWS):
-            yield from self.slice(first, first + CHUNK_ROWS)._events()
+            for piece in self.slice(first, first + CHUNK_ROWS).pieces():
+                yield from piece._events()
 
     def row(self, index: int) -> Event:
         """One row."""
@@ -352,13 +358,37 @@ class EventTable:
 
     def slice(self, first: int, last: int) -> EventTable:
         """Some rows as a table of their own."""
+        headers = self.headers[first:last]
+        schemas = self.schemas
+        if len(schemas) > len(headers):
+            schemas = {number: schemas[number] for number in dict.fromkeys(headers.metadata_id.tolist())}
         return EventTable(
             self.trace,
-            self.schemas,
-            self.headers[first:last],
+            schemas,
+            headers,
             fields=tuple(self._fields.values()),
             limited=self._limited,
         )
+
+    def pieces(self, *, columns: int = 0, extra: Array | int = 0) -> Iterator[EventTable]:
+        """The same rows in tables of ``PIECE_BYTES`` at most, or of one row: for what is made of many at once.
+
+        Counted are the names and the number of the values of each row, the bytes of its payload (each may be a value), as
+        many ``columns`` of every row besides, and ``extra`` bytes by row.
+        """
+        ids, which = np.unique(self.headers.metadata_id, return_inverse=True)
+        costs = np.array([_text_costs(self.schemas[number]) for number in ids.tolist()], np.int64).reshape(-1, 2)[which]
+        weights = costs[:, 0] + costs[:, 1] * self.headers.payload_length + _VALUE_BYTES * columns + extra
+        ends = np.cumsum(weights)
+        if not len(ends) or ends[-1] <= PIECE_BYTES:
+            yield self
+            return
+        first = 0
+        while first < len(self):
+            before = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, before + PIECE_BYTES, side="right")))
+            yield self.slice(first, last)
+            first = last
 
     def _events(self) -> list[Event]:
         """All rows as objects; each has the fields of its own type only."""
@@ -402,6 +432,20 @@ class EventTable:
 
     def _named(self) -> dict[str, Column]:
         return {name: self[name] for name in self.columns}
+
+
+def _text_costs(schema: EventSchema) -> tuple[int, int]:
+    """What a row as text takes at least: for its names and values, and for each byte of payload, which may be an element."""
+    row, byte = _ROW_BYTES + len(schema.provider) + len(schema.name), _VALUE_BYTES
+    waiting = [(field, False) for field in schema.fields]
+    while waiting:
+        field, inside = waiting.pop()
+        layout, cost = field.layout, _VALUE_BYTES + len(field.name)
+        row, byte = (row, byte + cost) if inside else (row + cost, byte)
+        while layout.element is not None:
+            layout, inside = layout.element, True
+        waiting += [(member, inside) for member in layout.fields]
+    return row, byte
 
 
 def type_value(schema: EventSchema, key: str) -> Any:
