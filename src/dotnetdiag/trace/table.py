@@ -337,10 +337,10 @@ class EventTable:
         column = np.array(values, np.uint64 if key == "keywords" else np.int64)[which]
         changed = self.trace.overrides
         if changed and key in ("version", "level", "opcode", "keywords"):
-            for index, labels in changed.items():
-                value = getattr(labels, key)
-                if value is not None:
-                    column[self.headers.label_list == index] = value
+            lists, of_row = np.unique(self.headers.label_list, return_inverse=True)
+            stated = [getattr(changed.get(index), key, None) for index in lists.tolist()]
+            overridden = np.array([value is not None for value in stated], np.bool_)[of_row]
+            column = np.where(overridden, np.array([value or 0 for value in stated], column.dtype)[of_row], column)
         return Scalar(column, None, kind)
 
     # rows ---------------------------------------------------------------------------------------------------------
