@@ -10,7 +10,7 @@ Nothing is decoded before it is asked for: a column costs its own bytes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -61,25 +61,45 @@ def _empty(schema: EventSchema) -> Mapping[str, Column]:
     return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False).flat
 
 
+_VARIANTS_LIMIT = 16
+"""Columns of one name that others are joined with; who has more of them does not mean one thing."""
+
+
+def _shape(column: Column) -> Hashable:
+    """Equal for columns that are joined with the same others."""
+    if isinstance(column, Scalar):
+        return column.kind, column.values.dtype.str
+    if isinstance(column, ListOf):
+        return ListOf, _shape(column.child)
+    if isinstance(column, Struct):
+        return Struct, tuple((name, _shape(inner)) for name, inner in column.fields.items())
+    return type(column).__name__
+
+
 def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
     """The payload columns of several event types together; the highest version gives the order."""
     names: dict[str, dict[int, str]] = {}
     likes: dict[str, Column] = {}
     variants: dict[str, list[str]] = {}
+    by_shape: dict[tuple[str, Hashable], str] = {}
     for number in sorted(schemas, key=lambda number: (-schemas[number].version, number)):
         schema = schemas[number]
         for field, column in _empty(schema).items():
-            known = variants.setdefault(field, [])
-            for name in known:
-                common = _common(likes[name], column)
-                if common is not None:
-                    likes[name] = common
-                    break
-            else:
-                name = field if not known else f"{field} ({schema.provider}/{schema.name} v{schema.version})"
-                known.append(name)
-                likes[name] = column
-            names.setdefault(name, {})[number] = field
+            known, shape = variants.setdefault(field, []), (field, _shape(column))
+            if shape not in by_shape:
+                for name in known[:_VARIANTS_LIMIT]:
+                    common = _common(likes[name], column)
+                    if common is not None:
+                        likes[name] = common
+                        break
+                else:
+                    name = field if not known else f"{field} ({schema.provider}/{schema.name} v{schema.version})"
+                    if name in likes:
+                        name = f"{name[:-1]}, type {number})"
+                    known.append(name)
+                    likes[name] = column
+                by_shape[shape] = name
+            names.setdefault(by_shape[shape], {})[number] = field
     return tuple(FieldSource(name=name, by_type=names[name], like=likes[name]) for name in names)
 
 
@@ -280,18 +300,13 @@ class EventTable:
         if len(self.schemas) == 1:
             (number,) = self.schemas
             return self._part_column(source, number)
-        parts: list[Column] = []
-        places: list[Array] = []
-        for number in self.schemas:
-            rows = self.rows_of(number)
-            parts.append(self._part_column(source, number))
-            places.append(rows)
-        if not parts:
-            return source.like
-        order = np.concatenate(places)
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return concat(parts).take(back)
+        numbers = [number for number in source.by_type if number in self.schemas]
+        parts: list[Column] = [self._part_column(source, number) for number in numbers]
+        back = np.full(len(self), sum(map(len, parts)), np.int64)  # what no type has is the row behind all others
+        if numbers:
+            order = np.concatenate([self.rows_of(number) for number in numbers])
+            back[order] = np.arange(len(order))
+        return concat([*parts, nulls(source.like, 1)]).take(back) if len(back) else source.like
 
     def _part_column(self, source: FieldSource, number: int) -> Column:
         """One type's share of a joined column."""
