@@ -9,7 +9,7 @@ Rule 3: ids of stacks and GUIDs are the same in every pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, 
 from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace.distinct import distinct
-from dotnetdiag.trace.payloads import Payloads
+from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.summary import Totals
@@ -61,12 +61,12 @@ class Source:
         self._executor, self._release = executor, release
         self._counts: dict[int, tuple[int, int]] | None = None
         self._totals: Totals | None = None
-        self._firsts: dict[int, Payloads] = {}
+        self._firsts: FirstPayloads | None = None
         self._contents: Contents | None = None
         self._kept: HeaderColumns | None = None
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
         self._tables: tuple[StackTable, GuidTable, Sequence[LabelList]] | None = None
-        self._passed = False
+        self._passed, self._passes = False, 0
         self.about_processes: HeaderColumns | None = None
         """The events that tell of processes, when somebody has met them."""
 
@@ -97,17 +97,23 @@ class Source:
         """Whether :meth:`totals` costs nothing any more."""
         return self._totals is not None
 
-    def totals(self, keep: Container[int] = ()) -> Totals:
-        """Totals by type and thread, in one pass that also finds out losses, counts, and the first rows of the types of ``keep``."""
+    def totals(self, keep: Iterable[int] = ()) -> Totals:
+        """Totals by type and thread, in one pass that also finds out losses, counts, and the first payloads of the types of
+        ``keep``.
+        """
         if self._totals is None:
             from dotnetdiag.trace.summary import total
 
-            self._totals, self._firsts = total(self.batches(), keep)
+            firsts = FirstPayloads(wanted_of(keep))
+            self._totals = total(self.batches(), firsts)
+            self._firsts = firsts
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
         return self._totals
 
     def batches(self) -> Iterator[EventBatch]:
         """All events in file order."""
+        self._passes += 1  # the scan finds everything anew, and a pass may be left, or begun within another
+        self._passed, this = False, self._passes
         left = 0
         for batch in self.scan.iter_batches(executor=self._executor):
             yield batch
@@ -116,8 +122,9 @@ class Source:
                 self._let_go(left, here)
                 left = here
         self._let_go(left, len(self.buffer))
-        self._passed = True
-        self._tables = (self.scan.stacks, self.scan.guids, self.scan.labels)
+        if this == self._passes:
+            self._passed = True
+            self._tables = (self.scan.stacks, self.scan.guids, self.scan.labels)
 
     def payloads(self, wanted: Wanted | None = None) -> Iterator[tuple[int, Payloads]]:
         """(metadata id, where its payloads are) of all events, or of some types; in no order that counts.
@@ -164,6 +171,7 @@ class Source:
         """All header columns in file order, kept: for what writes the trace again or reads all of it."""
         if self._contents is None:
             self._contents = self.scan.decode(executor=self._executor)
+            self._passes += 1
             self._passed = True
         return self._contents
 
@@ -224,27 +232,23 @@ class Source:
         """All rows of a selection in time order."""
         return HeaderColumns.concatenate(list(self.windows(wanted, ticks)))
 
-    def first_payloads(self, metadata_id: int, limit: int) -> Payloads:
-        """Those of the first events of one type, in no order that counts."""
-        wanted = wanted_of([metadata_id])
-        firsts = self._firsts.get(metadata_id)
-        if firsts is not None:  # all there are, or as many as anybody asks for
-            return Payloads(firsts.offsets[:limit], firsts.lengths[:limit])
-        if self._keeps:
-            windows = list(self.windows(wanted, limit=limit))
-            return Payloads.concatenate([Payloads(rows.payload_offset, rows.payload_length) for rows in windows])
-        parts: list[Payloads] = []
-        count, passed, tables = 0, self._passed, self._tables
-        for batch in self.scan.iter_batches():
-            rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))[: limit - count]
-            if len(rows):
-                parts.append(Payloads(batch.headers.payload_offset[rows], batch.headers.payload_length[rows]))
-            count += len(rows)
-            if count >= limit:
-                break
-        # a pass broken off leaves the scan's findings unfinished
-        self._passed, self._tables = False if parts or not passed else passed, tables
-        return Payloads.concatenate(parts)
+    def first_payloads(self, metadata_id: int, among: Iterable[int] = ()) -> Payloads:
+        """Those of the first events of one type, in no order that counts.
+
+        One pass finds those of all types ``among`` which somebody will ask for them.
+        """
+        found = None if self._firsts is None else self._firsts.of(metadata_id)
+        if found is None:
+            firsts = self._firsts = FirstPayloads(wanted_of([*among, metadata_id]))
+            if self._keeps:
+                next(self.windows(limit=1), None)
+            for headers in (batch.headers for batch in self.batches()) if self._kept is None else [self._kept]:
+                firsts.add(headers.metadata_id, Payloads(headers.payload_offset, headers.payload_length))
+                if firsts.full:
+                    break
+            found = firsts.of(metadata_id)
+            assert found is not None
+        return found
 
 
 def wanted_of(metadata_ids: Iterable[int]) -> Wanted:

@@ -242,9 +242,8 @@ class Trace:
         if not self._has_payload(number):
             return schema
         from dotnetdiag.events import infer
-        from dotnetdiag.trace.summary import FIRST_ROWS
 
-        offsets, lengths = self.source.first_payloads(number, FIRST_ROWS)
+        offsets, lengths = self.source.first_payloads(number, self._undeclared)
         return infer(schema, self.buffer, offsets, lengths.astype(np.int64)) or schema
 
     @property
