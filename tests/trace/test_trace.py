@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, listing_of
 from tests.nettrace.traces import PLAIN, SMALL
@@ -20,7 +22,8 @@ from tests.nettrace.traces import PLAIN, SMALL
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
 from dotnetdiag.events import EventSchema, Scalar, Table, decode
 from dotnetdiag.events.columns import json_value
-from dotnetdiag.nettrace import ThreadInfo, Writer
+from dotnetdiag.nettrace import ThreadInfo, TraceInfo, Writer
+from dotnetdiag.nettrace.info import NO_TIME
 from dotnetdiag.trace import source, table
 from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.trace import Trace
@@ -546,3 +549,63 @@ def test_types_of_one_name_that_cannot_be_joined_have_columns_of_their_own() -> 
     assert [len(whole[name]) for name in whole.columns] == [3] * len(whole.columns)
     kinds = [[isinstance(whole[f"{name}.{member}"], Scalar) for member in "ab"] for name in whole.fields]
     assert kinds == [[False, False], [True, False], [False, True]]
+
+
+# times that 64 bits do not hold -----------------------------------------------------------------------------------------
+
+
+def slow_clock(*ticks: int) -> Trace:
+    """A clock of one tick per second, and an event at each of these times."""
+    blobs = [by_hand.event(1)[:-3] + by_hand.varuint(tick % (1 << 64)) + b"\0\0" for tick in ticks]
+    data = bytearray(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), *map(by_hand.events, blobs)))
+    at = data.index(struct.pack("<q", 10**9))
+    data[at : at + 8] = struct.pack("<q", 1)
+    return Trace(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("tick", "utc"),
+    [
+        (9_000_000_000, "2309-03-14T16:00:00.0000000Z"),
+        (2**40, "36866-02-19T00:36:16.0000000Z"),
+        (-(2**40), "-32819-11-11T23:23:44.0000000Z"),
+        (2**63 - 1, "292277026596-12-04T15:30:07.0000000Z"),
+        (-(2**63), "-292277022603-01-26T08:29:52.0000000Z"),
+    ],
+)
+def test_a_time_beyond_64_bits_of_ns_is_none_and_never_another(tick: int, utc: str) -> None:
+    trace = slow_clock(5, tick)
+    events = sorted(trace.events(), key=lambda event: event.time_ns is None)
+    assert events[0].time == datetime(2024, 1, 1, 0, 0, 5, tzinfo=UTC)
+    odd = events[1]
+    assert (odd.time_ns, odd.time, odd["time"]) == (None, None, None)
+    assert odd.ms == pytest.approx(tick * 1000.0)
+    whole = trace["E"]
+    row = whole["time"].to_pylist().index(None)
+    assert whole.numpy("time").tolist()[row] == 0
+    assert whole["utc"].to_pylist()[row] == utc
+    assert json.loads(JsonLines(trace).lines(whole)[row])["utc"] == utc
+    assert abs(trace.duration_ns) < 1 << 63
+    assert trace.summary()
+    for name in ("pandas", "pyarrow", "polars"):
+        pytest.importorskip(name)
+    assert whole.to_pandas()["time"].isna().tolist().count(True) == 1
+    assert whole.to_arrow()["time"].null_count == whole.to_polars()["time"].null_count() == 1
+
+
+@given(
+    sync=st.integers(-(2**63), 2**63 - 1),
+    frequency=st.integers(1, 8 * 10**9),
+    start=st.integers(-(2**62), 2**62),
+    ticks=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5),
+)
+def test_times_are_exact_or_marked(sync: int, frequency: int, start: int, ticks: list[int]) -> None:
+    info = TraceInfo(start_ns=start, sync_ticks=sync, frequency=frequency)
+    column = np.array(ticks, np.int64)
+    elapsed, utc = info.elapsed_ns(column).tolist(), info.utc_ns(column).tolist()
+    for tick, since, at in zip(ticks, elapsed, utc, strict=True):
+        exact = (tick - sync) * 10**9 // frequency
+        if abs(tick - sync) < 1 << 63 and abs(exact) < (1 << 63) - 10**9:
+            assert since == exact
+        assert at in (exact + start, NO_TIME)
+        assert at != NO_TIME or max(abs(exact + start), abs(exact), abs(tick - sync)) > (1 << 63) - 10**9

@@ -120,7 +120,7 @@ def _clock(infos: Sequence[TraceInfo], files: Sequence[Contents]) -> tuple[Trace
     if max(apart) > np.iinfo(np.int64).max:
         raise UsageError("files that began centuries apart cannot be merged")
     times = [
-        info.elapsed_ns(contents.headers.time) + np.int64(ns)
+        np.minimum(info.elapsed_ns(contents.headers.time), np.iinfo(np.int64).max - ns) + np.int64(ns)
         for info, contents, ns in zip(infos, files, apart, strict=True)
     ]
     return replace(earliest, frequency=1_000_000_000, sync_ticks=0), times

@@ -322,7 +322,7 @@ class EventTable:
         if key == "time":
             utc = meaning.utc_ns(headers)
             known = utc != NO_TIME
-            return Scalar(utc, None if known.all() else known, Kind.I8)
+            return Scalar(utc, None, Kind.I8) if known.all() else Scalar(np.where(known, utc, 0), known, Kind.I8)
         if key == "utc":
             return Text.from_pylist(meaning.utc_text(headers))
         if key == "ms":
