@@ -20,12 +20,15 @@ from tests.nettrace.recordings import data_of, listing_of
 from tests.nettrace.traces import PLAIN, SMALL
 
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
-from dotnetdiag.events import EventSchema, Scalar, Table, decode
+from dotnetdiag.events import EventSchema, Scalar, Struct, Table, decode
 from dotnetdiag.events.columns import json_value
+from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import ThreadInfo, TraceInfo, Writer
 from dotnetdiag.nettrace.info import NO_TIME
 from dotnetdiag.trace import source, table
 from dotnetdiag.trace.json_lines import JsonLines
+from dotnetdiag.trace.to_arrow import arrow_table, write_parquet
+from dotnetdiag.trace.to_polars import polars_frame
 from dotnetdiag.trace.trace import Trace
 
 _OPEN: dict[str, Trace] = {}
@@ -549,6 +552,59 @@ def test_types_of_one_name_that_cannot_be_joined_have_columns_of_their_own() -> 
     assert [len(whole[name]) for name in whole.columns] == [3] * len(whole.columns)
     kinds = [[isinstance(whole[f"{name}.{member}"], Scalar) for member in "ab"] for name in whole.fields]
     assert kinds == [[False, False], [True, False], [False, True]]
+
+
+LONE = "\ud800".encode("utf-16-le", "surrogatepass")
+
+
+def odd_columns() -> Trace:
+    """One event type with all that libraries do not take as it is, and two events of it."""
+    guid, text, char, decimal, empty = b"\x11", b"\x12", b"\x04", b"\x0f", b"\x01\0\0"
+
+    def members(*fields: tuple[str, bytes]) -> bytes:
+        rows = [by_hand.text(name) + kind for name, kind in fields]
+        return struct.pack("<H", len(rows)) + b"".join(struct.pack("<H", len(row)) + row for row in rows)
+
+    kinds = [guid, text, char, decimal, empty]
+    fields = [(f"f{number}", kind) for number, kind in enumerate([*kinds, *(b"\x13" + kind for kind in kinds[:4])])]
+    fields.append(("s", b"\1" + members(*[(f"m{number}", kind) for number, kind in enumerate(kinds)])))
+    fields.append(("l", b"\x13\1" + members(*[(f"m{number}", kind) for number, kind in enumerate(kinds)])))
+    values = [bytes(16), LONE + b"\0\0", LONE, b"\xff" * 16]
+    payload = b"".join(values) + b"".join(b"\1\0" + value for value in values) + b"".join(values)
+    payload += b"\1\0" + b"".join(values)
+    event = by_hand.event(1)[:-1] + by_hand.varuint(len(payload)) + payload
+    return Trace(
+        by_hand.trace(by_hand.metadata(by_hand.event_type(1, fields=members(*fields))), by_hand.events(event, event))
+    )
+
+
+def test_columns_that_libraries_do_not_take_as_they_are_are_converted() -> None:
+    for name in ("pandas", "pyarrow", "polars"):
+        pytest.importorskip(name)
+    from pyarrow import parquet
+
+    whole = odd_columns()["E"]
+    assert whole.part(1).undecodable_count == 0
+    assert len(whole.to_pandas()) == 2
+    arrow, polars = whole.to_arrow(), whole.to_polars()
+    file = io.BytesIO()
+    write_parquet([lambda: arrow], file)
+    assert parquet.read_table(file) == arrow
+    guid = "00000000-0000-0000-0000-000000000000"
+    for row in (arrow.to_pylist()[1], polars.to_dicts()[1]):
+        assert [row[f"f{n}"] for n in (0, 1, 2, 5, 6, 7)] == [guid, "?", "?", [guid], ["?"], "?"]
+        assert [row["s"][f"m{n}"] for n in range(3)] == [row["l"][0][f"m{n}"] for n in range(3)] == [guid, "?", "?"]
+        assert [row["f8"][0], row["s"]["m3"], row["l"][0]["m3"]] == [row["f3"]] * 3
+
+
+def test_names_that_libraries_do_not_take_are_told_apart() -> None:
+    for name in ("pyarrow", "polars"):
+        pytest.importorskip(name)
+    number = Scalar(np.array([1]), None, Kind.I8)
+    pair = {chr(0xD800 + n): number for n in range(2)}
+    columns = {**pair, "s": Struct(pair, 1)}
+    for made in (arrow_table(columns).to_pylist(), polars_frame(columns).to_dicts()):
+        assert made == [{"?": 1, "??": 1, "s": {"?": 1, "??": 1}}]
 
 
 # times that 64 bits do not hold -----------------------------------------------------------------------------------------
