@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,50 +28,37 @@ MOST_ROWS = 1 << 20
 
 
 class FirstPayloads:
-    """The first payloads of the events of some types, gathered from any number of batches in file order."""
+    """The first payloads of the events of some types, gathered in file order."""
 
-    def __init__(self, metadata_ids: npt.NDArray[np.uint32]) -> None:
-        """The ids ascend."""
-        self.metadata_ids = self._wanted = metadata_ids
-        self._most = max(1, min(FIRST_ROWS, MOST_ROWS // max(1, len(metadata_ids))))
-        self._counts = np.zeros(len(metadata_ids), np.int64)
-        self._parts: list[tuple[npt.NDArray[np.int64], Payloads]] = []
+    def __init__(self, metadata_ids: Iterable[int]) -> None:
+        self._parts: dict[int, list[Payloads]] = {number: [] for number in metadata_ids}
+        most = max(1, min(FIRST_ROWS, MOST_ROWS // max(1, len(self._parts))))
+        self._missing = dict.fromkeys(self._parts, most)
 
     @property
     def full(self) -> bool:
         """Whether nothing is missing any more."""
-        return not len(self._wanted)
+        return not self._missing
 
-    def add(self, ids: npt.NDArray[np.uint32], payloads: Payloads) -> None:
-        """Keep what is missing of some events."""
-        rows = np.zeros(0, np.int64) if self.full else np.flatnonzero(np.isin(ids, self._wanted))
-        if not len(rows):
+    def add(self, metadata_id: int, payloads: Payloads) -> None:
+        """Keep what is missing of some events of one type; copied."""
+        missing = self._missing.get(metadata_id)
+        if missing is None:
             return
-        which = np.searchsorted(self.metadata_ids, ids[rows])
-        order = np.argsort(which, kind="stable")
-        which = which[order]
-        begins = np.flatnonzero(np.diff(which, prepend=-1))
-        ranks = np.arange(len(which)) - np.repeat(begins, np.diff(begins, append=len(which))) + self._counts[which]
-        kept = ranks < self._most
-        rows, which = rows[order[kept]], which[kept]
-        self._parts.append((which, Payloads(payloads.offsets[rows], payloads.lengths[rows])))
-        np.add.at(self._counts, which, 1)
-        self._wanted = self.metadata_ids[self._counts < self._most]
+        part = Payloads(payloads.offsets[:missing].copy(), payloads.lengths[:missing].copy())
+        self._parts[metadata_id].append(part)
+        if len(part.offsets) == missing:
+            del self._missing[metadata_id]
+        else:
+            self._missing[metadata_id] = missing - len(part.offsets)
 
     def of(self, metadata_id: int) -> Payloads | None:
         """Those of one type; None when it is not one of those gathered."""
-        place = int(np.searchsorted(self.metadata_ids, metadata_id))
-        if place == len(self.metadata_ids) or self.metadata_ids[place] != metadata_id:
+        parts = self._parts.get(metadata_id)
+        if parts is None:
             return None
-        if not self._parts:
-            return _NONE
-        if len(self._parts) > 1:  # one part is sorted
-            which = np.concatenate([numbers for numbers, _ in self._parts])
-            payloads, order = Payloads.concatenate([part for _, part in self._parts]), np.argsort(which, kind="stable")
-            self._parts = [(which[order], Payloads(payloads.offsets[order], payloads.lengths[order]))]
-        ((which, payloads),) = self._parts
-        rows = slice(*np.searchsorted(which, [place, place + 1]).tolist())
-        return Payloads(payloads.offsets[rows], payloads.lengths[rows])
+        parts[:] = [Payloads.concatenate(parts)]
+        return parts[0]
 
 
 _NONE = Payloads(np.zeros(0, np.int64), np.zeros(0, np.uint32))

@@ -10,6 +10,7 @@ Rule 3: ids of stacks and GUIDs are the same in every pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -65,8 +66,8 @@ class Source:
         self._contents: Contents | None = None
         self._kept: HeaderColumns | None = None
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
-        self._tables: tuple[StackTable, GuidTable, Sequence[LabelList]] | None = None
-        self._passed, self._passes = False, 0
+        self._passed: Scan | None = None
+        self._passes = 0
         self.about_processes: HeaderColumns | None = None
         """The events that tell of processes, when somebody has met them."""
 
@@ -82,7 +83,6 @@ class Source:
             self._counts = self.scan.counts(executor=executor)
             if len(self.buffer) >= SHARED_COUNT_BYTES:
                 self._let_go(0, len(self.buffer))
-            self._passed = False  # counting begins the index anew
         return self._counts
 
     @property
@@ -104,7 +104,7 @@ class Source:
         if self._totals is None:
             from dotnetdiag.trace.summary import total
 
-            firsts = FirstPayloads(wanted_of(keep))
+            firsts = FirstPayloads(keep)
             self._totals = total(self.batches(), firsts)
             self._firsts = firsts
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
@@ -112,8 +112,8 @@ class Source:
 
     def batches(self) -> Iterator[EventBatch]:
         """All events in file order."""
-        self._passes += 1  # the scan finds everything anew, and a pass may be left, or begun within another
-        self._passed, this = False, self._passes
+        self._passes += 1
+        this = self._passes
         left = 0
         for batch in self.scan.iter_batches(executor=self._executor):
             yield batch
@@ -122,9 +122,12 @@ class Source:
                 self._let_go(left, here)
                 left = here
         self._let_go(left, len(self.buffer))
-        if this == self._passes:
-            self._passed = True
-            self._tables = (self.scan.stacks, self.scan.guids, self.scan.labels)
+        self._end_pass(this)
+
+    def _end_pass(self, this: int) -> None:
+        """Keep what was found: the next pass finds it anew, and may be left. So may one that was begun within this one."""
+        if self._passed is None and this == self._passes:
+            self._passed = copy(self.scan)
 
     def payloads(self, wanted: Wanted | None = None) -> Iterator[tuple[int, Payloads]]:
         """(metadata id, where its payloads are) of all events, or of some types; in no order that counts.
@@ -152,19 +155,17 @@ class Source:
 
     def passed(self) -> Scan:
         """The scan after at least one whole pass: its losses and findings are final."""
-        if not self._passed:
+        if self._passed is None:
             for _ in self.batches():
                 pass
-        return self.scan
+            assert self._passed is not None
+        return self._passed
 
     @property
     def tables(self) -> tuple[StackTable, GuidTable, Sequence[LabelList]]:
         """Stacks, GUIDs and label lists of the whole file."""
-        if self._tables is None:
-            self._passed = False
-            self.passed()
-        assert self._tables is not None
-        return self._tables
+        scan = self.passed()
+        return scan.stacks, scan.guids, scan.labels
 
     @property
     def contents(self) -> Contents:
@@ -172,7 +173,7 @@ class Source:
         if self._contents is None:
             self._contents = self.scan.decode(executor=self._executor)
             self._passes += 1
-            self._passed = True
+            self._end_pass(self._passes)
         return self._contents
 
     def windows(
@@ -239,11 +240,12 @@ class Source:
         """
         found = None if self._firsts is None else self._firsts.of(metadata_id)
         if found is None:
-            firsts = self._firsts = FirstPayloads(wanted_of([*among, metadata_id]))
+            asked = {*among, metadata_id}
+            firsts = self._firsts = FirstPayloads(asked)
             if self._keeps:
                 next(self.windows(limit=1), None)
-            for headers in (batch.headers for batch in self.batches()) if self._kept is None else [self._kept]:
-                firsts.add(headers.metadata_id, Payloads(headers.payload_offset, headers.payload_length))
+            for number, payloads in self.payloads(wanted_of(asked)):
+                firsts.add(number, payloads)
                 if firsts.full:
                     break
             found = firsts.of(metadata_id)

@@ -60,9 +60,9 @@ def total(batches: Iterator[EventBatch], firsts: FirstPayloads) -> Totals:
         sorted_ids = headers.metadata_id[order]
         starts = np.flatnonzero(np.concatenate([[True], sorted_ids[1:] != sorted_ids[:-1]]))
         time = headers.time[order]
-        lengths = headers.payload_length[order]
-        firsts.add(headers.metadata_id, Payloads(headers.payload_offset, headers.payload_length))
+        offsets, lengths = headers.payload_offset[order], headers.payload_length[order]
         rows = zip(
+            starts.tolist(),
             sorted_ids[starts].tolist(),
             np.diff(np.append(starts, len(headers))).tolist(),
             np.add.reduceat(lengths, starts, dtype=np.int64).tolist(),
@@ -70,7 +70,9 @@ def total(batches: Iterator[EventBatch], firsts: FirstPayloads) -> Totals:
             np.maximum.reduceat(time, starts).tolist(),
             strict=True,
         )
-        for number, count, size, first, last in rows:
+        for start, number, count, size, first, last in rows:
+            run = slice(start, start + count)
+            firsts.add(number, Payloads(offsets[run], lengths[run]))
             old = types.get(number)
             if old is not None:
                 count, size = count + old.count, size + old.bytes
