@@ -31,7 +31,6 @@ from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.payloads import Payloads
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.trace import Trace
-from dotnetdiag.wire import Cursor
 
 SECRET_NAMES = re.compile(r"command[ _-]?line|cmd[ _-]?line|environment", re.IGNORECASE)
 MARK = b"redacted"
@@ -235,7 +234,7 @@ def _pairs(trace: Trace, copy: _Copy) -> Iterator[Gap]:
     for block in trace.blocks:
         if block.kind not in walks:
             continue
-        cursor = Cursor(trace.buffer.data, position=block.start, end=block.start + block.present, where=block.name)
+        cursor = _Cursor(trace.buffer.data, block.start, block.start + block.present)
         try:
             yield from walks[block.kind](cursor, block, copy)
         except FormatError as error:
@@ -245,28 +244,28 @@ def _pairs(trace: Trace, copy: _Copy) -> Iterator[Gap]:
             yield f"bytes behind the contents of a {block.name}", cursor.position, cursor.left
 
 
-def _walk_trace(cursor: Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
-    cursor.skip(16 + 8 + 8 + 4, "clock")
-    for _ in range(cursor.i32("key count")):
+def _walk_trace(cursor: _Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
+    cursor.take(16 + 8 + 8 + 4)
+    for _ in range(cursor.number(4)):
         _pair(cursor, block, copy)
     yield from ()
 
 
-def _walk_threads(cursor: Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
+def _walk_threads(cursor: _Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
     while cursor.left:
-        row = cursor.child(cursor.u16("row size"), "thread row")
+        row = cursor.child(cursor.number(2))
         try:
-            row.varuint(64, "thread index")
+            row.varuint()
             while row.left:
-                kind = row.u8("item kind")
+                kind = row.number(1)
                 if kind == 1:
                     _string(row)
                 elif kind in (2, 3):
-                    row.varuint(64, "id")
+                    row.varuint()
                 elif kind == 4:
                     _pair(row, block, copy)
                 else:
-                    raise row.fail(f"an item of unknown kind {kind}")
+                    raise FormatError(f"an item of unknown kind {kind}")
         except FormatError as error:
             yield error.problem, row.position, row.left
 
@@ -274,30 +273,63 @@ def _walk_threads(cursor: Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
 _LABEL_SIZES = {1: 16, 2: 16, 3: 16, 4: 8, 7: 1, 8: 8, 9: 1, 10: 1}
 
 
-def _walk_labels(cursor: Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
-    cursor.skip(4, "first label list")
-    for _ in range(cursor.u32("label list count")):
+def _walk_labels(cursor: _Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
+    cursor.take(4)
+    for _ in range(cursor.number(4)):
         kind = 0
         while not kind & LAST:
-            kind = cursor.u8("label kind")
+            kind = cursor.number(1)
             code = kind & ~LAST
             if code == 5:
                 _pair(cursor, block, copy)
             elif code == 6:
                 _string(cursor)
-                cursor.varint(64, "label value")
+                cursor.varuint()
             elif code in _LABEL_SIZES:
-                cursor.skip(_LABEL_SIZES[code], "label")
+                cursor.take(_LABEL_SIZES[code])
             else:
-                raise cursor.fail(f"label of unknown kind {code}")
+                raise FormatError(f"label of unknown kind {code}")
     yield from ()
 
 
-def _string(cursor: Cursor) -> memoryview:
-    return cursor.view(cursor.varuint(32, "string length"), "string")
+class _Cursor:
+    """A position in the file, up to the end of a block or row. What reaches beyond it is a FormatError."""
+
+    def __init__(self, data: memoryview, position: int, end: int) -> None:
+        self.data, self.position, self.end = data, position, end
+
+    @property
+    def left(self) -> int:
+        return self.end - self.position
+
+    def take(self, size: int) -> memoryview:
+        if size > self.left:
+            raise FormatError(f"{size} bytes needed, {self.left} left")
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def child(self, size: int) -> _Cursor:
+        self.take(size)
+        return _Cursor(self.data, self.position - size, self.position)
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+    def varuint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.number(1)
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise FormatError("a number of more than ten bytes")
 
 
-def _pair(cursor: Cursor, block: Block, copy: _Copy) -> None:
+def _string(cursor: _Cursor) -> memoryview:
+    return cursor.take(cursor.varuint())
+
+
+def _pair(cursor: _Cursor, block: Block, copy: _Copy) -> None:
     key, value = str(_string(cursor), "utf-8", "replace"), _string(cursor)
     if SECRET_NAMES.search(key):
         copy.replace(f"{block.name} {key}", cursor.position - len(value), len(value), wide=False)
