@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.nettrace import by_hand
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Struct, Text
 from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.nettrace import LabelList
 from dotnetdiag.trace.json_lines import JsonLines, number_text, value_texts
 from dotnetdiag.trace.trace import Trace
 
@@ -93,6 +97,55 @@ def test_label_lists_override_what_the_metadata_says() -> None:
     assert found[0]["activity"] == "11111111-2222-3333-4444-555555555555"
     assert found[0]["tid"] == 4100
     assert found[0]["pid"] == 77
+
+
+class Counted(dict[int, LabelList]):
+    """Counts how often an entry is looked at."""
+
+    steps = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.steps += 1
+        return super().__contains__(key)
+
+    def __getitem__(self, key: int) -> LabelList:
+        self.steps += 1
+        return super().__getitem__(key)
+
+    def get(self, key: int, default: Any = None) -> Any:
+        self.steps += 1
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[int]:
+        self.steps += len(self)
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self.steps += len(self)
+        return super().items()
+
+
+@pytest.mark.parametrize("lists", [300, 3000])
+def test_of_label_lists_only_those_that_events_have_are_looked_at(monkeypatch: pytest.MonkeyPatch, lists: int) -> None:
+    """And payloads become texts once, however many label lists the events of a type have."""
+    used = [1, 5, 5, 100, 0, 300, 1]
+    data = by_hand.trace(
+        by_hand.metadata(by_hand.event_type(1), by_hand.event_type(2, "F")),
+        by_hand.labels(1, *[b"\x88" + struct.pack("<Q", keywords) for keywords in range(1, lists + 1)]),
+        by_hand.events(*[by_hand.event(kind, labels=index) for kind in (1, 2) for index in used]),
+    )
+    trace = Trace(data)
+    looked_at = trace.overrides = Counted(trace.overrides)
+    assert len(looked_at) == lists
+    payloads: list[Any] = []
+    payload_of = JsonLines._payload
+    monkeypatch.setattr(JsonLines, "_payload", lambda *args: (payloads.append(args), payload_of(*args))[1])
+    (window,) = trace.events().windows()
+    found = [json.loads(line)["keywords"] for line in JsonLines(trace).lines(window)]
+    assert found == [f"0x{index:x}" for index in used] * 2
+    assert window["keywords"].to_pylist() == used * 2
+    assert looked_at.steps < 50
+    assert len(payloads) == 2
 
 
 def test_a_process_that_the_file_does_not_name_is_null() -> None:

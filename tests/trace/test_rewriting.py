@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections import Counter
 from copy import copy
 from dataclasses import replace
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import PLAIN, SMALL, START_NS, SYNC, V6_ONLY
 
-from dotnetdiag.errors import UnknownName, UsageError
-from dotnetdiag.nettrace import Contents, LabelList, Metadata, ThreadInfo, Writer, rewrite
+import dotnetdiag.trace.redact as redacting
+from dotnetdiag.errors import FormatError, UnknownName, UsageError
+from dotnetdiag.nettrace import Block, Contents, LabelList, Metadata, ThreadInfo, Writer, rewrite
 from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import in_time_order, naming_types, part_of
@@ -235,6 +238,32 @@ def test_small_traces_of_all_formats_merge(other: str) -> None:
         assert made.lost.total == 6
 
 
+def without_events(version: int) -> Trace:
+    out = io.BytesIO()
+    with Writer(out, version=version, start_ns=START_NS, process_id=7) as writer:
+        writer.add_metadata(PLAIN)
+        writer.write_sequence_point(50, {9: 4} if version == 4 else {})
+    return Trace(out.getvalue())
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_a_trace_without_events_is_merged(version: int) -> None:
+    empty, whole = without_events(version), opened("nettrace 5")
+    for traces, events in (((empty, whole), len(whole)), ((whole, empty), len(whole)), ((empty, empty), 0)):
+        made = merged(*traces)
+        assert made.complete
+        assert len(made) == events
+        assert made.lost.total == sum(trace.lost.total for trace in traces)
+
+
+def test_a_trace_with_events_of_unknown_types_is_not_merged_and_nothing_is_written() -> None:
+    out = io.BytesIO()
+    odd = Trace(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), by_hand.events(by_hand.event(7)))).contents
+    with pytest.raises(UsageError, match="does not define"):
+        merge([odd, odd], out)
+    assert not out.getvalue()
+
+
 def changed(contents: Contents, **attributes: Any) -> Contents:
     """The same file, of which something else is known."""
     state = copy(contents.state)
@@ -350,6 +379,99 @@ def test_pairs_of_version_6_are_redacted_where_they_stand() -> None:
     assert again.contents.threads[1].key_values == (("environment", "redacted"),)
     assert again.labels[1].values == (("cmd line", stars("x" * 200)), ("n", 5))
     assert len(done.replaced) == 3
+
+
+SECRET = b"--password=hunter2"
+KEY = by_hand.text("CommandLine")
+
+
+def secret_trace(*blocks: bytes, tail: bytes = b"", fields: bytes = b"\0\0") -> bytes:
+    return by_hand.trace(by_hand.metadata(by_hand.event_type(1, fields=fields)), *blocks) + tail
+
+
+def thread_row(*items: bytes) -> bytes:
+    content = b"\1" + b"".join(items)
+    return struct.pack("<H", len(content)) + content
+
+
+def packed(*fields: bytes) -> bytes:
+    return struct.pack("<H", len(fields)) + b"".join(struct.pack("<H", len(one)) + one for one in fields)
+
+
+def payload_event(payload: bytes) -> bytes:
+    return by_hand.event(1)[:-1] + by_hand.varuint(len(payload)) + payload
+
+
+PAIR = b"\4" + KEY + by_hand.varuint(len(SECRET)) + SECRET
+TRACE_BLOCK = struct.pack("<8hqqii", 2024, 1, 1, 1, 0, 0, 0, 0, 0, 10**9, 8, 1) + PAIR[1:]
+UNENDED = SECRET.decode().encode("utf-16-le")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "fields"),
+    [
+        ([by_hand.threads(thread_row(PAIR[:-1] + b"\xff"))], b"\0\0"),
+        ([by_hand.threads(thread_row(b"\4" + KEY + bytes([len(SECRET) | 0x80, 0]) + SECRET))], b"\0\0"),
+        ([by_hand.threads(thread_row(), thread_row(PAIR))], b"\0\0"),
+        ([by_hand.labels(1, b"\x85" + PAIR[1:], b"\x85" + PAIR[1:])], b"\0\0"),
+        ([by_hand.block(1, TRACE_BLOCK)], b"\0\0"),
+        ([by_hand.events(payload_event(UNENDED))], packed(KEY + b"\x12")),
+        ([by_hand.events(payload_event(UNENDED[:2] + b"\0\0" + UNENDED))], packed(KEY + b"\x12")),
+        ([by_hand.events(payload_event(UNENDED))], packed(*[by_hand.text("x") + b"\x18\x18\6"], KEY + b"\x12")),
+    ],
+    ids=["no UTF-8", "long length", "second row", "lists given twice", "second Trace block", "text without its end",
+         "behind the fields", "fields that are not followed"],
+)  # fmt: skip
+def test_a_secret_is_redacted_in_whatever_form_a_whole_file_has_it(blocks: list[bytes], fields: bytes) -> None:
+    trace = Trace(secret_trace(*blocks, by_hand.events(by_hand.event(1)), fields=fields))
+    assert trace.complete
+    done = redact(trace)
+    assert len(done.data) == len(trace.buffer)
+    for part in (SECRET[:-1], UNENDED[2:]):
+        assert part not in done.data
+    assert Trace(done.data).complete
+    assert len(Trace(done.data)) == len(trace)
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (secret_trace(by_hand.threads(thread_row(b"\x09" + PAIR))), "unknown kind 9"),
+        (secret_trace(by_hand.threads(thread_row(PAIR[: len(KEY) + 1] + b"\x7f" + SECRET))), "127 bytes needed"),
+        (secret_trace(by_hand.block(99, SECRET)), "unknown kind"),
+        (secret_trace(tail=SECRET), "end marker"),
+        (secret_trace(by_hand.events(by_hand.event(1), payload_event(SECRET)[:-2])), "first damage"),
+        (secret_trace(by_hand.events(by_hand.event(1), b"\xdf\xff\xff\xff\xff\xff" + SECRET)), "first damage"),
+        (secret_trace(by_hand.events(payload_event(SECRET).replace(b"\xdf\1", b"\xdf\7"))), "unknown type"),
+        (secret_trace(by_hand.labels(1, b"\x85" + by_hand.text("a") * 2 + PAIR[1:])), "behind the contents"),
+        (secret_trace(by_hand.events(payload_event(SECRET + SECRET)))[: -len(SECRET)], "first damage"),
+    ],
+    ids=["unknown item", "value beyond its row", "unknown block", "behind the end", "cut event", "broken event",
+         "unknown type", "behind the lists", "cut file"],
+)  # fmt: skip
+def test_what_is_not_understood_is_refused_or_blanked(data: bytes, what: str) -> None:
+    trace = Trace(data)
+    with pytest.raises(FormatError, match=rf"{what}.*force_partial=True"):
+        redact(trace)
+    done = redact(trace, force_partial=True)
+    assert len(done.data) == len(data)
+    assert b"hunter2" not in done.data
+    assert done.blanked
+    assert len(Trace(done.data)) <= len(trace)
+
+
+def test_pairs_are_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+
+    def counted(cursor: Any, block: Block, copy: Any) -> None:
+        steps.append(block.name)
+        walked(cursor, block, copy)
+
+    walked = redacting._pair
+    monkeypatch.setattr(redacting, "_pair", counted)
+    rows = [thread_row(*[b"\4" + KEY + by_hand.text(f"{row} {n}") for n in range(50)]) for row in range(40)]
+    done = redact(Trace(secret_trace(by_hand.threads(*rows))))
+    assert len(steps) == 40 * 50 == done.replaced["ThreadBlock CommandLine"]
 
 
 def test_wrong_fields_are_refused() -> None:

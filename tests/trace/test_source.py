@@ -11,10 +11,11 @@ from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
-from dotnetdiag.nettrace import EventBatch, HeaderColumns, read
-from dotnetdiag.trace import source, summary
+from dotnetdiag.nettrace import EventBatch, HeaderColumns, Scan, read
+from dotnetdiag.trace import payloads, source
 from dotnetdiag.trace.payloads import Payloads
 from dotnetdiag.trace.source import Source, wanted_of
+from dotnetdiag.trace.trace import Trace
 
 DATA = [*SMALL, *recordings()]
 
@@ -78,7 +79,7 @@ def test_findings_are_final_after_a_pass_broken_off(monkeypatch: pytest.MonkeyPa
     assert made.passed().lost.total == 3
     made.counts()
     assert made.passed().lost.total == 3
-    assert len(made.first_payloads(1, 2).offsets) == 2
+    assert len(made.first_payloads(1).offsets) == made.counts()[1][0]
     assert made.passed().lost.total == 3
     assert made.passed().complete
 
@@ -100,23 +101,49 @@ def test_totals_bring_counts_and_the_first_rows_of_each_type(name: str, monkeypa
     )
     monkeypatch.setattr(together, "scan", None)  # nothing is read again
     for number, (count, _) in counts.items():
-        payloads = together.first_payloads(number, summary.FIRST_ROWS)
-        assert len(payloads.offsets) == min(count, summary.FIRST_ROWS)
-        assert same(payloads, alone.first_payloads(number, summary.FIRST_ROWS))
-        assert len(together.first_payloads(number, 1).offsets) == 1
+        found = together.first_payloads(number)
+        assert len(found.offsets) == min(count, payloads.FIRST_ROWS, payloads.MOST_ROWS // len(counts))
+        assert same(found, alone.first_payloads(number, counts))
 
 
-def test_types_that_find_no_room_are_read_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_types_share_the_rows_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "KEEP_BYTES", 0)
     whole = data_of("gcverbose-10.nettrace")
     alone, together = Source(whole), Source(whole)
     counts = alone.counts()
-    events = sum(count for count, _ in counts.values())
-    monkeypatch.setattr(summary, "MOST_ROWS", events // 2)
+    monkeypatch.setattr(payloads, "MOST_ROWS", 20 * len(counts))
     together.totals(counts)
-    assert 0 < sum(len(payloads.offsets) for payloads in together._firsts.values()) < events
-    for number in counts:
-        assert same(together.first_payloads(number, 1000), alone.first_payloads(number, 1000))
+    for number, (count, _) in counts.items():
+        found = together.first_payloads(number)
+        assert len(found.offsets) == min(count, 20)
+        assert same(found, alone.first_payloads(number, counts))
+
+
+@pytest.mark.parametrize("keep_bytes", [0, source.KEEP_BYTES])
+def test_first_payloads_of_all_types_take_one_pass(monkeypatch: pytest.MonkeyPatch, keep_bytes: int) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", keep_bytes)
+    types = 40
+    metadata = by_hand.metadata(*[by_hand.event_type(number + 1, f"E{number}") for number in range(types)])
+    rare = [b"\x81" + by_hand.varuint(number + 1) + b"\0\1x" for number in range(types)]
+    made = Trace(by_hand.trace(metadata, by_hand.events(by_hand.event(1), *rare, b"\x81\1\0\0", *[b"\0\0"] * 1000)))
+    passes = []
+    batches = Scan.iter_batches
+    monkeypatch.setattr(Scan, "iter_batches", lambda *args, **options: (passes.append(1), batches(*args, **options))[1])
+    for _ in made.events().windows():
+        for number in made.type_ids:
+            made.schema(number)
+    assert made.lost.total == 0
+    assert made.complete
+    assert len(passes) <= 3
+
+
+def test_a_pass_within_another_that_is_left_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    made = Source(SMALL["nettrace 5"])
+    for number, _ in enumerate(made.batches()):
+        if not number:
+            next(made.batches())
+    assert made.passed().lost.total == 3
 
 
 def unsettled(blocks: int, events: int) -> bytes:
@@ -131,7 +158,7 @@ def test_columns_of_a_small_file_with_many_events_are_not_kept(monkeypatch: pyte
     many, few = Source(unsettled(10, 100)), Source(unsettled(9, 100))
     for made, rows in ((many, 1000), (few, 900)):
         assert sum(map(len, made.windows())) == rows
-        assert sum(map(len, made.pieces())) == rows
+        assert sum(len(found.offsets) for _, found in made.payloads()) == rows
     assert many._kept is None
     assert few._kept is not None
 

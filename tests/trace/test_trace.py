@@ -13,16 +13,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, listing_of
 from tests.nettrace.traces import PLAIN, SMALL
 
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
-from dotnetdiag.events import Scalar, decode
+from dotnetdiag.events import EventSchema, Scalar, Struct, Table, decode
 from dotnetdiag.events.columns import json_value
-from dotnetdiag.nettrace import ThreadInfo, Writer
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.nettrace import ThreadInfo, TraceInfo, Writer
+from dotnetdiag.nettrace.info import NO_TIME
 from dotnetdiag.trace import source, table
 from dotnetdiag.trace.json_lines import JsonLines
+from dotnetdiag.trace.to_arrow import arrow_table, write_parquet
+from dotnetdiag.trace.to_polars import polars_frame
 from dotnetdiag.trace.trace import Trace
 
 _OPEN: dict[str, Trace] = {}
@@ -494,3 +500,169 @@ def test_small_trace_with_any_byte_flipped_raises_nothing(name: str) -> None:
 def test_what_is_no_trace_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError):
         Trace(data, name="x")
+
+
+def test_damage_in_payloads_is_looked_for_once_per_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    types, rounds = 50, 2000
+    metadata = by_hand.metadata(*[by_hand.event_type(n + 1, f"E{n}") for n in range(types)])
+    blobs = [b"\x01" + by_hand.varuint(n % types + 1) + b"\0" for n in range(types * rounds)]
+    trace = Trace(by_hand.trace(metadata, by_hand.events(by_hand.event(1), *blobs)))
+    rows = []
+
+    def counted(schema: EventSchema, buffer: Any, offsets: Any, *rest: Any, **options: Any) -> Table:
+        rows.append(len(offsets))
+        return decode(schema, buffer, offsets, *rest, **options)
+
+    monkeypatch.setattr("dotnetdiag.events.decode", counted)
+    for _ in range(2):  # from batches, and from the columns that were kept
+        rows.clear()
+        assert trace.undecodable() == {}
+        assert len(rows) == types
+        assert sum(rows) == types * rounds + 1
+        len(trace.events().table())
+
+
+def patterned(types: int) -> bytes:
+    """Event types of one name, each with a structure whose twelve members are texts or GUIDs in a pattern of its own."""
+
+    def fields(pattern: int) -> bytes:
+        members = [by_hand.text(chr(97 + k)) + bytes([17 if pattern >> k & 1 else 18]) for k in range(12)]
+        inner = struct.pack("<H", 12) + b"".join(struct.pack("<H", len(member)) + member for member in members)
+        structure = by_hand.text("s") + b"\1" + inner
+        return struct.pack("<HH", 1, len(structure)) + structure
+
+    metadata = by_hand.metadata(*[by_hand.event_type(number + 1, fields=fields(number)) for number in range(types)])
+    return by_hand.trace(metadata, by_hand.events(*[by_hand.event(number + 1) for number in range(types)]))
+
+
+def test_fields_of_many_types_are_compared_with_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    common = table._common
+    monkeypatch.setattr(table, "_common", lambda *columns: (compared.append(columns), common(*columns))[1])
+    steps = []
+    for types in (200, 400):
+        compared.clear()
+        assert len(Trace(patterned(types)).events().joined) == types
+        steps.append(len(compared))
+    assert steps[1] < 2.5 * steps[0]
+
+
+def test_types_of_one_name_that_cannot_be_joined_have_columns_of_their_own() -> None:
+    whole = Trace(patterned(3))["E"]
+    assert whole.fields == ("s", "s (P/E v0)", "s (P/E v0, type 3)")
+    assert [len(whole[name]) for name in whole.columns] == [3] * len(whole.columns)
+    kinds = [[isinstance(whole[f"{name}.{member}"], Scalar) for member in "ab"] for name in whole.fields]
+    assert kinds == [[False, False], [True, False], [False, True]]
+
+
+LONE = "\ud800".encode("utf-16-le", "surrogatepass")
+
+
+def odd_columns() -> Trace:
+    """One event type with all that libraries do not take as it is, and two events of it."""
+    guid, text, char, decimal, empty = b"\x11", b"\x12", b"\x04", b"\x0f", b"\x01\0\0"
+
+    def members(*fields: tuple[str, bytes]) -> bytes:
+        rows = [by_hand.text(name) + kind for name, kind in fields]
+        return struct.pack("<H", len(rows)) + b"".join(struct.pack("<H", len(row)) + row for row in rows)
+
+    kinds = [guid, text, char, decimal, empty]
+    fields = [(f"f{number}", kind) for number, kind in enumerate([*kinds, *(b"\x13" + kind for kind in kinds[:4])])]
+    fields.append(("s", b"\1" + members(*[(f"m{number}", kind) for number, kind in enumerate(kinds)])))
+    fields.append(("l", b"\x13\1" + members(*[(f"m{number}", kind) for number, kind in enumerate(kinds)])))
+    values = [bytes(16), LONE + b"\0\0", LONE, b"\xff" * 16]
+    payload = b"".join(values) + b"".join(b"\1\0" + value for value in values) + b"".join(values)
+    payload += b"\1\0" + b"".join(values)
+    event = by_hand.event(1)[:-1] + by_hand.varuint(len(payload)) + payload
+    return Trace(
+        by_hand.trace(by_hand.metadata(by_hand.event_type(1, fields=members(*fields))), by_hand.events(event, event))
+    )
+
+
+def test_columns_that_libraries_do_not_take_as_they_are_are_converted() -> None:
+    for name in ("pandas", "pyarrow", "polars"):
+        pytest.importorskip(name)
+    from pyarrow import parquet
+
+    whole = odd_columns()["E"]
+    assert whole.part(1).undecodable_count == 0
+    assert len(whole.to_pandas()) == 2
+    arrow, polars = whole.to_arrow(), whole.to_polars()
+    file = io.BytesIO()
+    write_parquet([lambda: arrow], file)
+    assert parquet.read_table(file) == arrow
+    guid = "00000000-0000-0000-0000-000000000000"
+    for row in (arrow.to_pylist()[1], polars.to_dicts()[1]):
+        assert [row[f"f{n}"] for n in (0, 1, 2, 5, 6, 7)] == [guid, "?", "?", [guid], ["?"], "?"]
+        assert [row["s"][f"m{n}"] for n in range(3)] == [row["l"][0][f"m{n}"] for n in range(3)] == [guid, "?", "?"]
+        assert [row["f8"][0], row["s"]["m3"], row["l"][0]["m3"]] == [row["f3"]] * 3
+
+
+def test_names_that_libraries_do_not_take_are_told_apart() -> None:
+    for name in ("pyarrow", "polars"):
+        pytest.importorskip(name)
+    number = Scalar(np.array([1]), None, Kind.I8)
+    pair = {chr(0xD800 + n): number for n in range(2)}
+    columns = {**pair, "s": Struct(pair, 1)}
+    for made in (arrow_table(columns).to_pylist(), polars_frame(columns).to_dicts()):
+        assert made == [{"?": 1, "??": 1, "s": {"?": 1, "??": 1}}]
+
+
+# times that 64 bits do not hold -----------------------------------------------------------------------------------------
+
+
+def slow_clock(*ticks: int) -> Trace:
+    """A clock of one tick per second, and an event at each of these times."""
+    blobs = [by_hand.event(1)[:-3] + by_hand.varuint(tick % (1 << 64)) + b"\0\0" for tick in ticks]
+    data = bytearray(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), *map(by_hand.events, blobs)))
+    at = data.index(struct.pack("<q", 10**9))
+    data[at : at + 8] = struct.pack("<q", 1)
+    return Trace(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("tick", "utc"),
+    [
+        (9_000_000_000, "2309-03-14T16:00:00.0000000Z"),
+        (2**40, "36866-02-19T00:36:16.0000000Z"),
+        (-(2**40), "-32819-11-11T23:23:44.0000000Z"),
+        (2**63 - 1, "292277026596-12-04T15:30:07.0000000Z"),
+        (-(2**63), "-292277022603-01-26T08:29:52.0000000Z"),
+    ],
+)
+def test_a_time_beyond_64_bits_of_ns_is_none_and_never_another(tick: int, utc: str) -> None:
+    trace = slow_clock(5, tick)
+    events = sorted(trace.events(), key=lambda event: event.time_ns is None)
+    assert events[0].time == datetime(2024, 1, 1, 0, 0, 5, tzinfo=UTC)
+    odd = events[1]
+    assert (odd.time_ns, odd.time, odd["time"]) == (None, None, None)
+    assert odd.ms == pytest.approx(tick * 1000.0)
+    whole = trace["E"]
+    row = whole["time"].to_pylist().index(None)
+    assert whole.numpy("time").tolist()[row] == 0
+    assert whole["utc"].to_pylist()[row] == utc
+    assert json.loads(JsonLines(trace).lines(whole)[row])["utc"] == utc
+    assert abs(trace.duration_ns) < 1 << 63
+    assert trace.summary()
+    for name in ("pandas", "pyarrow", "polars"):
+        pytest.importorskip(name)
+    assert whole.to_pandas()["time"].isna().tolist().count(True) == 1
+    assert whole.to_arrow()["time"].null_count == whole.to_polars()["time"].null_count() == 1
+
+
+@given(
+    sync=st.integers(-(2**63), 2**63 - 1),
+    frequency=st.integers(1, 8 * 10**9),
+    start=st.integers(-(2**62), 2**62),
+    ticks=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5),
+)
+def test_times_are_exact_or_marked(sync: int, frequency: int, start: int, ticks: list[int]) -> None:
+    info = TraceInfo(start_ns=start, sync_ticks=sync, frequency=frequency)
+    column = np.array(ticks, np.int64)
+    elapsed, utc = info.elapsed_ns(column).tolist(), info.utc_ns(column).tolist()
+    for tick, since, at in zip(ticks, elapsed, utc, strict=True):
+        exact = (tick - sync) * 10**9 // frequency
+        if abs(tick - sync) < 1 << 63 and abs(exact) < (1 << 63) - 10**9:
+            assert since == exact
+        assert at in (exact + start, NO_TIME)
+        assert at != NO_TIME or max(abs(exact + start), abs(exact), abs(tick - sync)) > (1 << 63) - 10**9

@@ -41,9 +41,17 @@ class TraceInfo:
     def elapsed_ns(self, ticks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Nanoseconds since the start of the trace, in whole numbers: ``(ticks - sync) * 10**9 // frequency``.
 
-        Differences that do not fit 64 bits wrap (damaged files only).
+        What 64 bits do not hold is the least or the greatest that they hold.
         """
-        delta = ticks - np.int64(_wrap(self.sync_ticks))
+        if not len(ticks):
+            return np.zeros(0, np.int64)
+        sync, most = _wrap(self.sync_ticks), ~NO_TIME
+        reach = min(most * self.frequency // 1_000_000_000, most)
+        low, high = max(sync - reach, NO_TIME), min(sync + reach, most)
+        if int(ticks.min()) < low or int(ticks.max()) > high:
+            inside = self.elapsed_ns(np.clip(ticks, low, high))
+            return np.where(ticks < low, NO_TIME, np.where(ticks > high, most, inside))
+        delta = ticks - np.int64(sync)
         if self.frequency == 1_000_000_000:
             return delta
         seconds, rest = np.divmod(delta, np.int64(self.frequency))
@@ -60,7 +68,7 @@ class TraceInfo:
         What 64 bits do not hold, before 1677 and after 2262, is :data:`NO_TIME`.
         """
         elapsed, start = self.elapsed_ns(ticks), self.start_ns or 0
-        low, high = max(NO_TIME, NO_TIME + 1 - start), min(~NO_TIME, ~NO_TIME - start)
+        low, high = NO_TIME + 1 + max(0, -start), ~NO_TIME - 1 - max(0, start)  # within what may have been cut off
         if low > high:
             return np.full(len(elapsed), NO_TIME, np.int64)
         utc = (elapsed.view(np.uint64) + np.uint64(start % (1 << 64))).view(np.int64)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column, Struct
 from dotnetdiag.trace.event_types import near
@@ -18,6 +21,9 @@ from dotnetdiag.trace.json_lines import JsonLines, cell_texts
 from dotnetdiag.trace.table import PAYLOAD, EventTable, FieldSource
 from dotnetdiag.trace.to_arrow import write_parquet as write_tables
 from dotnetdiag.trace.trace import Trace
+
+_FRAME_BYTES = 64
+"""The text of a frame, as a rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +58,8 @@ def write_jsonl(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     fields = None if events.fields is None else frozenset(source.name.lower() for source in events.joined)
     maker = JsonLines(trace, fields=fields, frames=options.stacks)
     count = 0
-    for window in events.windows():
-        lines = maker.lines(window)
+    for piece in _pieces(events, frames=options.stacks):
+        lines = maker.lines(piece)
         count += len(lines)
         lines.append("")
         file.write("\n".join(lines).encode("utf-8", "backslashreplace"))
@@ -84,8 +90,20 @@ def write_csv(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 def write_parquet(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     """Parquet: header columns, then the payload's. Returns the rows. MissingDependency without pyarrow."""
     events = select(trace, options)
-    windows = chain([events.nothing()], events.windows())  # without events there are columns still
-    return write_tables((window.to_arrow for window in windows), file)
+    pieces = chain([events.nothing()], _pieces(events, len(events.joined)))  # without events there are columns still
+    return write_tables((piece.to_arrow for piece in pieces), file)
+
+
+def _pieces(events: Events, columns: int = 0, *, frames: bool = False) -> Iterator[EventTable]:
+    """The windows of a selection, cut where all of one at once would take too much memory; with ``frames`` of its stacks."""
+    for window in events.windows():
+        extra: npt.NDArray[np.int64] | int = 0
+        if frames:
+            stacks, which = np.unique(window.headers.stack, return_inverse=True)
+            known = events.trace.stacks
+            depths = [len(known.frames(stack)) if stack else 0 for stack in stacks.tolist()]
+            extra = np.array(depths, np.int64)[which] * _FRAME_BYTES
+        yield from window.pieces(columns=columns, extra=extra)
 
 
 def column_names(events: Events, usual: Sequence[str]) -> list[str]:
@@ -99,7 +117,7 @@ def column_names(events: Events, usual: Sequence[str]) -> list[str]:
 def text_rows(events: Events, names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
     """Windows of rows as texts, a text per name."""
     cells = [_Cell(events, name) for name in names]
-    for window in events.windows():
+    for window in _pieces(events, len(names)):
         headers = {cell.key: _header_texts(window, cell.key) for cell in cells if cell.key is not None}
         rows: list[tuple[str, ...]] = [()] * len(window)
         for number in window.schemas:
@@ -165,7 +183,7 @@ class ShownEvent:
 
 def iter_shown(events: Events) -> Iterator[ShownEvent]:
     """Events with their payload as texts."""
-    for window in events.windows():
+    for window in _pieces(events):
         texts: dict[int, tuple[list[str], list[list[str]]]] = {}
         place_of: dict[int, int] = {}
         for number in window.schemas:

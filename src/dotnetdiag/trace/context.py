@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, Metadata, TraceInfo
+from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, Metadata, StackTable, TraceInfo
 from dotnetdiag.trace.header import HeaderMeaning
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Recording(Context, Protocol):
     def format(self) -> str: ...
     @property
     def info(self) -> TraceInfo | None: ...
+    @property
+    def stacks(self) -> StackTable: ...
     @property
     def metadata(self) -> Mapping[int, Metadata]: ...
     @property

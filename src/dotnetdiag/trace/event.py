@@ -15,7 +15,8 @@ class Event:
     """Header values as attributes, payload fields as attributes or items (``event.Count``, ``event["Count"]``).
 
     Where a field has the name of a header value, ``event.payload["…"]`` has it. ``payload`` is a dict in the order of
-    the schema. ``time_ns`` is UTC in ns since 1970, ``ms`` counts from the start of the trace, ``stack`` is an id.
+    the schema. ``time_ns`` is UTC in ns since 1970, None where 64 bits
+    do not hold it (before 1677 and after 2262), ``ms`` counts from the start of the trace, ``stack`` is an id.
     """
 
     __slots__ = ("activity", "bytes", "ms", "payload", "pid", "related", "schema", "stack", "tid", "time_ns")
@@ -26,7 +27,7 @@ class Event:
         *,
         schema: EventSchema,
         payload: dict[str, Any],
-        time: int,
+        time: int | None,
         ms: float,
         pid: int | None,
         tid: int,
@@ -40,8 +41,10 @@ class Event:
         self.activity, self.related, self.stack, self.bytes = activity, related, stack, bytes
 
     @property
-    def time(self) -> datetime:
-        """UTC, cut to microseconds."""
+    def time(self) -> datetime | None:
+        """UTC, cut to microseconds; None where ``time_ns`` is."""
+        if self.time_ns is None:
+            return None
         return _EPOCH + timedelta(microseconds=self.time_ns // 1000)
 
     @property

@@ -5,8 +5,8 @@ key                         value
 ==========================  ==========================================================================
 provider event id version   names and numbers of the event type
 level opcode keywords       (version 6: a label list of the event overrides them)
-time                        UTC
-utc                         the same as text: ISO 8601, seven decimals, ``Z``
+time                        UTC in ns since 1970; none before 1677 and after 2262, which 64 bits do not hold
+utc                         as text, of any year: ISO 8601, seven decimals, ``Z``
 ms                          milliseconds since the start of the trace
 pid tid                     process and OS thread; also written ``process`` and ``thread``
 activity related            ids of activities, None where there is none
@@ -29,6 +29,7 @@ from dotnetdiag.nettrace.info import NO_TIME
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_SECONDS_LIMIT = (1 << 63) - 1
 KEYS = (
     "provider", "event", "id", "version", "level", "opcode", "keywords", "ms", "utc", "pid", "tid", "activity",
     "related", "bytes",
@@ -64,8 +65,9 @@ class HeaderMeaning:
 
     def ms(self, headers: HeaderColumns) -> npt.NDArray[np.float64]:
         """Milliseconds since the start, rounded once: as the reference reader computes them."""
-        with np.errstate(over="ignore"):
-            delta = headers.time - np.int64((self.info.sync_ticks + (1 << 63)) % (1 << 64) - (1 << 63))
+        time, sync = headers.time, (self.info.sync_ticks + (1 << 63)) % (1 << 64) - (1 << 63)
+        fits = not len(time) or -(1 << 63) <= int(time.min()) - sync <= int(time.max()) - sync < 1 << 63
+        delta = time - np.int64(sync) if fits else time.astype(np.float64) - sync
         made: npt.NDArray[np.float64] = delta * 1000.0 / self.info.frequency
         return made
 
@@ -78,7 +80,8 @@ class HeaderMeaning:
         utc = self.utc_ns(headers)
         texts = [text[:27] + "Z" for text in np.datetime_as_string(utc.view("datetime64[ns]"), unit="ns").tolist()]
         for row in np.flatnonzero(utc == NO_TIME).tolist():
-            texts[row] = _utc_text((self.info.start_ns or 0) + int(self.elapsed_ns(headers[row : row + 1])[0]))
+            elapsed = (int(headers.time[row]) - self.info.sync_ticks) * 1_000_000_000 // self.info.frequency
+            texts[row] = _utc_text((self.info.start_ns or 0) + elapsed)
         return texts
 
     def start_text(self) -> str:
@@ -112,8 +115,9 @@ class HeaderMeaning:
 
 
 def _utc_text(ns: int) -> str:
-    """A time since 1970 of any year."""
+    """A time since 1970 of any year; what no year is known of is the last or first that numpy can say."""
     seconds, rest = divmod(ns, 1_000_000_000)
+    seconds = max(-_SECONDS_LIMIT, min(seconds, _SECONDS_LIMIT))
     return f"{np.datetime64(seconds, 's')}.{rest // 100:07}Z"
 
 

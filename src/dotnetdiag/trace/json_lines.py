@@ -23,6 +23,7 @@ from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import LabelList
 from dotnetdiag.trace import header
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
@@ -124,41 +125,38 @@ class JsonLines:
         activity, related = self._guid_texts(headers.activity), self._guid_texts(headers.related)
         size = headers.payload_length.tolist()
         frames: Sequence[str] | None = self._frame_texts(window) if self._frames else None
-        for number, schema, rows in self._groups(window):
-            table = window.part(number)
-            names, columns = self._payload(table, headers.payload_length[window.rows_of(number)])
-            if len(rows) != len(table):
-                places = np.searchsorted(window.rows_of(number), rows)
-                columns = [[column[place] for place in places.tolist()] for column in columns]
-            template = self._template(schema[0], schema[1], names)
-            at = rows.tolist()
-            own: list[Iterable[Any]] = [
-                [source[row] for row in at] for source in (ms, utc, pid, tid, activity, related, size)
-            ]
-            if frames is not None:
-                columns = [*columns, [frames[row] for row in at]]
-            for row, line in zip(at, map(template.__mod__, zip(*own, *columns, strict=True)), strict=True):
-                made[row] = line
-        return made
-
-    def _groups(self, window: EventTable) -> Iterator[tuple[int, tuple[EventSchema, LabelList | None], Array]]:
-        """Rows that share everything that a template fixes."""
-        changed = self._trace.overrides
         for number, schema in window.schemas.items():
             rows = window.rows_of(number)
             if not len(rows):
                 continue
-            if not changed:
-                yield number, (schema, None), rows
-                continue
-            lists = window.headers.label_list[rows]
-            plain_rows = ~np.isin(lists, list(changed))
-            if plain_rows.any():
-                yield number, (schema, None), rows[plain_rows]
-            for index, labels in changed.items():
-                some = rows[lists == index]
-                if len(some):
-                    yield number, (schema, labels), some
+            names, columns = self._payload(window.part(number), headers.payload_length[rows])
+            for labels, places in self._groups(headers.label_list[rows]):
+                at = (rows if places is None else rows[places]).tolist()
+                own: list[Iterable[Any]] = [
+                    [source[row] for row in at] for source in (ms, utc, pid, tid, activity, related, size)
+                ]
+                own += columns if places is None else [[column[place] for place in places] for column in columns]
+                if frames is not None:
+                    own.append([frames[row] for row in at])
+                template = self._template(schema, labels, names)
+                for row, line in zip(at, map(template.__mod__, zip(*own, strict=True)), strict=True):
+                    made[row] = line
+        return made
+
+    def _groups(self, lists: Array) -> Iterator[tuple[LabelList | None, list[int] | None]]:
+        """Places of the rows that share everything that a template fixes, by the label list that overrides it; None: all."""
+        changed = self._trace.overrides
+        overriding = [index for index in distinct(lists).tolist() if index in changed] if changed else []
+        if not overriding:
+            yield None, None
+            return
+        groups = np.searchsorted(overriding, lists, side="right")
+        groups[~np.isin(lists, overriding)] = 0
+        order = np.argsort(groups, kind="stable")
+        bounds = np.searchsorted(groups[order], np.arange(len(overriding) + 2)).tolist()
+        for group, (first, last) in enumerate(pairwise(bounds)):
+            if first < last:
+                yield changed[overriding[group - 1]] if group else None, order[first:last].tolist()
 
     def _payload(self, table: Table, sizes: Array) -> tuple[list[str], list[list[Any]]]:
         names = [name for name in table.columns if self._fields is None or self._wanted(name)]

@@ -88,6 +88,10 @@ def _check(files: Sequence[Contents]) -> None:
     sizes = {_info(contents).pointer_size for contents in files}
     if len(sizes) > 1:
         raise UsageError("files of 32-bit and 64-bit processes cannot be merged")
+    for contents in files:
+        missing = set(np.unique(contents.headers.metadata_id).tolist()) - set(contents.metadata)
+        if missing:
+            raise UsageError(f"events of metadata ids that the file does not define: {sorted(missing)[:5]}")
     mapped = [
         contents
         for contents in files
@@ -116,7 +120,7 @@ def _clock(infos: Sequence[TraceInfo], files: Sequence[Contents]) -> tuple[Trace
     if max(apart) > np.iinfo(np.int64).max:
         raise UsageError("files that began centuries apart cannot be merged")
     times = [
-        info.elapsed_ns(contents.headers.time) + np.int64(ns)
+        np.minimum(info.elapsed_ns(contents.headers.time), np.iinfo(np.int64).max - ns) + np.int64(ns)
         for info, contents, ns in zip(infos, files, apart, strict=True)
     ]
     return replace(earliest, frequency=1_000_000_000, sync_ticks=0), times
@@ -146,9 +150,6 @@ def _add_metadata(files: Sequence[Contents], writer: Writer) -> list[dict[int, i
                 known[bare] = len(known) + 1
                 writer.add_metadata(replace(metadata, metadata_id=known[bare]))
             ids[number] = known[bare]
-        missing = set(np.unique(contents.headers.metadata_id).tolist()) - set(ids)
-        if missing:
-            raise UsageError(f"events of metadata ids that the file does not define: {sorted(missing)[:5]}")
         made.append(ids)
     return made
 
@@ -201,7 +202,7 @@ def _number(contents: Contents, first_index: int) -> _Numbers:
             begins[1:] |= (steps == 0) | (steps >= _HALF) | (epoch[order][1:] != epoch[order][:-1])
     life = np.cumsum(begins) - 1
     first_rows = np.flatnonzero(begins)
-    last_rows = np.append(first_rows[1:], len(order)) - 1
+    last_rows = np.append(first_rows[1:], len(order))[: len(first_rows)] - 1
     index_of_life = np.array([add(thread) for thread in capture[first_rows].tolist()], np.uint64)
     new_capture = np.empty(len(headers), np.uint64)
     new_capture[order] = index_of_life[life] if len(order) else np.zeros(0, np.uint64)

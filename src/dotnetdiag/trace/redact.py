@@ -1,74 +1,110 @@
 """Texts that others should not read, replaced where they lie in the file.
 
 A text becomes ``redacted`` and stars, of the same number of bytes: no length, count or offset of the file changes, and
-every other byte of it stays as it was, in every format, whole or cut. The length of what was there can still be seen.
+every other byte of it stays as it was, in every format. The length of what was there can still be seen.
 
 Redacted are texts of fields whose name speaks of a command line or an environment, in any event (ProcessInfo and the
-runtime's description have the command line), key-value pairs of version 6 of such names, and the fields asked for.
+runtime's description have the command line), key-value pairs of version 6 of such names, and the fields asked for. In
+events that have such a field, damaged payloads and bytes that no field describes are blanked: they may hold it as well.
+Payloads of event types that nothing describes stay as they are.
+
+What was not understood cannot be redacted: what stands behind a damaged place or behind the end marker, blocks of
+unknown kinds, events of unknown types. A file with any of these is refused, or all of it is blanked.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import UnknownName, UsageError
-from dotnetdiag.events import Column, EventSchema, ListOf, Struct, Text, decode
-from dotnetdiag.nettrace import BlockKind
+from dotnetdiag.errors import FormatError, UnknownName, UsageError
+from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Struct, Text, decode
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.nettrace import Block, BlockKind, Field
+from dotnetdiag.nettrace.labels import LAST
 from dotnetdiag.trace.event_types import near
+from dotnetdiag.trace.payloads import Payloads
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.trace import Trace
 
 SECRET_NAMES = re.compile(r"command[ _-]?line|cmd[ _-]?line|environment", re.IGNORECASE)
-MARK = "redacted"
+MARK = b"redacted"
+BLANK = b"\xff"
+"""Stands where something was not understood; no reader finds events or texts in it."""
+_END_MARKERS = {"NetPerf 1": 17, "NetPerf 2": 17, "NetPerf 3": 1, "nettrace 4": 1}
+_END_MARKER_6 = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redacted:
-    """The bytes of the redacted file, and how many texts were replaced by what they were the value of."""
+    """The bytes of the redacted file; how many texts were replaced, by what they were the value of; and how many bytes
+    were blanked, by what they were.
+    """
 
     data: bytearray
     replaced: Mapping[str, int]
+    blanked: Mapping[str, int]
 
 
-def redact(trace: Trace, fields: Iterable[str] = ()) -> Redacted:
+def redact(trace: Trace, fields: Iterable[str] = (), *, force_partial: bool = False) -> Redacted:
     """A copy of the trace's bytes with texts replaced. ``fields``: ``Provider/Event.Field``, also ``Event.Field.Member``.
 
-    Raises UnknownName for fields that the trace does not have, UsageError for what is no text.
+    Raises UnknownName for fields that the trace does not have, UsageError for what is no text, FormatError for a file
+    that is not understood as a whole; with ``force_partial`` what was not understood is blanked instead.
     """
     wanted: dict[int, set[str]] = {}
     for text in fields:
         for number, path in _find_field(trace, text):
             wanted.setdefault(number, set()).add(path)
     for number in trace.source.counts():
-        for path in _text_paths(_empty(trace.schema(number))):
+        schema = trace.types.name_of(number)
+        for path in _text_paths(_empty(schema)):
             if SECRET_NAMES.search(path):
                 wanted.setdefault(number, set()).add(path)
-    data = bytearray(trace.buffer)
-    replaced: dict[str, int] = {}
-    for number, paths in wanted.items():
-        schema = trace.schema(number)
-        for path, spans in _spans(trace, number, schema, paths):
-            done = sum(_overwrite(data, start, size, encoding) for start, size, encoding in spans)
-            name = f"{schema.provider}/{schema.name}.{path}"
-            replaced[name] = replaced.get(name, 0) + done
-    for name, count in _pairs(trace, data):
-        replaced[name] = replaced.get(name, 0) + count
-    return Redacted(data=data, replaced={name: count for name, count in replaced.items() if count})
+        if _ends_in_bytes(schema) and number in trace.metadata and _speaks_of_secrets(trace.metadata[number].fields):
+            wanted.setdefault(number, set())
+    copy = _Copy(trace)
+    gaps = [*_pairs(trace, copy), *_gaps(trace)]
+    if gaps and not force_partial:
+        what, first, _ = min(gaps, key=lambda gap: gap[1])
+        problem = f"not understood, so it cannot be redacted: {what}" + (
+            f", and {len(gaps) - 1} places more" if len(gaps) > 1 else ""
+        )
+        raise FormatError(f"{problem} (force_partial=True blanks it)", offset=first, where=trace.name or "the trace")
+    for number, payloads in trace.source.payloads(wanted_of(wanted)):
+        _redact_payloads(trace, number, wanted[number], payloads, copy)
+    for what, start, size in gaps:
+        copy.blank(what, start, size)
+    return Redacted(data=copy.data, replaced=copy.replaced, blanked=copy.blanked)
 
 
-def _overwrite(data: bytearray, start: int, size: int, encoding: str) -> bool:
-    if not size:
-        return False
-    if encoding == "utf16":
-        data[start : start + size] = (MARK + "*" * (size // 2))[: size // 2].encode("utf-16-le")
-    else:
-        data[start : start + size] = (MARK + "*" * size)[:size].encode()
-    return True
+class _Copy:
+    """The bytes of the file, of which parts are overwritten, and what was."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.data = bytearray(trace.buffer)
+        self.replaced: Counter[str] = Counter()
+        self.blanked: Counter[str] = Counter()
+
+    def replace(self, what: str, start: int, size: int, *, wide: bool) -> None:
+        """Put the mark in the place of a text; ``wide``: in UTF-16."""
+        if size:
+            text = MARK.ljust(size, b"*")
+            if wide:
+                text = text.decode().encode("utf-16-le")
+            self.data[start : start + size] = text[:size]
+            self.replaced[what] += 1
+
+    def blank(self, what: str, start: int, size: int) -> None:
+        """Leave nothing of what is there."""
+        if size:
+            self.data[start : start + size] = BLANK * size
+            self.blanked[what] += size
 
 
 # fields -----------------------------------------------------------------------------------------------------------
@@ -97,6 +133,21 @@ def _is_text(column: Column) -> bool:
     return isinstance(column, Text) or (isinstance(column, ListOf) and _is_text(column.child))
 
 
+def _ends_in_bytes(schema: EventSchema) -> bool:
+    """Whether its last fields are not followed (``layout.MAX_DEPTH`` and its like)."""
+    return bool(schema.fields) and schema.fields[-1].layout.kind is Kind.OPAQUE
+
+
+def _speaks_of_secrets(fields: Iterable[Field]) -> bool:
+    for field in fields:
+        inner = field.type
+        while inner.element is not None:
+            inner = inner.element
+        if SECRET_NAMES.search(field.name) or _speaks_of_secrets(inner.fields):
+            return True
+    return False
+
+
 def _find_field(trace: Trace, text: str) -> list[tuple[int, str]]:
     """Metadata ids and the path in each; the longest front of the text that names an event counts."""
     dots = [at for at, letter in enumerate(text) if letter == "."]
@@ -122,24 +173,26 @@ def _find_field(trace: Trace, text: str) -> list[tuple[int, str]]:
     raise UsageError(f"{text}: write Provider/Event.Field")
 
 
-Span = tuple[int, int, str]
-
-
-def _spans(
-    trace: Trace, number: int, schema: EventSchema, paths: Iterable[str]
-) -> Iterator[tuple[str, Iterator[Span]]]:
-    for headers in trace.source.windows(wanted_of([number])):
-        table = decode(
-            schema, trace.buffer, headers.payload_offset, headers.payload_length, lazy_text=True, infer_layout=False
-        )
-        for path in paths:
-            column: Column | None = None
-            columns: Mapping[str, Column] = table.flat
-            for part in _parts(path, columns):
-                column = columns.get(part)
-                columns = {} if column is None else _members(column)
-            if column is not None:
-                yield path, _spans_of(column)
+def _redact_payloads(trace: Trace, number: int, paths: Iterable[str], payloads: Payloads, copy: _Copy) -> None:
+    schema = trace.schema(number)
+    event = f"{schema.provider}/{schema.name}"
+    offsets, lengths = payloads.offsets, payloads.lengths.astype(np.int64)
+    table = decode(schema, trace.buffer, offsets, lengths, lazy_text=True, infer_layout=False)
+    for path in paths:
+        column: Column | None = None
+        columns: Mapping[str, Column] = table.flat
+        for name in _parts(path, columns):
+            column = columns.get(name)
+            columns = {} if column is None else _members(column)
+        for start, size, wide in () if column is None else _spans_of(column):
+            copy.replace(f"{event}.{path}", start, size, wide=wide)
+    bare = list(table.columns.values())[-1] if table.columns and _ends_in_bytes(schema) else None
+    for what, part in (("fields that are not followed", bare), ("bytes that no field describes", table.remainder)):
+        if isinstance(part, Bytes):  # they reach to the end of the payload
+            sizes = np.diff(part.offsets)
+            rows = np.flatnonzero(sizes)
+            for end, size in zip((offsets + lengths)[rows].tolist(), sizes[rows].tolist(), strict=True):
+                copy.blank(f"{event}: {what}", end - size, size)
 
 
 def _parts(path: str, columns: Mapping[str, Column]) -> Iterator[str]:
@@ -151,7 +204,8 @@ def _parts(path: str, columns: Mapping[str, Column]) -> Iterator[str]:
         columns = _members(columns[name]) if name in columns else {}
 
 
-def _spans_of(column: Column) -> Iterator[Span]:
+def _spans_of(column: Column) -> Iterator[tuple[int, int, bool]]:
+    """(start, size, is UTF-16) of each text."""
     if isinstance(column, ListOf):
         yield from _spans_of(column.child)
     elif isinstance(column, Text):
@@ -163,39 +217,142 @@ def _spans_of(column: Column) -> Iterator[Span]:
         valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
         starts: npt.NDArray[np.int64] = spans.starts[valid]
         for start, size in zip(starts.tolist(), spans.lengths[valid].tolist(), strict=True):
-            yield start, size, spans.encoding
+            yield start, size, spans.encoding == "utf16"
 
 
 # key-value pairs of version 6 -------------------------------------------------------------------------------------
 
+Gap = tuple[str, int, int]
+"""What was not understood, where it begins, and its bytes."""
 
-def _pairs(trace: Trace, data: bytearray) -> Iterator[tuple[str, int]]:
+
+def _pairs(trace: Trace, copy: _Copy) -> Iterator[Gap]:
+    """Redact pairs where they stand, whether a reader would keep them or not. Gives what was not understood."""
     if not trace.format.startswith("nettrace 6"):
         return
-    pairs = {} if trace.info is None else dict.fromkeys(trace.info.key_values)
-    for thread in trace.source.scan.threads.values():
-        pairs.update(dict.fromkeys(thread.key_values))
-    for labels in trace.labels:
-        pairs.update(dict.fromkeys((key, value) for key, value in labels.values if isinstance(value, str)))
-    kinds = (BlockKind.TRACE, BlockKind.THREAD, BlockKind.LABEL_LIST)
-    blocks = [block for block in trace.blocks if block.kind in kinds]
-    for key, value in pairs:
-        if not SECRET_NAMES.search(key) or not value:
+    walks = {BlockKind.TRACE: _walk_trace, BlockKind.THREAD: _walk_threads, BlockKind.LABEL_LIST: _walk_labels}
+    for block in trace.blocks:
+        if block.kind not in walks:
             continue
-        packed = _string8(key) + _string8(value)
-        size = len(value.encode())
-        for block in blocks:
-            at = data.find(packed, block.start, block.start + block.present)
-            while at >= 0:
-                _overwrite(data, at + len(packed) - size, size, "utf8")
-                yield f"{block.name} {key}", 1
-                at = data.find(packed, at + len(packed), block.start + block.present)
+        cursor = _Cursor(trace.buffer.data, block.start, block.start + block.present)
+        try:
+            yield from walks[block.kind](cursor, block, copy)
+        except FormatError as error:
+            yield error.problem, cursor.position, cursor.left
+            continue
+        if cursor.left:
+            yield f"bytes behind the contents of a {block.name}", cursor.position, cursor.left
 
 
-def _string8(text: str) -> bytes:
-    raw = text.encode()
-    size, head = len(raw), bytearray()
-    while size >= 0x80:
-        head.append(size & 0x7F | 0x80)
-        size >>= 7
-    return bytes([*head, size]) + raw
+def _walk_trace(cursor: _Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
+    cursor.take(16 + 8 + 8 + 4)
+    for _ in range(cursor.number(4)):
+        _pair(cursor, block, copy)
+    yield from ()
+
+
+def _walk_threads(cursor: _Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
+    while cursor.left:
+        row = cursor.child(cursor.number(2))
+        try:
+            row.varuint()
+            while row.left:
+                kind = row.number(1)
+                if kind == 1:
+                    _string(row)
+                elif kind in (2, 3):
+                    row.varuint()
+                elif kind == 4:
+                    _pair(row, block, copy)
+                else:
+                    raise FormatError(f"an item of unknown kind {kind}")
+        except FormatError as error:
+            yield error.problem, row.position, row.left
+
+
+_LABEL_SIZES = {1: 16, 2: 16, 3: 16, 4: 8, 7: 1, 8: 8, 9: 1, 10: 1}
+
+
+def _walk_labels(cursor: _Cursor, block: Block, copy: _Copy) -> Iterator[Gap]:
+    cursor.take(4)
+    for _ in range(cursor.number(4)):
+        kind = 0
+        while not kind & LAST:
+            kind = cursor.number(1)
+            code = kind & ~LAST
+            if code == 5:
+                _pair(cursor, block, copy)
+            elif code == 6:
+                _string(cursor)
+                cursor.varuint()
+            elif code in _LABEL_SIZES:
+                cursor.take(_LABEL_SIZES[code])
+            else:
+                raise FormatError(f"label of unknown kind {code}")
+    yield from ()
+
+
+class _Cursor:
+    """A position in the file, up to the end of a block or row. What reaches beyond it is a FormatError."""
+
+    def __init__(self, data: memoryview, position: int, end: int) -> None:
+        self.data, self.position, self.end = data, position, end
+
+    @property
+    def left(self) -> int:
+        return self.end - self.position
+
+    def take(self, size: int) -> memoryview:
+        if size > self.left:
+            raise FormatError(f"{size} bytes needed, {self.left} left")
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def child(self, size: int) -> _Cursor:
+        self.take(size)
+        return _Cursor(self.data, self.position - size, self.position)
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+    def varuint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.number(1)
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise FormatError("a number of more than ten bytes")
+
+
+def _string(cursor: _Cursor) -> memoryview:
+    return cursor.take(cursor.varuint())
+
+
+def _pair(cursor: _Cursor, block: Block, copy: _Copy) -> None:
+    key, value = str(_string(cursor), "utf-8", "replace"), _string(cursor)
+    if SECRET_NAMES.search(key):
+        copy.replace(f"{block.name} {key}", cursor.position - len(value), len(value), wide=False)
+
+
+# what was not understood ------------------------------------------------------------------------------------------
+
+
+def _gaps(trace: Trace) -> Iterator[Gap]:
+    size = len(trace.buffer)
+    if trace.damage is not None:
+        start = trace.damage_offset or 0
+        if start < size:
+            yield "what stands behind the first damage", start, size - start
+    elif trace.blocks:
+        end = trace.blocks[-1].end + _END_MARKERS.get(trace.format, _END_MARKER_6)
+        if end < size:
+            yield "bytes behind the end marker", end, size - end
+    for block in trace.blocks:
+        if block.kind is BlockKind.UNKNOWN:
+            yield f"a block of unknown kind {block.name!r}", block.start, block.present
+    unknown = [number for number in trace.source.counts() if number not in trace.metadata]
+    for _, payloads in trace.source.payloads(wanted_of(unknown)):
+        for start, length in zip(payloads.offsets.tolist(), payloads.lengths.tolist(), strict=True):
+            if length:
+                yield "an event of an unknown type", start, length

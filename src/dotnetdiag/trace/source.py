@@ -9,7 +9,8 @@ Rule 3: ids of stacks and GUIDs are the same in every pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, 
 from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.scanning import Buffer
 from dotnetdiag.trace.distinct import distinct
-from dotnetdiag.trace.payloads import Payloads
+from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.summary import Totals
@@ -33,6 +34,8 @@ WINDOW_ROWS = 1 << 14
 """Rows of a window, when there are so many: enough that a decode call per event type pays. Printing four times as many
 is a tenth faster and takes twice the memory (110 to 227 MB on 4 million events).
 """
+GROUPED_ROWS = 1 << 20
+"""Events that are sorted by their types together, which takes 40 MB: a call for each type has to pay."""
 _DENSE_IDS = 1 << 20
 SHARED_COUNT_BYTES = 1 << 28
 """One thread has counted less than this before a pool of them is imported and started. Of more, pages are given back."""
@@ -59,12 +62,12 @@ class Source:
         self._executor, self._release = executor, release
         self._counts: dict[int, tuple[int, int]] | None = None
         self._totals: Totals | None = None
-        self._firsts: dict[int, Payloads] = {}
+        self._firsts: FirstPayloads | None = None
         self._contents: Contents | None = None
         self._kept: HeaderColumns | None = None
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
-        self._tables: tuple[StackTable, GuidTable, Sequence[LabelList]] | None = None
-        self._passed = False
+        self._passed: Scan | None = None
+        self._passes = 0
         self.about_processes: HeaderColumns | None = None
         """The events that tell of processes, when somebody has met them."""
 
@@ -80,7 +83,6 @@ class Source:
             self._counts = self.scan.counts(executor=executor)
             if len(self.buffer) >= SHARED_COUNT_BYTES:
                 self._let_go(0, len(self.buffer))
-            self._passed = False  # counting begins the index anew
         return self._counts
 
     @property
@@ -95,17 +97,23 @@ class Source:
         """Whether :meth:`totals` costs nothing any more."""
         return self._totals is not None
 
-    def totals(self, keep: Container[int] = ()) -> Totals:
-        """Totals by type and thread, in one pass that also finds out losses, counts, and the first rows of the types of ``keep``."""
+    def totals(self, keep: Iterable[int] = ()) -> Totals:
+        """Totals by type and thread, in one pass that also finds out losses, counts, and the first payloads of the types of
+        ``keep``.
+        """
         if self._totals is None:
             from dotnetdiag.trace.summary import total
 
-            self._totals, self._firsts = total(self.batches(), keep)
+            firsts = FirstPayloads(keep)
+            self._totals = total(self.batches(), firsts)
+            self._firsts = firsts
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
         return self._totals
 
     def batches(self) -> Iterator[EventBatch]:
         """All events in file order."""
+        self._passes += 1
+        this = self._passes
         left = 0
         for batch in self.scan.iter_batches(executor=self._executor):
             yield batch
@@ -114,13 +122,32 @@ class Source:
                 self._let_go(left, here)
                 left = here
         self._let_go(left, len(self.buffer))
-        self._passed = True
-        self._tables = (self.scan.stacks, self.scan.guids, self.scan.labels)
+        self._end_pass(this)
 
-    def pieces(self) -> Iterator[HeaderColumns]:
-        """All rows in no order that counts, in pieces of the size of windows: nothing is held for the sake of order."""
+    def _end_pass(self, this: int) -> None:
+        """Keep what was found: the next pass finds it anew, and may be left. So may one that was begun within this one."""
+        if self._passed is None and this == self._passes:
+            self._passed = copy(self.scan)
+
+    def payloads(self, wanted: Wanted | None = None) -> Iterator[tuple[int, Payloads]]:
+        """(metadata id, where its payloads are) of all events, or of some types; in no order that counts.
+
+        So many are sorted by their types together that what is done for each type pays (``GROUPED_ROWS``), and no more than
+        ``WINDOW_ROWS`` are given at once.
+        """
+        if wanted is not None and not len(wanted):
+            return
+        parts: list[tuple[npt.NDArray[np.uint32], Payloads]] = []
+        rows = 0
         for headers in (batch.headers for batch in self.batches()) if self._kept is None else [self._kept]:
-            yield from _pieces(headers)
+            some = slice(None) if wanted is None else lookup(wanted, headers.metadata_id)
+            ids = headers.metadata_id[some].copy()  # columns that are held keep the memory of a whole batch
+            parts.append((ids, Payloads(headers.payload_offset[some].copy(), headers.payload_length[some].copy())))
+            rows += len(ids)
+            if rows >= GROUPED_ROWS:
+                yield from _by_type(parts)
+                parts, rows = [], 0
+        yield from _by_type(parts)
 
     def _let_go(self, start: int, end: int) -> None:
         if self._release is not None:
@@ -128,26 +155,25 @@ class Source:
 
     def passed(self) -> Scan:
         """The scan after at least one whole pass: its losses and findings are final."""
-        if not self._passed:
+        if self._passed is None:
             for _ in self.batches():
                 pass
-        return self.scan
+            assert self._passed is not None
+        return self._passed
 
     @property
     def tables(self) -> tuple[StackTable, GuidTable, Sequence[LabelList]]:
         """Stacks, GUIDs and label lists of the whole file."""
-        if self._tables is None:
-            self._passed = False
-            self.passed()
-        assert self._tables is not None
-        return self._tables
+        scan = self.passed()
+        return scan.stacks, scan.guids, scan.labels
 
     @property
     def contents(self) -> Contents:
         """All header columns in file order, kept: for what writes the trace again or reads all of it."""
         if self._contents is None:
             self._contents = self.scan.decode(executor=self._executor)
-            self._passed = True
+            self._passes += 1
+            self._end_pass(self._passes)
         return self._contents
 
     def windows(
@@ -207,27 +233,24 @@ class Source:
         """All rows of a selection in time order."""
         return HeaderColumns.concatenate(list(self.windows(wanted, ticks)))
 
-    def first_payloads(self, metadata_id: int, limit: int) -> Payloads:
-        """Those of the first events of one type, in no order that counts."""
-        wanted = wanted_of([metadata_id])
-        firsts = self._firsts.get(metadata_id)
-        if firsts is not None:  # all there are, or as many as anybody asks for
-            return Payloads(firsts.offsets[:limit], firsts.lengths[:limit])
-        if self._keeps:
-            windows = list(self.windows(wanted, limit=limit))
-            return Payloads.concatenate([Payloads(rows.payload_offset, rows.payload_length) for rows in windows])
-        parts: list[Payloads] = []
-        count, passed, tables = 0, self._passed, self._tables
-        for batch in self.scan.iter_batches():
-            rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))[: limit - count]
-            if len(rows):
-                parts.append(Payloads(batch.headers.payload_offset[rows], batch.headers.payload_length[rows]))
-            count += len(rows)
-            if count >= limit:
-                break
-        # a pass broken off leaves the scan's findings unfinished
-        self._passed, self._tables = False if parts or not passed else passed, tables
-        return Payloads.concatenate(parts)
+    def first_payloads(self, metadata_id: int, among: Iterable[int] = ()) -> Payloads:
+        """Those of the first events of one type, in no order that counts.
+
+        One pass finds those of all types ``among`` which somebody will ask for them.
+        """
+        found = None if self._firsts is None else self._firsts.of(metadata_id)
+        if found is None:
+            asked = {*among, metadata_id}
+            firsts = self._firsts = FirstPayloads(asked)
+            if self._keeps:
+                next(self.windows(limit=1), None)
+            for number, payloads in self.payloads(wanted_of(asked)):
+                firsts.add(number, payloads)
+                if firsts.full:
+                    break
+            found = firsts.of(metadata_id)
+            assert found is not None
+        return found
 
 
 def wanted_of(metadata_ids: Iterable[int]) -> Wanted:
@@ -245,6 +268,21 @@ def lookup(wanted: Wanted, ids: npt.NDArray[np.uint32]) -> Mask:
     mask = np.zeros(top + 1, np.bool_)
     mask[wanted] = True
     return mask[ids]
+
+
+def _by_type(parts: Sequence[tuple[npt.NDArray[np.uint32], Payloads]]) -> Iterator[tuple[int, Payloads]]:
+    if not parts:
+        return
+    from dotnetdiag.events import kernels  # who only counts needs none of it
+
+    ids, payloads = np.concatenate([ids for ids, _ in parts]), Payloads.concatenate([found for _, found in parts])
+    ends, offsets, lengths = kernels.bucket(ids, *payloads)
+    first = 0
+    for number, last in ends:
+        for start in range(first, last, WINDOW_ROWS):
+            rows = slice(start, min(start + WINDOW_ROWS, last))
+            yield number, Payloads(offsets[rows], lengths[rows])
+        first = last
 
 
 def _pieces(headers: HeaderColumns) -> Iterator[HeaderColumns]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dotnetdiag.nettrace import EventBatch
 from dotnetdiag.trace.event_types import EventTypes
-from dotnetdiag.trace.payloads import Payloads
+from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,41 +50,30 @@ class Totals:
     by_thread: dict[int, int]
 
 
-FIRST_ROWS = 1 << 16
-"""Payloads looked at to infer the layout of an event that nobody describes; so many rows are kept on the way."""
-MOST_ROWS = 1 << 20
-"""All of them together: 12 MB. Types that find no room any more are left out."""
-
-
-def total(batches: Iterator[EventBatch], keep: Container[int] = ()) -> tuple[Totals, dict[int, Payloads]]:
-    """Count a whole trace in bounded memory. With it come the first FIRST_ROWS payloads of each type of ``keep``."""
+def total(batches: Iterator[EventBatch], firsts: FirstPayloads) -> Totals:
+    """Count a whole trace in bounded memory, and gather ``firsts`` on the way."""
     types: dict[int, TypeTotals] = {}
     threads: dict[int, int] = {}
-    kept: dict[int, list[Payloads]] = {}
-    room = MOST_ROWS
     for batch in batches:
         headers = batch.headers
         order = _by_type(headers.metadata_id)
         sorted_ids = headers.metadata_id[order]
         starts = np.flatnonzero(np.concatenate([[True], sorted_ids[1:] != sorted_ids[:-1]]))
         time = headers.time[order]
-        payloads = Payloads(headers.payload_offset[order], headers.payload_length[order])
+        offsets, lengths = headers.payload_offset[order], headers.payload_length[order]
         rows = zip(
             starts.tolist(),
             sorted_ids[starts].tolist(),
             np.diff(np.append(starts, len(headers))).tolist(),
-            np.add.reduceat(payloads.lengths, starts, dtype=np.int64).tolist(),
+            np.add.reduceat(lengths, starts, dtype=np.int64).tolist(),
             np.minimum.reduceat(time, starts).tolist(),
             np.maximum.reduceat(time, starts).tolist(),
             strict=True,
         )
         for start, number, count, size, first, last in rows:
+            run = slice(start, start + count)
+            firsts.add(number, Payloads(offsets[run], lengths[run]))
             old = types.get(number)
-            missing = FIRST_ROWS - (old.count if old is not None else 0)
-            if number in keep and missing > 0 and room > 0:
-                few = slice(start, start + min(missing, count))
-                kept.setdefault(number, []).append(Payloads(payloads.offsets[few].copy(), payloads.lengths[few].copy()))
-                room -= min(missing, count)
             if old is not None:
                 count, size = count + old.count, size + old.bytes
                 first, last = min(first, old.first), max(last, old.last)
@@ -96,11 +85,7 @@ def total(batches: Iterator[EventBatch], keep: Container[int] = ()) -> tuple[Tot
         counts = np.bincount(which, weights=sizes, minlength=len(distinct))
         for thread, number_of in zip(distinct.tolist(), counts.tolist(), strict=True):
             threads[thread] = threads.get(thread, 0) + int(number_of)
-    firsts = {number: Payloads.concatenate(parts) for number, parts in kept.items()}
-    firsts = {
-        number: rows for number, rows in firsts.items() if len(rows.offsets) == min(types[number].count, FIRST_ROWS)
-    }
-    return Totals(by_type=types, by_thread=threads), firsts
+    return Totals(by_type=types, by_thread=threads)
 
 
 def _by_type(ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64] | slice:

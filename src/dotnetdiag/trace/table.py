@@ -10,7 +10,7 @@ Nothing is decoded before it is asked for: a column costs its own bytes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -40,6 +40,11 @@ HEADER_COLUMNS = ("time", "ms", "pid", "tid", "provider", "event", "version", "a
 PAYLOAD = "payload."
 """In front of a name: the payload's field, when a header column has the same name."""
 CHUNK_ROWS = 4096
+PIECE_BYTES = 32 << 20
+"""Of a table that becomes texts or objects at once, as :meth:`EventTable.pieces` counts: ten times as much in memory at most.
+A window of usual events has less.
+"""
+_ROW_BYTES, _VALUE_BYTES = 64, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,25 +61,45 @@ def _empty(schema: EventSchema) -> Mapping[str, Column]:
     return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False).flat
 
 
+_VARIANTS_LIMIT = 16
+"""Columns of one name that others are joined with; who has more of them does not mean one thing."""
+
+
+def _shape(column: Column) -> Hashable:
+    """Equal for columns that are joined with the same others."""
+    if isinstance(column, Scalar):
+        return column.kind, column.values.dtype.str
+    if isinstance(column, ListOf):
+        return ListOf, _shape(column.child)
+    if isinstance(column, Struct):
+        return Struct, tuple((name, _shape(inner)) for name, inner in column.fields.items())
+    return type(column).__name__
+
+
 def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
     """The payload columns of several event types together; the highest version gives the order."""
     names: dict[str, dict[int, str]] = {}
     likes: dict[str, Column] = {}
     variants: dict[str, list[str]] = {}
+    by_shape: dict[tuple[str, Hashable], str] = {}
     for number in sorted(schemas, key=lambda number: (-schemas[number].version, number)):
         schema = schemas[number]
         for field, column in _empty(schema).items():
-            known = variants.setdefault(field, [])
-            for name in known:
-                common = _common(likes[name], column)
-                if common is not None:
-                    likes[name] = common
-                    break
-            else:
-                name = field if not known else f"{field} ({schema.provider}/{schema.name} v{schema.version})"
-                known.append(name)
-                likes[name] = column
-            names.setdefault(name, {})[number] = field
+            known, shape = variants.setdefault(field, []), (field, _shape(column))
+            if shape not in by_shape:
+                for name in known[:_VARIANTS_LIMIT]:
+                    common = _common(likes[name], column)
+                    if common is not None:
+                        likes[name] = common
+                        break
+                else:
+                    name = field if not known else f"{field} ({schema.provider}/{schema.name} v{schema.version})"
+                    if name in likes:
+                        name = f"{name[:-1]}, type {number})"
+                    known.append(name)
+                    likes[name] = column
+                by_shape[shape] = name
+            names.setdefault(by_shape[shape], {})[number] = field
     return tuple(FieldSource(name=name, by_type=names[name], like=likes[name]) for name in names)
 
 
@@ -275,18 +300,13 @@ class EventTable:
         if len(self.schemas) == 1:
             (number,) = self.schemas
             return self._part_column(source, number)
-        parts: list[Column] = []
-        places: list[Array] = []
-        for number in self.schemas:
-            rows = self.rows_of(number)
-            parts.append(self._part_column(source, number))
-            places.append(rows)
-        if not parts:
-            return source.like
-        order = np.concatenate(places)
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return concat(parts).take(back)
+        numbers = [number for number in source.by_type if number in self.schemas]
+        parts: list[Column] = [self._part_column(source, number) for number in numbers]
+        back = np.full(len(self), sum(map(len, parts)), np.int64)  # what no type has is the row behind all others
+        if numbers:
+            order = np.concatenate([self.rows_of(number) for number in numbers])
+            back[order] = np.arange(len(order))
+        return concat([*parts, nulls(source.like, 1)]).take(back) if len(back) else source.like
 
     def _part_column(self, source: FieldSource, number: int) -> Column:
         """One type's share of a joined column."""
@@ -302,7 +322,7 @@ class EventTable:
         if key == "time":
             utc = meaning.utc_ns(headers)
             known = utc != NO_TIME
-            return Scalar(utc, None if known.all() else known, Kind.I8)
+            return Scalar(utc, None, Kind.I8) if known.all() else Scalar(np.where(known, utc, 0), known, Kind.I8)
         if key == "utc":
             return Text.from_pylist(meaning.utc_text(headers))
         if key == "ms":
@@ -332,17 +352,18 @@ class EventTable:
         column = np.array(values, np.uint64 if key == "keywords" else np.int64)[which]
         changed = self.trace.overrides
         if changed and key in ("version", "level", "opcode", "keywords"):
-            for index, labels in changed.items():
-                value = getattr(labels, key)
-                if value is not None:
-                    column[self.headers.label_list == index] = value
+            lists, of_row = np.unique(self.headers.label_list, return_inverse=True)
+            stated = [getattr(changed.get(index), key, None) for index in lists.tolist()]
+            overridden = np.array([value is not None for value in stated], np.bool_)[of_row]
+            column = np.where(overridden, np.array([value or 0 for value in stated], column.dtype)[of_row], column)
         return Scalar(column, None, kind)
 
     # rows ---------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Event]:
         for first in range(0, len(self), CHUNK_ROWS):
-            yield from self.slice(first, first + CHUNK_ROWS)._events()
+            for piece in self.slice(first, first + CHUNK_ROWS).pieces():
+                yield from piece._events()
 
     def row(self, index: int) -> Event:
         """One row."""
@@ -352,13 +373,37 @@ class EventTable:
 
     def slice(self, first: int, last: int) -> EventTable:
         """Some rows as a table of their own."""
+        headers = self.headers[first:last]
+        schemas = self.schemas
+        if len(schemas) > len(headers):
+            schemas = {number: schemas[number] for number in dict.fromkeys(headers.metadata_id.tolist())}
         return EventTable(
             self.trace,
-            self.schemas,
-            self.headers[first:last],
+            schemas,
+            headers,
             fields=tuple(self._fields.values()),
             limited=self._limited,
         )
+
+    def pieces(self, *, columns: int = 0, extra: Array | int = 0) -> Iterator[EventTable]:
+        """The same rows in tables of ``PIECE_BYTES`` at most, or of one row: for what is made of many at once.
+
+        Counted are the names and the number of the values of each row, the bytes of its payload (each may be a value), as
+        many ``columns`` of every row besides, and ``extra`` bytes by row.
+        """
+        ids, which = np.unique(self.headers.metadata_id, return_inverse=True)
+        costs = np.array([_text_costs(self.schemas[number]) for number in ids.tolist()], np.int64).reshape(-1, 2)[which]
+        weights = costs[:, 0] + costs[:, 1] * self.headers.payload_length + _VALUE_BYTES * columns + extra
+        ends = np.cumsum(weights)
+        if not len(ends) or ends[-1] <= PIECE_BYTES:
+            yield self
+            return
+        first = 0
+        while first < len(self):
+            before = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, before + PIECE_BYTES, side="right")))
+            yield self.slice(first, last)
+            first = last
 
     def _events(self) -> list[Event]:
         """All rows as objects; each has the fields of its own type only."""
@@ -402,6 +447,20 @@ class EventTable:
 
     def _named(self) -> dict[str, Column]:
         return {name: self[name] for name in self.columns}
+
+
+def _text_costs(schema: EventSchema) -> tuple[int, int]:
+    """What a row as text takes at least: for its names and values, and for each byte of payload, which may be an element."""
+    row, byte = _ROW_BYTES + len(schema.provider) + len(schema.name), _VALUE_BYTES
+    waiting = [(field, False) for field in schema.fields]
+    while waiting:
+        field, inside = waiting.pop()
+        layout, cost = field.layout, _VALUE_BYTES + len(field.name)
+        row, byte = (row, byte + cost) if inside else (row + cost, byte)
+        while layout.element is not None:
+            layout, inside = layout.element, True
+        waiting += [(member, inside) for member in layout.fields]
+    return row, byte
 
 
 def type_value(schema: EventSchema, key: str) -> Any:

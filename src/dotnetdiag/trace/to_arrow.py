@@ -1,6 +1,7 @@
 """Columns as an Arrow table, and as Parquet. Needs pyarrow (extra ``arrow``).
 
-Numbers keep their width, texts are ``large_string``, bytes ``large_binary``, GUIDs text, lists and structures nested.
+Numbers keep their width, texts are ``large_string``, bytes ``large_binary``, GUIDs text, lists and structures nested; a
+structure without members is null. Lone surrogates, which UTF-8 cannot say, become ``?``.
 ``time`` is a timestamp in ns, dates of payloads in µs: DateTime reaches beyond what ns can say.
 """
 
@@ -28,6 +29,27 @@ FILETIME_EPOCH_US = 11_644_473_600_000_000
 """µs from 1601 to 1970."""
 
 
+def valid_text(text: str) -> str:
+    """The text with ``?`` for lone surrogates."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def valid_names(names: Iterable[str]) -> list[str]:
+    """Names that libraries take, all of them different."""
+    made: dict[str, None] = {}
+    for name in names:
+        text = valid_text(name)
+        while text in made:
+            text += "?"
+        made[text] = None
+    return list(made)
+
+
+def texts(column: Scalar | Text) -> list[str | None]:
+    """Every value as a text that libraries take."""
+    return [None if value is None else valid_text(str(value)) for value in column.to_pylist()]
+
+
 def _library() -> Any:
     try:
         import pyarrow
@@ -39,8 +61,8 @@ def _library() -> Any:
 def arrow_table(columns: Mapping[str, Column]) -> pyarrow.Table:
     """The table of these columns."""
     pa = _library()
-    made = {name: _array(pa, column, is_time=name == TIME) for name, column in columns.items()}
-    return pa.table(made)
+    made = [_array(pa, column, is_time=name == TIME) for name, column in columns.items()]
+    return pa.table(made, names=valid_names(columns))
 
 
 def _array(pa: Any, column: Column, *, is_time: bool = False) -> Any:
@@ -49,16 +71,17 @@ def _array(pa: Any, column: Column, *, is_time: bool = False) -> Any:
     bitmap = None if column.valid is None else pa.py_buffer(np.packbits(column.valid, bitorder="little"))
     if isinstance(column, (Text, Bytes)):
         if isinstance(column, Text) and not _is_utf8(column.data):
-            values = [None if text is None else text.encode("utf-8", "replace").decode() for text in column.to_pylist()]
-            return pa.array(values, pa.large_string())
+            return pa.array(texts(column), pa.large_string())
         kind = pa.large_string() if isinstance(column, Text) else pa.large_binary()
         return pa.Array.from_buffers(kind, len(column), [bitmap, _buffer(pa, column.offsets), _buffer(pa, column.data)])
     if isinstance(column, ListOf):
         child = _array(pa, column.child)
         kind = pa.large_list(child.type)
         return pa.Array.from_buffers(kind, len(column), [bitmap, _buffer(pa, column.offsets)], children=[child])
-    names = list(column.fields)
-    children = [_array(pa, column.fields[name]) for name in names]
+    if not column.fields:
+        return pa.nulls(len(column))  # Parquet knows no empty structure
+    children = [_array(pa, member) for member in column.fields.values()]
+    names = valid_names(column.fields)
     kind = pa.struct([pa.field(name, child.type) for name, child in zip(names, children, strict=True)])
     return pa.Array.from_buffers(kind, len(column), [bitmap], children=children)
 
@@ -69,8 +92,7 @@ def _scalars(pa: Any, column: Scalar, missing: Array | None, *, is_time: bool) -
     if column.kind == Kind.DATETIME:
         return pa.array(column.values // 10 - FILETIME_EPOCH_US, pa.timestamp("us", tz="UTC"), mask=missing)
     if column.kind in AS_TEXT:
-        values = column.to_pylist()
-        return pa.array([None if value is None else str(value) for value in values], pa.large_string())
+        return pa.array(texts(column), pa.large_string())
     return pa.array(column.values, mask=missing)
 
 

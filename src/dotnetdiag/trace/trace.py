@@ -202,17 +202,15 @@ class Trace:
 
     def undecodable(self) -> dict[str, int]:
         """Events whose payload is damaged, by ``provider/event``: reads every payload."""
-        from dotnetdiag.trace.table import EventTable
+        from dotnetdiag.events import decode
 
         found: dict[str, int] = {}
-        for headers in self.source.pieces():
-            schemas = {number: self.schema(number) for number in np.unique(headers.metadata_id).tolist()}
-            window = EventTable(self, schemas, headers)
-            for number, schema in schemas.items():
-                bad = window.part(number).undecodable_count
-                if bad:
-                    name = f"{schema.provider}/{schema.name}"
-                    found[name] = found.get(name, 0) + bad
+        for number, (offsets, lengths) in self.source.payloads():
+            schema = self.schema(number)
+            table = decode(schema, self.buffer, offsets, lengths, lazy_text=True, infer_layout=False)
+            if table.undecodable_count:
+                name = f"{schema.provider}/{schema.name}"
+                found[name] = found.get(name, 0) + table.undecodable_count
         return found
 
     # what is in it ------------------------------------------------------------------------------------------------
@@ -244,9 +242,8 @@ class Trace:
         if not self._has_payload(number):
             return schema
         from dotnetdiag.events import infer
-        from dotnetdiag.trace.summary import FIRST_ROWS
 
-        offsets, lengths = self.source.first_payloads(number, FIRST_ROWS)
+        offsets, lengths = self.source.first_payloads(number, self._undeclared)
         return infer(schema, self.buffer, offsets, lengths.astype(np.int64)) or schema
 
     @property
