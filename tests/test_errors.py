@@ -42,6 +42,7 @@ SAMPLES: tuple[DiagnosticsError, ...] = (
     errors.InputError("/file", "is gone"),
     errors.OutputError("/file", "is full"),
     errors.OutputExists("/file"),
+    errors.NotUnderstood("what", offset=5, where="a block"),
     errors.MissingDependency("pyarrow", extra="arrow", purpose="an Arrow table"),
 )
 # What the builtin bases keep in attributes of their own.

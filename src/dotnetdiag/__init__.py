@@ -53,6 +53,7 @@ _PUBLIC |= dict.fromkeys(
         "NoDiagnostics",
         "NotPossible",
         "NotSupported",
+        "NotUnderstood",
         "OutputError",
         "OutputExists",
         "ProcessNotFound",

@@ -12,6 +12,7 @@
     ├── MalformedError (ValueError)        bytes that are not what they claim: offset, where
     │   ├── ProtocolError                  a peer broke the Diagnostic IPC protocol
     │   └── FormatError                    a trace file or stream is broken
+    │       └── NotUnderstood              parts of it that were not understood would be passed over
     ├── ServerError                        the runtime said no: command, hresult, text
     │   ├── UnsupportedCommand             it does not know the command
     │   │   └── RuntimeTooOld              what was asked needs a newer one: feature, needs, has
@@ -52,6 +53,7 @@ __all__ = [
     "NoDiagnostics",
     "NotPossible",
     "NotSupported",
+    "NotUnderstood",
     "OutputError",
     "OutputExists",
     "ProcessNotFound",
@@ -158,6 +160,10 @@ class ProtocolError(MalformedError):
 
 class FormatError(MalformedError):
     """A trace is broken at ``offset`` (from the first byte of the file or stream)."""
+
+
+class NotUnderstood(FormatError):
+    """A part of the trace, from ``offset`` on, was not understood, and may not be passed over. Nothing was written."""
 
 
 class ServerError(DiagnosticsError):

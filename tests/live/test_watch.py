@@ -343,4 +343,5 @@ def test_watch_from_python_gives_events() -> None:
         found = list(target_events)
     assert [event.name for event in found] == ["GC/Start"] * 2
     assert found[0].Reason == 1
+    assert found[0].time_ns is not None
     assert abs(found[0].time_ns / 1e9 - time.time()) < 60

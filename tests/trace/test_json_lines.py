@@ -139,7 +139,12 @@ def test_of_label_lists_only_those_that_events_have_are_looked_at(monkeypatch: p
     assert len(looked_at) == lists
     payloads: list[Any] = []
     payload_of = JsonLines._payload
-    monkeypatch.setattr(JsonLines, "_payload", lambda *args: (payloads.append(args), payload_of(*args))[1])
+
+    def counting(*args: Any) -> Any:
+        payloads.append(args)
+        return payload_of(*args)
+
+    monkeypatch.setattr(JsonLines, "_payload", counting)
     (window,) = trace.events().windows()
     found = [json.loads(line)["keywords"] for line in JsonLines(trace).lines(window)]
     assert found == [f"0x{index:x}" for index in used] * 2

@@ -20,7 +20,7 @@ from tests.nettrace.recordings import data_of, listing_of
 from tests.nettrace.traces import PLAIN, SMALL
 
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
-from dotnetdiag.events import EventSchema, Scalar, Struct, Table, decode
+from dotnetdiag.events import Column, EventSchema, Scalar, Struct, Table, decode
 from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import ThreadInfo, TraceInfo, Writer
@@ -538,7 +538,12 @@ def patterned(types: int) -> bytes:
 def test_fields_of_many_types_are_compared_with_few(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     common = table._common
-    monkeypatch.setattr(table, "_common", lambda *columns: (compared.append(columns), common(*columns))[1])
+
+    def counting(*columns: Any) -> Any:
+        compared.append(columns)
+        return common(*columns)
+
+    monkeypatch.setattr(table, "_common", counting)
     steps = []
     for types in (200, 400):
         compared.clear()
@@ -603,7 +608,7 @@ def test_names_that_libraries_do_not_take_are_told_apart() -> None:
         pytest.importorskip(name)
     number = Scalar(np.array([1]), None, Kind.I8)
     pair = {chr(0xD800 + n): number for n in range(2)}
-    columns = {**pair, "s": Struct(pair, 1)}
+    columns: dict[str, Column] = {**pair, "s": Struct(pair, 1)}
     for made in (arrow_table(columns).to_pylist(), polars_frame(columns).to_dicts()):
         assert made == [{"?": 1, "??": 1, "s": {"?": 1, "??": 1}}]
 

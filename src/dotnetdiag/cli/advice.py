@@ -18,6 +18,7 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
         "--event-filter is for those of --providers, --profile and --clrevents",
     ),
     (errors.OutputExists, {}, "--force overwrites it"),
+    (errors.NotUnderstood, {}, "--force-partial writes the file with all of that blanked"),
     (errors.TargetError, {"code": "no-such-process"}, "`dotnetdiag ps` lists what can be reached"),
 )
 

@@ -304,7 +304,13 @@ def _written(done: Rewritten, as_json: bool) -> None:
         echo(f"warning: {damage}; what was whole is in the output", err=True)
     if as_json:
         json_text(
-            {"path": str(done.path), "events": done.events, "size_bytes": done.size_bytes, "redacted": done.replaced},
+            {
+                "path": str(done.path),
+                "events": done.events,
+                "size_bytes": done.size_bytes,
+                "redacted": done.replaced,
+                "blanked_bytes": done.blanked,
+            },
             err=aside,
         )
         return
@@ -312,6 +318,8 @@ def _written(done: Rewritten, as_json: bool) -> None:
     echo(f"{done.path}: {events}{done.size_bytes:,} bytes", err=aside)
     for name, count in done.replaced.items():
         echo(f"  {name}: {count:,} redacted", err=aside)
+    for name, count in done.blanked.items():
+        echo(f"  {name}: {count:,} bytes blanked", err=aside)
 
 
 @click.command()
@@ -447,19 +455,22 @@ def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> 
 @click.command()
 @_file
 @click.option("--field", "fields", multiple=True, help="Also this one: Provider/Event.Field")
+@click.option(
+    "--force-partial", is_flag=True, help="Also a FILE that is damaged: all that is not understood is blanked."
+)
 @_output(required=True)
 @json_option
-def redact(file: Path, fields: tuple[str, ...], output: Path, force: bool, as_json: bool) -> None:
+def redact(file: Path, fields: tuple[str, ...], force_partial: bool, output: Path, force: bool, as_json: bool) -> None:
     """Copy a trace FILE with command lines, environments and chosen texts made unreadable.
 
-    Texts keep their length; everything else is the same byte for byte.
+    Texts keep their length; everything else is the same byte for byte. A FILE with parts that are not understood is refused.
 
     \b
     dotnetdiag trace redact app.nettrace --field MyCompany/Login.User -o safe.nettrace
     """
     from dotnetdiag.recipes.trace_rewrite import redact_file
 
-    _written(redact_file(file, output, fields=fields, force=force), as_json)
+    _written(redact_file(file, output, fields=fields, force_partial=force_partial, force=force), as_json)
 
 
 COMMANDS = (info, events, dump, convert, trim, filter_command, merge, redact)

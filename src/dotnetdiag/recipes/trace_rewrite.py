@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import Writer, rewrite
-from dotnetdiag.recipes.outputs import replacing
+from dotnetdiag.recipes.outputs import check_outputs, replacing
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import in_time_order, part_of
@@ -26,13 +26,15 @@ from dotnetdiag.trace.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What came out. ``damage`` are the findings of damaged inputs; ``replaced`` counts redacted texts by field."""
+    """What came out. ``damage`` are the findings of damaged inputs; ``replaced`` counts redacted texts by field,
+    ``blanked`` the bytes that were not understood by what they were."""
 
     path: Path
     size_bytes: int
     events: int | None = None
     damage: tuple[str, ...] = ()
     replaced: Mapping[str, int] = field(default_factory=dict)
+    blanked: Mapping[str, int] = field(default_factory=dict)
 
 
 def write_nettrace(
@@ -97,10 +99,15 @@ def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -
     return Rewritten(path=output, size_bytes=size, events=sum(map(len, traces)), damage=_findings(traces))
 
 
-def redact_file(source: Path, output: Path, *, fields: Sequence[str] = (), force: bool = False) -> Rewritten:
+def redact_file(
+    source: Path, output: Path, *, fields: Sequence[str] = (), force_partial: bool = False, force: bool = False
+) -> Rewritten:
     """The same file with texts replaced in place (``trace.redact``)."""
+    check_outputs([output], force=force)
     trace = open_trace(source)
-    done = redact(trace, fields)
+    done = redact(trace, fields, force_partial=force_partial)
     with replacing(output, force=force) as file:
         file.write(done.data)
-    return Rewritten(path=output, size_bytes=len(done.data), events=len(trace), replaced=done.replaced)
+    return Rewritten(
+        path=output, size_bytes=len(done.data), events=len(trace), replaced=done.replaced, blanked=done.blanked
+    )

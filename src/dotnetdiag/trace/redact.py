@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import FormatError, UnknownName, UsageError
+from dotnetdiag.errors import FormatError, NotUnderstood, UnknownName, UsageError
 from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Struct, Text, decode
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import Block, BlockKind, Field
@@ -54,7 +54,7 @@ class Redacted:
 def redact(trace: Trace, fields: Iterable[str] = (), *, force_partial: bool = False) -> Redacted:
     """A copy of the trace's bytes with texts replaced. ``fields``: ``Provider/Event.Field``, also ``Event.Field.Member``.
 
-    Raises UnknownName for fields that the trace does not have, UsageError for what is no text, FormatError for a file
+    Raises UnknownName for fields that the trace does not have, UsageError for what is no text, NotUnderstood for a file
     that is not understood as a whole; with ``force_partial`` what was not understood is blanked instead.
     """
     wanted: dict[int, set[str]] = {}
@@ -75,7 +75,7 @@ def redact(trace: Trace, fields: Iterable[str] = (), *, force_partial: bool = Fa
         problem = f"not understood, so it cannot be redacted: {what}" + (
             f", and {len(gaps) - 1} places more" if len(gaps) > 1 else ""
         )
-        raise FormatError(f"{problem} (force_partial=True blanks it)", offset=first, where=trace.name or "the trace")
+        raise NotUnderstood(problem, offset=first, where=trace.name or "the trace")
     for number, payloads in trace.source.payloads(wanted_of(wanted)):
         _redact_payloads(trace, number, wanted[number], payloads, copy)
     for what, start, size in gaps:
