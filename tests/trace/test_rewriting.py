@@ -499,3 +499,18 @@ def test_located_and_counted_texts_keep_their_places() -> None:
     assert [event["where"] for event in trace.events()] == ["abc"]
     done = redact(trace, ["Everything/Start.where"] if "Everything/Start" in trace else ["Everything.where"])
     assert [event["where"] for event in Trace(done.data).events()] == ["red"]
+
+
+def test_what_a_removed_thread_has_lost_is_lost_in_a_merged_file() -> None:
+    out = io.BytesIO()
+    with Writer(out, version=6, start_ns=START_NS, process_id=1) as writer:
+        writer.add_metadata(PLAIN)
+        writer.add_thread(ThreadInfo(index=1, os_thread_id=7))
+        for number in (1, 2):
+            writer.write_event(1, number, bytes(6), thread=1, sequence=number)
+        writer.remove_thread(1, 5)
+    made = io.BytesIO()
+    file = Trace(out.getvalue()).contents
+    assert file.lost.total == 3
+    merge([file, file], made)
+    assert Trace(made.getvalue()).lost.total == 6

@@ -252,12 +252,16 @@ def _settle(
     *,
     starts_at_one: bool,
 ) -> None:
-    """What the sequence points of the file say, as the numbers that threads begin and end with."""
+    """What the sequence points and removals of the file say, as the numbers that threads begin and end with."""
     ghosts: dict[int, int] = {}  # threads that only sequence points know
     bounds = [*contents.segment_starts[1:].tolist(), len(order)]
     forgets = 0
-    for (_, forget, threads), boundary in zip(contents.sequence_points, bounds, strict=False):
-        for thread, number in threads:
+    removed: dict[int, list[tuple[int, int]]] = {}
+    for segment, thread, number in contents.removals:
+        removed.setdefault(segment, []).append((thread, number))
+    points = [(forget, threads) for _, forget, threads in contents.sequence_points]
+    for segment, ((forget, threads), boundary) in enumerate(zip([*points, (False, ())], bounds, strict=False)):
+        for thread, number in (*removed.get(segment, ()), *threads):
             low = int(np.searchsorted(capture, np.uint64(thread), side="left"))
             high = int(np.searchsorted(capture, np.uint64(thread), side="right"))
             at = low + int(np.searchsorted(order[low:high], boundary))
