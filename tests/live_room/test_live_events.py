@@ -181,6 +181,18 @@ def test_leaving_the_loop_closes_the_session() -> None:
     assert session.closed
 
 
+def test_a_stream_that_we_have_cut_short_did_not_end_before_its_time() -> None:
+    """One that floods on when it is left: the command line would wait for the target's exit."""
+    made = Made()
+    made.number(1, 1)
+    session = FakeSession(made.take())
+    session.on_stop = lambda: None
+    session.abort = lambda: session.say(None)  # type: ignore[method-assign]
+    with LiveEvents(session) as live:
+        assert next(iter(live.windows()))
+    assert live.ended is None
+
+
 def test_duration_stops_the_session() -> None:
     session = FakeSession()
     live = LiveEvents(session, duration_s=0.01)

@@ -49,5 +49,9 @@ def test_a_name_that_nobody_asked_for_is_never_another_recording_s(
     tmp_path: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(str(tmp_path))
-    names = [str(_new_path("app_20260101_000000")) for _ in range(3)]
+    names = []
+    for _ in range(3):
+        path = _new_path("app_20260101_000000")
+        path.touch()
+        names.append(str(path))
     assert names == ["app_20260101_000000.nettrace", "app_20260101_000000_2.nettrace", "app_20260101_000000_3.nettrace"]

@@ -120,7 +120,7 @@ class FileSink:
         """One that others have too: it stays as they know it. Where it blocks, so much is written as it takes at once."""
         try:
             self._path, self._may_be_direct = f"descriptor {descriptor}", False
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if sys.platform != "win32" and not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 with suppress(OSError):  # a socket, or made by another user
                     return os.open(f"/dev/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
                 self._at_a_time = select.PIPE_BUF

@@ -111,7 +111,7 @@ class LiveEvents:
             self._stopping: float | None = None
             self._gives_until: float | None = None
             self._asked_at: float | None = None
-            self._aborted = False
+            self._aborted = self._is_cut = False
             self.ended: str | None = None
             """What ended the stream before its time, in one line; None while it runs and when it ended as it should."""
             self._thread = threading.Thread(target=self._read, name="dotnetdiag live", daemon=True)
@@ -202,6 +202,7 @@ class LiveEvents:
         """
         self.finish()
         self._thread.join(0 if self._aborted or self._is_late() else FLUSH_S)
+        self._is_cut = self._thread.is_alive()
         self._session.abort()
         self._thread.join(STOP_TIMEOUT_S)
         try:
@@ -280,7 +281,7 @@ class LiveEvents:
                     return
                 continue
             if not data:
-                if not self._reader.complete:
+                if not self._reader.complete and not self._is_cut:
                     self.ended = "the stream ended without an end"
                 return
             if self._stopping is not None:

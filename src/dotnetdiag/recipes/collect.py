@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,16 +209,8 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
 
 def _new_path(stem: str) -> Path:
     """A name that nobody has asked for must not be another recording's, as of the same second."""
-    names = (f"{stem}{f'_{number}' if number > 1 else ''}.nettrace" for number in range(1, 10_000))
-    for name in names:
-        try:
-            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            continue
-        except (OSError, ValueError):
-            pass  # the recording will say so
-        return Path(name)
-    raise OutputError(stem, "there are 10,000 recordings of this second")
+    names = (Path(f"{stem}{f'_{number}' if number > 1 else ''}.nettrace") for number in count(1))
+    return next(path for path in names if not os.path.lexists(path))
 
 
 def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
