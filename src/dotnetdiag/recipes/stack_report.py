@@ -68,12 +68,13 @@ def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
         data = _record(client, run_s)
         after, elapsed_s = {} if pid is None else system_threads(pid), time.monotonic() - begin
         from dotnetdiag.recipes.stack_samples import has_rundown, report_of
-        from dotnetdiag.transport.diagnosis import kind_of
 
         found = report_of(data, pid=pid, style=style)
         if found is not None:
             return replace(found, threads=_with_system(found.threads, before, after, elapsed_s))
         if not has_rundown(data):
+            from dotnetdiag.transport.diagnosis import kind_of  # a millisecond that others need not wait for
+
             if pid is not None and kind_of(pid).native:
                 raise NotPossible("stack report", "NativeAOT has no sample profiler, which takes the stacks")
             raise DiagnosticsError(
