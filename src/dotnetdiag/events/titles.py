@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from dotnetdiag.events import catalogue, well_known
+from dotnetdiag.events import well_known
 from dotnetdiag.events.names import event_name, implied_opcode, provider_guid
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ def title(metadata: Metadata) -> tuple[str, str, int]:
     provider = provider_name(metadata.provider, metadata.provider_guid)
     titled = well_known.title(provider, metadata.name, metadata.event_id)
     if titled is None and not metadata.name:
+        from dotnetdiag.events import catalogue  # a few milliseconds: the data of all events of the runtime
+
         titled = catalogue.title(provider, metadata.event_id)
     if titled is not None:
         return provider, *titled
@@ -38,4 +40,6 @@ def provider_name(name: str, guid: UUID | None) -> str:
 
 @cache
 def _names() -> dict[UUID, str]:
+    from dotnetdiag.events import catalogue
+
     return catalogue.guids() | {provider_guid(name): name for name in well_known.PROVIDERS}

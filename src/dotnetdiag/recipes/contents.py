@@ -10,7 +10,8 @@ from dotnetdiag.nettrace import iter_blocks
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.trace.process import ProcessDetails
 from dotnetdiag.trace.summary import EventSummary
-from dotnetdiag.trace.trace import Thread, Trace
+from dotnetdiag.trace.thread import Thread
+from dotnetdiag.trace.trace import Trace
 
 CHECKED_BYTES = 64 << 20
 """In files up to this size every payload is decoded, to say what cannot be."""

@@ -527,6 +527,16 @@ _OPTIONAL = frozenset({"ModuleNativePath", "SymbolMetadata"})
 """The last of what is read; one-collect has versions that do not write SymbolMetadata (nettrace.md §14)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymbolHeaders:
+    """The events that say something of addresses, and what their columns mean: what symbols are built from."""
+
+    headers: HeaderColumns
+    metadata: Mapping[int, Metadata]
+    threads: Mapping[int, ThreadInfo]
+    info: TraceInfo | None
+
+
 class SymbolSource(Protocol):
     """What symbols are built from, such as :class:`nettrace.Contents`: the headers of all events, or at least of those
     that :func:`symbol_events` names. Payload offsets are those in the buffer given beside it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from types import TracebackType
@@ -22,7 +21,6 @@ from dotnetdiag.nettrace import (
     LossAccount,
     Metadata,
     StackTable,
-    ThreadInfo,
     TraceInfo,
 )
 from dotnetdiag.nettrace.parallel import Executor
@@ -39,30 +37,11 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.summary import EventSummary, Totals
     from dotnetdiag.trace.symbols import Symbols
     from dotnetdiag.trace.table import EventTable
+    from dotnetdiag.trace.thread import Thread
     from dotnetdiag.trace.where import Where
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _REPR_BYTES = 64 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SymbolHeaders:
-    """The events that say something of addresses, and what their columns mean: what symbols are built from."""
-
-    headers: HeaderColumns
-    metadata: Mapping[int, Metadata]
-    threads: Mapping[int, ThreadInfo]
-    info: TraceInfo | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
-    """A thread that events are of. ``name`` and ``pid`` are None where the file does not say."""
-
-    tid: int
-    pid: int | None
-    name: str | None
-    events: int
 
 
 class Trace:
@@ -295,6 +274,8 @@ class Trace:
     @property
     def threads(self) -> tuple[Thread, ...]:
         """The threads that events are of, most events first."""
+        from dotnetdiag.trace.thread import Thread
+
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
         own = None if self.info is None else self.info.process_id
         found: dict[tuple[int, int | None], Thread] = {}
@@ -430,7 +411,7 @@ class Trace:
     def symbols(self) -> Symbols:
         """What addresses stand for, at a time and in a process."""
         from dotnetdiag.trace.process import process_events
-        from dotnetdiag.trace.symbols import build_symbols, symbol_events
+        from dotnetdiag.trace.symbols import SymbolHeaders, build_symbols, symbol_events
 
         said, about = symbol_events(self.metadata), process_events(self)
         both = wanted_of({*said, *about})  # one pass over the file for both: who wants the one asks for the other

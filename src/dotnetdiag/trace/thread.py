@@ -1,0 +1,15 @@
+"""The threads of a trace, as people count them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """A thread that events are of. ``name`` and ``pid`` are None where the file does not say."""
+
+    tid: int
+    pid: int | None
+    name: str | None
+    events: int
