@@ -52,7 +52,7 @@ class Client(Commands, AtOnce):
         return cls(PidRoute.at(known), timeout_s=timeout_s)
 
     def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
-        """The runtime's process as this machine sees it; None where the system does not tell (TCP, other namespaces).
+        """The runtime's process as this machine sees it; None where the system does not tell (TCP, other namespaces, behind a relay).
 
         Waits for the first runtime on a port of ours; ``None`` waits for ever.
         """
