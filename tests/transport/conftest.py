@@ -145,11 +145,11 @@ def child_pid() -> Iterator[int]:
 
 @pytest.fixture
 def no_leaks() -> Iterator[None]:
-    """The test leaves as many descriptors open as it found."""
+    """The test leaves no more descriptors open than it found. (A thread that an earlier one left may close one meanwhile.)"""
     gc.collect()
     before = descriptors()
     yield
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def paths(found: list[Endpoint]) -> list[str]:
