@@ -45,7 +45,8 @@ def doctor(number: int | None, pid: int | None, name: str | None, as_json: bool)
         json_text([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            advice = "; ".join(part for part in (finding.advice, advice_for_finding(finding.code)) if part)
+            typed = advice_for_finding(finding.code).replace("PID", str(pid or "PID"))
+            advice = "; ".join(part for part in (finding.advice, typed) if part)
             word, style = MARKS[finding.level]
             write_raw(click.style(word, **style) if is_terminal() else word)
             echo(f"  {finding.text}" + (f" -> {advice}" if advice else ""))
