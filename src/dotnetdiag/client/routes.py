@@ -137,10 +137,10 @@ class AddressRoute(Route):
         return (yield Blocking(lambda deadline: pid if self._is_runtime(pid, deadline) else None)) if pid else None
 
     def _is_runtime(self, pid: int, deadline: Deadline) -> bool:
-        """Whether the runtime says that it has this process; one that cannot say (.NET Core 3.x) is taken for it."""
+        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not within 2 s, is taken for it."""
         try:
-            return is_number_of(perform(Run(process_info()), self, Limits(deadline.left_s, None)).pid, pid)
-        except ServerError:
+            return is_number_of(perform(Run(process_info()), self, Limits(min(deadline.left_s, 2.0), None)).pid, pid)
+        except (ServerError, TimedOut):
             return True
 
 
