@@ -23,8 +23,8 @@ class RuntimePort:
     """One port of ``DOTNET_DiagnosticPorts``."""
 
     address: str
-    mode: PortMode = PortMode.CONNECT
-    suspend: bool = True
+    mode: PortMode
+    suspend: bool
 
 
 def parse_runtime_ports(text: str) -> tuple[RuntimePort, ...]:
