@@ -97,6 +97,7 @@ def test_the_process_at_an_address_is_the_one_that_the_runtime_says_it_is(is_rel
 def test_a_runtime_that_cannot_say_who_it_is_or_says_nothing_is_taken_for_its_peer(stage: Stage) -> None:
     assert stage.client(stage.runtime({})).target_pid() == os.getpid()
     assert stage.client(stage.runtime(says_and_waits())).target_pid() == os.getpid()
+    assert stage.client(stage.runtime({Command.ProcessInfo3: says(SESSION)})).target_pid() == os.getpid()
 
 
 @pytest.mark.usefixtures("two_threaded")

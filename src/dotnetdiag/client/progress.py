@@ -14,7 +14,7 @@ from typing import Any
 
 from dotnetdiag.client.limits import DRAIN_TIMEOUT_S, stays_silent
 from dotnetdiag.client.running import Look
-from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError, UsageError
+from dotnetdiag.errors import DiagnosticsError, MalformedError, ServerError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.exchange import Close, Operation, Run
 from dotnetdiag.ipc.operations.information import process_info
 from dotnetdiag.ipc.operations.sessions import StartedSession, stop
@@ -182,7 +182,7 @@ class Followed:
         said = yield from self._threads_say()
         if said or (said is False and self._target_pid) or self._stream.has_arrived():
             return said or False
-        with suppress(ServerError):
+        with suppress(ServerError, MalformedError):
             yield from process_info()
         return (yield Look(lambda _: stays_silent(self._stream, lambda: bool(self.received_bytes))))  # type: ignore[no-any-return]
 

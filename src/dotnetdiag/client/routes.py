@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dotnetdiag.client.limits import Limits
 from dotnetdiag.client.running import run as perform
-from dotnetdiag.errors import ServerError, TargetStopped, TimedOut, TransportError, UsageError
+from dotnetdiag.errors import DiagnosticsError, TargetStopped, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations.information import process_info
 from dotnetdiag.transport import Deadline, Stream, processes
@@ -137,10 +137,10 @@ class AddressRoute(Route):
         return (yield Blocking(lambda deadline: pid if self._is_runtime(pid, deadline) else None)) if pid else None
 
     def _is_runtime(self, pid: int, deadline: Deadline) -> bool:
-        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not within 2 s, is taken for it."""
+        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not in 2 s, is taken for it."""
         try:
             return is_number_of(perform(Run(process_info()), self, Limits(min(deadline.left_s, 2.0), None)).pid, pid)
-        except (ServerError, TimedOut):
+        except DiagnosticsError:  # what is asked next will tell
             return True
 
 
