@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -202,6 +204,20 @@ def test_children_of_a_child_are_not_left_suspended(tmp_path: Path) -> None:
     done = run("trace", "collect", "-o", str(tmp_path / "x"), "--show-child-io", "--", *words, **environment)
     assert done.returncode == 0, done.stderr
     assert "done child" in done.stdout
+
+
+def test_a_runtime_that_a_script_starts_after_the_recording_is_not_left_suspended(tmp_path: Path) -> None:
+    words, environment = command("8", "gc", "gen0=1")
+    app, late = shlex.join(words), tmp_path / "late"
+    script = f"{app}; (sleep 1.5; {app} >{late}; echo over >>{late}) >/dev/null 2>&1 &"
+    done = run("trace", "collect", "-o", str(tmp_path / "x"), "--", "sh", "-c", script, **environment)
+    assert done.returncode == 0, done.stderr
+    assert "a process stays that resumes .NET programs" in done.stderr
+    ends = time.monotonic() + 60
+    while not late.exists() or not late.read_text().endswith("over\n"):
+        assert time.monotonic() < ends, "the late runtime waits"
+        time.sleep(0.1)
+    assert "done gc" in late.read_text()
 
 
 def test_a_program_that_is_not_dotnet_is_said_so(tmp_path: Path) -> None:

@@ -199,7 +199,8 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
             label = os.path.basename(options.command[0])
             done = _record(options, composed, child.client, child.pid, label, following, child.address)
             code, name = shell_code(_end_of(child, following, ended_by_us=done.was_stopped))
-            return replace(done, child_exit_code=code, child_signal=name)
+            notes = done.notes if code is None else (*done.notes, *_notes_of_heirs(child))
+            return replace(done, child_exit_code=code, child_signal=name, notes=notes)
     assert options.target is not None, "a target or a command"
     resumes = options.resume
     with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:
@@ -235,6 +236,18 @@ def _end_of(child: Launched, watch: Watch, *, ended_by_us: bool) -> int | None:
         code = child.wait(LOOK_S)
         if code is not None or (ended_by_us and time.monotonic() >= ends) or watch.is_aborted:
             return code
+
+
+def _notes_of_heirs(child: Launched) -> list[str]:
+    found = child.heirs()
+    if not found:
+        return []
+    shown = ", ".join(f"{pid} ({processes.comm(pid) or '?'})" for pid in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return [
+        f"What the program has started runs still, as {shown}{more}: a process stays that resumes .NET programs which they start, "
+        "and ends with them."
+    ]
 
 
 def _record(

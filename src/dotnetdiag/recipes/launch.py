@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import ProcessNotFound, ServerError, TimedOut, UsageError
+from dotnetdiag.recipes.inherited_port import heirs, keep
 from dotnetdiag.recipes.suspension import PORTS_VARIABLE
 from dotnetdiag.recipes.target import LOOK_S
 
@@ -41,6 +42,10 @@ class Launched:
         """Pass on a signal that was meant for it too, and for what it has started: they are a process group of their own."""
         _signal_group(self.process, number)
 
+    def heirs(self) -> tuple[int, ...]:
+        """What it has started that runs still, and could start runtimes that dial the port."""
+        return heirs(self.address, self.pid)
+
     def wait(self, timeout_s: float = 5.0) -> int | None:
         """Its exit code; None when it still runs, as after a recording that was stopped."""
         try:
@@ -57,8 +62,8 @@ def launched(
     ended. What still runs of the group when the block is left is ended, unless the program has ended by itself and all went well.
 
     Runtimes that the program starts must not wait for our port, which may be gone by then (under dotnet-trace they wait for ever): the
-    program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once. Not so one
-    that a shell's background job starts when the block was left: nobody can take the variable out of a shell.
+    program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once. Nobody can
+    take the variable out of a shell: for what still runs when the block was left (``inherited_port``) a process of ours keeps the port.
     ``check`` is called several times a second while its runtime is waited for, and may raise to end that. Raises ProcessNotFound when
     the program cannot be started or ends before its runtime has connected.
     """
@@ -68,6 +73,7 @@ def launched(
     folder = _port_folder()
     address = os.path.join(folder, "port")
     quiet = None if show_io else subprocess.DEVNULL
+    process = None
     try:
         with Client.connect(f"{address},listen") as client:
             environment = {**os.environ, PORTS_VARIABLE: f"{address},connect,suspend"}
@@ -85,7 +91,7 @@ def launched(
                 threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
             has_failed = True
             try:
-                _wait_for_runtime(client, process, check)
+                _wait_for_runtime(client, process, address, check)
                 with suppress(ServerError):  # empty is no port; .NET 5 cannot be told
                     client.set_environment_variable(PORTS_VARIABLE, os.environ.get(PORTS_VARIABLE, ""))
                 yield Launched(process=process, client=client, address=address)
@@ -95,7 +101,8 @@ def launched(
                     _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
                 process.wait()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if process is None or not keep(address, process.pid):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _port_folder() -> str:
@@ -138,18 +145,9 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def _has_members(process: subprocess.Popen[bytes]) -> bool:
-    """Whether something runs still that a program which has ended has started: a script starts the runtime, and ends."""
-    if sys.platform == "win32":
-        return False
-    try:
-        os.killpg(process.pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes], check: Callable[[], None]) -> None:
+def _wait_for_runtime(
+    client: Client, process: subprocess.Popen[bytes], address: str, check: Callable[[], None]
+) -> None:
     left = CONNECT_TIMEOUT_S
     while left > 0:
         check()
@@ -157,7 +155,7 @@ def _wait_for_runtime(client: Client, process: subprocess.Popen[bytes], check: C
             client.target_pid(timeout_s=LOOK_S)
         except TimedOut:
             left -= LOOK_S
-            if process.poll() is not None and not _has_members(process):
+            if process.poll() is not None and not heirs(address, process.pid):
                 code, name = shell_code(process.returncode)
                 raise ProcessNotFound(
                     f"the program ended with code {code}{f' ({name})' if name else ''} before a .NET runtime of it had connected; "
