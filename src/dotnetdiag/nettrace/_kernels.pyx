@@ -885,6 +885,7 @@ cdef inline int64_t lost_before(int64_t entry, uint32_t number) noexcept nogil:
 def follow(
     const uint8_t[::1] data not None, int64_t position, int64_t base, const uint8_t[::1] opening not None,
     int64_t[::1] walk not None, uint64_t[::1] threads not None, int64_t[::1] numbers not None,
+    int64_t[:, ::1] types=None,
 ):
     """Follow the sequence numbers of compressed events of nettrace 4 and 5 from ``position`` on, and count gaps.
 
@@ -893,9 +894,16 @@ def follow(
 
     ``threads`` and ``numbers`` are a hash table of capture threads, all zero at first, its length a power of two. A
     number is the last of that thread, plus 1 << 32 while it lives, or 2 << 32 when it has ended (``LossAccount``).
+
+    ``types`` (2 rows) goes up by events and payload bytes for each metadata id; ids beyond it, and 0, are not followed.
     """
     cdef Walk* at_walk
     cdef Bytes raw = &data[0]
+    cdef Tally tally
+    tally.events = tally.payload_bytes = NULL
+    tally.width = tally.unknown = 0
+    if types is not None and types.shape[0] >= 2 and types.shape[1]:
+        tally.events, tally.payload_bytes, tally.width = &types[0, 0], &types[1, 0], types.shape[1]
     if walk.shape[0] < WALK_WORDS or position < 0 or position > data.shape[0] or threads.shape[0] != numbers.shape[0]:
         return position
     at_walk = <Walk*>&walk[0]
@@ -906,13 +914,13 @@ def follow(
     if at_walk.left > LARGEST_BLOCK or at_walk.missing > max(at_walk.left, 0):
         return position
     with nogil:
-        position = follow_blocks(raw, position, data.shape[0], base, opening, at_walk, threads, numbers)
+        position = follow_blocks(raw, position, data.shape[0], base, opening, at_walk, threads, numbers, &tally)
     return position
 
 
 cdef int64_t follow_blocks(
     Bytes data, int64_t position, int64_t end, int64_t base, const uint8_t[::1] opening, Walk* walk,
-    uint64_t[::1] threads, int64_t[::1] numbers,
+    uint64_t[::1] threads, int64_t[::1] numbers, Tally* tally,
 ) noexcept nogil:
     cdef int64_t start, header, size, known
     while True:
@@ -932,7 +940,7 @@ cdef int64_t follow_blocks(
             position += known
             walk.left -= known
             walk.missing -= known
-        position = follow_events(data, position, end, walk, threads, numbers)
+        position = follow_events(data, position, end, walk, threads, numbers, tally)
         if walk.stuck or walk.left or position >= end:
             break
         if data[position] != TAG_END_OBJECT:
@@ -944,11 +952,12 @@ cdef int64_t follow_blocks(
 
 
 cdef int64_t follow_events(
-    Bytes data, int64_t position, int64_t end, Walk* walk, uint64_t[::1] threads, int64_t[::1] numbers
+    Bytes data, int64_t position, int64_t end, Walk* walk, uint64_t[::1] threads, int64_t[::1] numbers, Tally* tally
 ) noexcept nogil:
     """The events of a block from ``position`` on, as far as they are there."""
     cdef Header header, tried
     cdef int64_t block_end = position + walk.left, stop = min(position + walk.left, end), at, bare = 0, loss, slot
+    cdef int64_t alike = 0  # events of the type and size of the last one that are not in the tally yet
     begin(&header)
     header.metadata_id = <uint32_t>walk.metadata_id
     header.sequence = <uint32_t>walk.sequence
@@ -956,6 +965,7 @@ cdef int64_t follow_events(
     while position < stop:
         if walk.started:
             position = pass_bare(data, position, stop, header.size, &bare)
+            alike += bare
             if header.metadata_id:
                 header.sequence += <uint32_t>bare
             if position >= stop:
@@ -978,12 +988,20 @@ cdef int64_t follow_events(
             loss = lost_before(numbers[slot], tried.sequence)
             walk.lost += loss
             walk.started = 1
+        if tally.width and (tried.metadata_id != header.metadata_id or tried.size != header.size):
+            add(tally, header.metadata_id, alike, header.size)
+            alike = 0
+        alike += 1
         header = tried
         position = at + header.size
         if position > stop:  # only behind `end`: it is in the block
             walk.missing = position - stop
             position = stop
             walk.maybe_lost = loss
+    if tally.width and alike:
+        add(tally, header.metadata_id, alike, header.size)
+    if tally.unknown:
+        walk.stuck = 1
     walk.left = block_end - position
     if walk.started:
         numbers[walk.slot] = header.sequence | LIVE

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag.errors import UsageError
 
-Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]"
 
 
 def flat_view(buffer: Any) -> memoryview:

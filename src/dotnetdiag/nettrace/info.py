@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.nettrace.records import string8
 from dotnetdiag.wire import Cursor, decimal
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -178,8 +179,3 @@ def stated_keys(process_id: int | None, processors: int | None, sampling_ns: int
     """The keys of version 6 for what older versions have fields for; without those that are not known."""
     known = {"ProcessId": process_id, "HardwareThreadCount": processors, "ExpectedCPUSamplingRate": sampling_ns}
     return tuple((key, str(value)) for key, value in known.items() if value is not None)
-
-
-def string8(cursor: Cursor) -> str:
-    """A string of version 6: varuint32 byte length, UTF-8."""
-    return str(cursor.view(cursor.varuint(32, "string length"), "string"), "utf-8", "replace")

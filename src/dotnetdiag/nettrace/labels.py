@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from dotnetdiag.nettrace.info import string8
-from dotnetdiag.nettrace.records import pack_string8
+from dotnetdiag.nettrace.records import pack_string8, string8
 from dotnetdiag.wire import Cursor, Packer
 
 LAST = 0x80

@@ -46,6 +46,7 @@ def _opening(name: bytes, version: int) -> bytes:
 
 
 _START = MAGIC + SERIALIZATION + _opening(b"Trace", 4)
+_START_SIZE = len(_START) + TRACE_SIZE + 1
 _EVENTS = _opening(b"EventBlock", 2)
 _METADATA = _opening(b"MetadataBlock", 2)
 _STACKS = _opening(b"StackBlock", 2)
@@ -116,18 +117,34 @@ def _read_fully(file: Readable) -> LossCount:
     return LossCount(complete=reader.complete, lost=reader.lost.total if reader.lost.known else None)
 
 
-class _Unusual(Exception):
+class Types(Protocol):
+    """Counts by type beside the losses. ``rows`` are events and payload bytes by metadata id."""
+
+    @property
+    def rows(self) -> memoryview: ...
+    def define(self, record: Cursor, /) -> None:
+        """Read a metadata record. Raises FormatError for damage, Unusual for what somebody else is to judge."""
+
+
+def is_usual(data: memoryview) -> bool:
+    """Whether a trace begins in the usual form."""
+    return len(data) >= _START_SIZE and data[: len(_START)] == _START
+
+
+class Unusual(Exception):
     """What stands here is for somebody else to judge."""
 
 
 class LossCounter:
     """Takes a stream in pieces of any length; ``close`` gives the count, or None when the trace is not as usual.
 
-    Nothing raises for what is in the stream. ``compiled``: the kernels; without any it gives None.
+    Nothing raises for what is in the stream. ``compiled``: the kernels; without any it gives None. ``types`` is told of every event.
     """
 
-    def __init__(self, compiled: ModuleType | None = kernels.KERNELS) -> None:
+    def __init__(self, compiled: ModuleType | None = kernels.KERNELS, types: Types | None = None) -> None:
         self._kernels = compiled
+        self._types = types
+        self._tally = None if types is None else types.rows
         self._is_usual = compiled is not None
         self._is_done = False
         self._is_open = False
@@ -155,8 +172,8 @@ class LossCounter:
                     used += self._consume(view[used:])
                     self._held += view[used:]
             if len(self._held) > HELD_LIMIT:
-                raise _Unusual
-        except (_Unusual, FormatError):
+                raise Unusual
+        except (Unusual, FormatError):
             self._is_usual = False
 
     def close(self) -> LossCount | None:
@@ -207,14 +224,14 @@ class LossCounter:
 
     def _open(self, view: memoryview) -> int:
         """The Trace object (nettrace.md §5.2)."""
-        size = len(_START) + TRACE_SIZE + 1
+        size = _START_SIZE
         if view[: len(_START)] != _START[: len(view)]:
-            raise _Unusual
+            raise Unusual
         if len(view) < size:
             return 0
         _, frequency, pointer_size = _CLOCK.unpack_from(view, len(_START))
         if frequency <= 0 or pointer_size not in (4, 8) or view[size - 1] != TAG_END:
-            raise _Unusual
+            raise Unusual
         self._is_open = True
         self._position = size
         return size
@@ -223,9 +240,10 @@ class LossCounter:
         """Events, and blocks of them, as far as nothing else stands there; where it does."""
         assert self._kernels is not None
         base = self._position - at
-        behind: int = self._kernels.follow(view, at, base, _USUAL, self._walk, self._threads, self._numbers)
+        tables = self._walk, self._threads, self._numbers, self._tally
+        behind: int = self._kernels.follow(view, at, base, _USUAL, *tables)
         if self._walk[_STUCK]:
-            raise _Unusual
+            raise Unusual
         self._position += behind - at
         return behind
 
@@ -237,7 +255,7 @@ class LossCounter:
         head = bytes(view[at : at + _LONGEST])
         opening = next((one for one in _OPENINGS if head.startswith(one) or one.startswith(head)), None)
         if opening is None:
-            raise _Unusual
+            raise Unusual
         start = at + len(opening) + _I32.size
         if start > end:
             return at
@@ -246,16 +264,16 @@ class LossCounter:
         if opening is _EVENTS:
             return self._event_block(view, at, start, end, size)
         if size < 0 or size > HELD_LIMIT:
-            raise _Unusual
+            raise Unusual
         if start + size >= end:
             return at
         if view[start + size] != TAG_END:
-            raise _Unusual
+            raise Unusual
         with view[start : start + size] as content:
             if opening is _POINT:
                 self._point(content)
             elif opening is _METADATA:
-                _check_metadata(content)
+                self._metadata(content)
             else:
                 _check_stacks(content)
         self._position += start + size + 1 - at
@@ -263,13 +281,13 @@ class LossCounter:
 
     def _event_block(self, view: memoryview, at: int, start: int, end: int, size: int) -> int:
         if size < _EVENT_HEADER_SIZE:
-            raise _Unusual
+            raise Unusual
         if start + _EVENT_HEADER_SIZE > end:
             return at
         header = int(_I16.unpack_from(view, start)[0])
         flags = int(_I16.unpack_from(view, start + _I16.size)[0])
         if not _EVENT_HEADER_SIZE <= header <= size or flags != _COMPRESSED:
-            raise _Unusual
+            raise Unusual
         if start + header > end:
             return at
         self._walk[:_LOST] = _NEW_BLOCK
@@ -277,17 +295,24 @@ class LossCounter:
         self._position += start + header - at
         return start + header
 
+    def _metadata(self, content: memoryview) -> None:
+        for record in _metadata_records(content):
+            if self._types is not None:
+                self._types.define(record)
+            else:
+                _check_record(record)
+
     def _point(self, content: memoryview) -> None:
         """A sequence point (nettrace.md §5.8)."""
         if len(content) < _POINT_HEADER.size:
-            raise _Unusual
+            raise Unusual
         _, count = _POINT_HEADER.unpack_from(content)
         if count > (len(content) - _POINT_HEADER.size) // _POINT_ROW_SIZE:
-            raise _Unusual
+            raise Unusual
         assert self._kernels is not None
         self._kernels.close_segment(content, _POINT_HEADER.size, count, self._walk, self._threads, self._numbers)
         if self._walk[_STUCK]:
-            raise _Unusual
+            raise Unusual
 
     def _take_cut_point(self) -> None:
         """The threads of a sequence point that the file ends in: they count when all are there."""
@@ -297,16 +322,16 @@ class LossCounter:
         if self._walk[_LEFT] < 0 and held.startswith(_POINT) and len(held) > start:
             try:
                 self._point(memoryview(held)[start:])
-            except _Unusual:
+            except Unusual:
                 self._is_usual = not self._walk[_STUCK]
 
 
-def _check_metadata(content: memoryview) -> None:
-    """Raises when a reader would find damage in a MetadataBlock (nettrace.md §5.3, §5.6)."""
+def _metadata_records(content: memoryview) -> Iterator[Cursor]:
+    """The payloads of the events of a MetadataBlock (nettrace.md §5.3). Raises when a reader would find damage in them."""
     block = Cursor(content)
     header, flags = block.i16(), block.i16()
     if header < _EVENT_HEADER_SIZE or flags != _COMPRESSED:
-        raise _Unusual
+        raise Unusual
     block.skip(header - 4)
     size = 0
     while block.left:
@@ -324,12 +349,16 @@ def _check_metadata(content: memoryview) -> None:
         block.skip(16 * ((kinds & 16 != 0) + (kinds & 32 != 0)))
         if kinds & 128:
             size = block.varuint(32)
-        record = block.child(size)
-        record.skip(4)
-        record.z16()
-        record.skip(4)
-        record.z16()
-        record.skip(16)
+        yield block.child(size)
+
+
+def _check_record(record: Cursor) -> None:
+    """Raises when a reader would find damage (nettrace.md §5.6)."""
+    record.skip(4)
+    record.z16()
+    record.skip(4)
+    record.z16()
+    record.skip(16)
 
 
 def _check_stacks(content: memoryview) -> None:
@@ -337,11 +366,11 @@ def _check_stacks(content: memoryview) -> None:
     block = Cursor(content)
     first, count = block.u32(), block.u32()
     if first + count > 1 << 32:
-        raise _Unusual
+        raise Unusual
     at, end, unpack = block.position, len(content), _U32.unpack_from  # there may be very many
     for _ in range(count):
         if at + 4 > end:
-            raise _Unusual
+            raise Unusual
         at += 4 + unpack(content, at)[0]
     if at > end:
-        raise _Unusual
+        raise Unusual

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace.constants import FIELD_DEPTH_LIMIT
-from dotnetdiag.nettrace.info import string8
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 from dotnetdiag.wire import Cursor, Packer
 
@@ -285,6 +284,11 @@ def pack_record(metadata: Metadata, *, version: int) -> bytes:
 
 def _signed(value: int) -> int:
     return (value & 0xFFFFFFFF) - (1 << 32 if value & 0x80000000 else 0)
+
+
+def string8(cursor: Cursor) -> str:
+    """A string of version 6: varuint32 byte length, UTF-8."""
+    return str(cursor.view(cursor.varuint(32, "string length"), "string"), "utf-8", "replace")
 
 
 def pack_string8(out: Packer, text: str) -> None:

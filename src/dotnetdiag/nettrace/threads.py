@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dotnetdiag.nettrace.columns import HeaderColumns
-from dotnetdiag.nettrace.info import string8
-from dotnetdiag.nettrace.records import pack_string8
+from dotnetdiag.nettrace.records import pack_string8, string8
 from dotnetdiag.wire import Cursor, Packer
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dotnetdiag.events import EventSchema
     from dotnetdiag.trace.event_types import EventTypes
     from dotnetdiag.trace.source import Source
+    from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -37,14 +38,16 @@ class Context(Protocol):
 class Recording(Context, Protocol):
     """What reads events out of a whole trace needs of it; ``Trace`` is one."""
 
-    source: Source
-
+    @property
+    def source(self) -> Source: ...
     @property
     def format(self) -> str: ...
     @property
     def info(self) -> TraceInfo | None: ...
     @property
     def stacks(self) -> StackTable: ...
+    @property
+    def symbols(self) -> Symbols: ...
     @property
     def metadata(self) -> Mapping[int, Metadata]: ...
     @property

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, LabelList, Scan, StackTable, scan
+from dotnetdiag.nettrace.buffers import Buffer
 from dotnetdiag.nettrace.parallel import Executor
-from dotnetdiag.nettrace.scanning import Buffer
+from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 
@@ -37,10 +38,6 @@ is a tenth faster and takes twice the memory (110 to 227 MB on 4 million events)
 GROUPED_ROWS = 1 << 20
 """Events that are sorted by their types together, which takes 40 MB: a call for each type has to pay."""
 _DENSE_IDS = 1 << 20
-SHARED_COUNT_BYTES = 1 << 30
-"""One thread has counted less than this before a pool of them is imported, started, and has taken its page faults (316 MB: 24 ms, 42 of two)."""
-KEPT_PAGES_BYTES = 1 << 28
-"""Of a larger file that was counted, pages are given back."""
 RELEASE_BYTES = 8 << 20
 KEEP_BYTES, KEEP_ROWS = 32 << 20, 1 << 20
 """Header columns of files up to this size, with so many events at most (55 bytes each), are kept after the first pass."""
@@ -81,9 +78,9 @@ class Source:
     def counts(self) -> Mapping[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id; quick, for no column is made."""
         if self._counts is None:
-            executor = self._executor if len(self.buffer) >= SHARED_COUNT_BYTES else None
+            executor = self._executor if len(self.buffer) >= SHARED_BYTES else None
             self._counts = self.scan.counts(executor=executor)
-            if len(self.buffer) >= KEPT_PAGES_BYTES:
+            if len(self.buffer) >= KEPT_BYTES:
                 self._let_go(0, len(self.buffer))
         return self._counts
 

@@ -9,31 +9,36 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.nettrace import (
-    Block,
-    Contents,
-    GuidTable,
-    HeaderColumns,
-    LossAccount,
-    Metadata,
-    StackTable,
-    TraceInfo,
-)
-from dotnetdiag.nettrace.parallel import Executor
-from dotnetdiag.nettrace.scanning import Buffer
-from dotnetdiag.trace import header
-from dotnetdiag.trace.event_types import EventTypes
-from dotnetdiag.trace.source import Source, lookup, wanted_of
+from dotnetdiag.nettrace.buffers import flat_view
+from dotnetdiag.nettrace.loss_count import is_usual
+from dotnetdiag.nettrace.type_count import SHARED_BYTES, TypeCounts, count_types
 
+# Counting needs no numpy, and its import would be most of the time: what is imported here must not bring it.
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from dotnetdiag.events import EventSchema
-    from dotnetdiag.nettrace import LabelList
+    from dotnetdiag.nettrace import (
+        Block,
+        Contents,
+        GuidTable,
+        HeaderColumns,
+        LabelList,
+        LossAccount,
+        Metadata,
+        StackTable,
+        TraceInfo,
+    )
+    from dotnetdiag.nettrace.buffers import Buffer
+    from dotnetdiag.nettrace.parallel import Executor
+    from dotnetdiag.trace.event_types import EventTypes
     from dotnetdiag.trace.events import Events
+    from dotnetdiag.trace.header import HeaderMeaning
     from dotnetdiag.trace.process import ProcessDetails
+    from dotnetdiag.trace.source import Source
+    from dotnetdiag.trace.stack_names import StackNames
     from dotnetdiag.trace.summary import EventSummary, Totals
     from dotnetdiag.trace.symbols import Symbols
     from dotnetdiag.trace.table import EventTable
@@ -42,6 +47,8 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _REPR_BYTES = 64 << 20
+_EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
+"""Of the clock."""
 
 
 class Trace:
@@ -64,10 +71,8 @@ class Trace:
         """
         self.name = name
         self._tables: dict[str, EventTable] = {}
-        self._stack_names: dict[tuple[int, int | None], tuple[str, ...]] = {}
-        self.source = Source(buffer, executor=executor, release=release)
-        scan = self.source.scan
-        if not scan.format:
+        self._view, self._executor, self._release = flat_view(buffer), executor, release
+        if not is_usual(self._view) and not (scan := self.source.scan).format:
             raise FormatError(scan.damage or "not a trace: no format is recognised", where=name)
 
     @classmethod
@@ -84,6 +89,13 @@ class Trace:
         """Nothing is held but memory; it is released with the trace."""
 
     # the file -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def source(self) -> Source:
+        """The file's index, and passes over its events."""
+        from dotnetdiag.trace.source import Source
+
+        return Source(self._view, executor=self._executor, release=self._release)
 
     @property
     def buffer(self) -> npt.NDArray[np.uint8]:
@@ -111,9 +123,11 @@ class Trace:
         return self.source.contents
 
     @cached_property
-    def meaning(self) -> header.HeaderMeaning:
+    def meaning(self) -> HeaderMeaning:
         """What header columns mean in this trace."""
-        return header.HeaderMeaning(
+        from dotnetdiag.trace.header import HeaderMeaning
+
+        return HeaderMeaning(
             self.info,
             self.source.scan.threads,
             thread_rows=self.format.startswith("nettrace 6"),
@@ -204,6 +218,8 @@ class Trace:
     @cached_property
     def types(self) -> EventTypes:
         """What the event types mean, found by name."""
+        from dotnetdiag.trace.event_types import EventTypes
+
         pointer_size = 8 if self.info is None else self.info.pointer_size
         return EventTypes(self.metadata, lambda: self.type_ids, pointer_size, self._infer)
 
@@ -223,7 +239,7 @@ class Trace:
         from dotnetdiag.events import infer
 
         offsets, lengths = self.source.first_payloads(number, self._undeclared)
-        return infer(schema, self.buffer, offsets, lengths.astype(np.int64)) or schema
+        return infer(schema, self.buffer, offsets, lengths.astype("int64")) or schema
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -231,14 +247,25 @@ class Trace:
         return tuple(self.counts())
 
     def __len__(self) -> int:
-        return sum(count for count, _ in self.source.counts().values())
+        counted = self._counted
+        return sum(count for count, _ in (self.source.counts() if counted is None else counted.by_type).values())
+
+    @cached_property
+    def _counted(self) -> TypeCounts | None:
+        """All events by type; None where that takes the index, or the index is there already."""
+        if "source" in vars(self) or len(self._view) >= SHARED_BYTES:
+            return None
+        return count_types(self._view, self._release)
 
     def _by_event(self, column: int) -> dict[str, dict[str, int]]:
+        from dotnetdiag.events.titles import title
+
         found: dict[str, dict[str, int]] = {}
-        for number, row in self.source.counts().items():
-            provider, name = self.types.title_of(number)
-            events = found.setdefault(provider, {})
-            events[name] = events.get(name, 0) + row[column]
+        counted = self._counted
+        for number, row in (self.source.counts() if counted is None else counted.by_type).items():
+            titled = self.types.title_of(number) if counted is None else title(counted.records[number])
+            events = found.setdefault(titled[0], {})
+            events[titled[1]] = events.get(titled[1], 0) + row[column]
         return found
 
     def counts(self) -> dict[str, dict[str, int]]:
@@ -251,6 +278,8 @@ class Trace:
 
     def summary(self) -> tuple[EventSummary, ...]:
         """By provider and event: count, bytes, versions, first and last; most frequent first."""
+        import numpy as np
+
         from dotnetdiag.trace.summary import summarize
 
         totals = self._all_totals()
@@ -314,6 +343,7 @@ class Trace:
         """
         found = self._tables.get(name)
         if found is None:
+            from dotnetdiag.trace.source import wanted_of
             from dotnetdiag.trace.table import EventTable
 
             numbers = self.types.find(name)
@@ -380,10 +410,9 @@ class Trace:
         ns = seconds * 1e9
         if math.isnan(ns):
             raise UsageError("a time that is no number")
-        limits = np.iinfo(np.int64)
         if math.isinf(ns):
-            return int(limits.max if ns > 0 else limits.min)
-        return int(min(max(self.meaning.ticks_at(ns), limits.min), limits.max))
+            return _LATEST if ns > 0 else _EARLIEST
+        return int(min(max(self.meaning.ticks_at(ns), _EARLIEST), _LATEST))
 
     # stacks -------------------------------------------------------------------------------------------------------
 
@@ -405,12 +434,16 @@ class Trace:
     @cached_property
     def overrides(self) -> Mapping[int, LabelList]:
         """Label lists that change level, opcode, keywords or version of their events."""
+        from dotnetdiag.trace import header
+
         return header.overrides(self.labels) if self.format.startswith("nettrace 6") else {}
 
     @cached_property
     def symbols(self) -> Symbols:
         """What addresses stand for, at a time and in a process."""
+        from dotnetdiag.nettrace import HeaderColumns
         from dotnetdiag.trace.process import process_events
+        from dotnetdiag.trace.source import lookup, wanted_of
         from dotnetdiag.trace.symbols import SymbolHeaders, build_symbols, symbol_events
 
         said, about = symbol_events(self.metadata), process_events(self)
@@ -422,60 +455,24 @@ class Trace:
             SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info), self.buffer
         )
 
+    @cached_property
+    def stack_names(self) -> StackNames:
+        """Call stacks with names in place of addresses."""
+        from dotnetdiag.trace.stack_names import StackNames
+
+        return StackNames(self)
+
     def frames(self, stack: int, time_ns: int | None = None, pid: int | None = None) -> tuple[str, ...]:
         """A call stack, leaf first, each frame as ``module!method(signature)``.
 
         ``time_ns`` is UTC since 1970 (None: the end of the trace), for code that moved; ``pid`` for files of several
         processes.
         """
-        addresses = self.stacks.frames(stack)
-        if not len(addresses):
-            return ()
-        start = self.meaning.info.start_ns or 0
-        ticks = None if time_ns is None else self.meaning.ticks_at(float(time_ns - start))
-        return self._named_frames(addresses, ticks, pid)
-
-    def _named_frames(self, addresses: npt.NDArray[np.uint64], ticks: int | None, pid: int | None) -> tuple[str, ...]:
-        exact = np.zeros(len(addresses), np.bool_)
-        exact[0] = True
-        count = len(addresses)
-        frames = self.symbols.resolve(
-            addresses,
-            None if ticks is None else np.full(count, ticks, np.int64),
-            None if pid is None else np.full(count, pid, np.int64),
-            exact=exact,
-        )
-        return tuple(self.symbols.frame_name(frame) for frame in frames.tolist())
+        return self.stack_names.frames(stack, time_ns, pid)
 
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """The call stacks of events, as :meth:`frames` gives them; each at the time of its event."""
-        from dotnetdiag.trace.symbols import process_ids
-
-        rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
-        pids = process_ids(rows, headers.thread)
-        owners: list[int | None] = [None] * len(headers) if pids is None else pids.tolist()
-        made: list[tuple[str, ...]] = []
-        for stack, ticks, pid in zip(headers.stack.tolist(), headers.time.tolist(), owners, strict=True):
-            if not stack:
-                made.append(())
-                continue
-            known = self._stack_names.get((stack, pid))
-            if known is None:
-                addresses = self.stacks.frames(stack)
-                known = self._named_frames(addresses, ticks, pid) if len(addresses) else ()
-                if len(addresses) and self._moves(addresses, pid):
-                    made.append(known)
-                    continue
-                self._stack_names[stack, pid] = known
-            made.append(known)
-        return made
-
-    def _moves(self, addresses: npt.NDArray[np.uint64], pid: int | None) -> bool:
-        """Whether the names of these addresses depend on the time."""
-        owners = None if pid is None else np.full(len(addresses), pid, np.int64)
-        exact = np.zeros(len(addresses), np.bool_)
-        exact[0] = True
-        return bool(self.symbols.changes(addresses, owners, exact=exact)[0].any())
+        return self.stack_names.frames_of(headers)
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
