@@ -20,6 +20,7 @@ import importlib.machinery
 import importlib.util
 import inspect
 import json
+import math
 import os
 import random
 import re
@@ -56,6 +57,10 @@ LEFT_OUT = re.compile(
 )
 EXAMPLES = 30
 """Of a property. The full number finds little more, and takes most of the time."""
+SLOWEST_S = {"nettrace": 2.0, "events": 2.0}
+"""Tests of these rooms that take longer are left out: all bytes of a trace flipped, processes with a limit of their memory. What only
+they would see counts as a survivor.
+"""
 MEMORY_BYTES = 3 << 30
 SMALLEST_LIMIT_S = 5.0
 FIRST_FILE = 100
@@ -232,9 +237,12 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What the tests do without a mutant. ``failed`` are left out: they say nothing."""
+    """What the tests do without a mutant. ``failed`` are left out: they say nothing; so are those that take longer than
+    ``slowest_s``.
+    """
 
     durations: dict[str, float]
+    slowest_s: float
     failed: set[str]
     reached: dict[str, set[tuple[str, int]]]
     modules: list[str]
@@ -243,7 +251,7 @@ class Baseline:
         """The tests that can see a mutant, the fast ones first."""
         place = (str(mutant.path), mutant.function)
         everywhere = not mutant.function or place in self.reached[""]
-        sound = [name for name in names if name not in self.failed]
+        sound = [name for name in names if name not in self.failed and self.durations.get(name, 0.0) <= self.slowest_s]
         able = [name for name in sound if everywhere or place in self.reached.get(name, {place})]
         able = (
             able or sound
@@ -427,7 +435,13 @@ def baseline_of(room: str, folder: Path) -> Baseline:
     failed = {*timed["failed"], *traced["failed"]}
     for name in sorted(failed):
         print(f"left out, it fails without a mutant: {name}")
-    return Baseline(durations=timed["durations"], failed=failed, reached=reached, modules=timed["modules"])
+    slowest_s = SLOWEST_S.get(room, math.inf)
+    for name, seconds in timed["durations"].items():
+        if seconds > slowest_s:
+            print(f"left out, it takes {seconds:.0f} s: {name}")
+    return Baseline(
+        durations=timed["durations"], slowest_s=slowest_s, failed=failed, reached=reached, modules=timed["modules"]
+    )
 
 
 def import_libraries(modules: list[str]) -> None:
@@ -581,7 +595,7 @@ def main() -> int:
     if options.sample and options.sample < total:
         chosen = random.Random(0).sample(range(total), options.sample)  # noqa: S311 - no secret
         mutants = [mutants[index] for index in sorted(chosen)]
-    limit_s = max(SMALLEST_LIMIT_S, 5 * sum(baseline.durations.values()))
+    limit_s = max(SMALLEST_LIMIT_S, 5 * sum(one for one in baseline.durations.values() if one <= baseline.slowest_s))
     print(f"{options.room}: {total} mutants, {len(baseline.durations)} tests, at most {limit_s:.0f} s each", flush=True)
     import_libraries(baseline.modules)
     outcomes = outcomes_of(options.room, mutants, baseline, options.jobs, limit_s)
