@@ -19,9 +19,11 @@ from tests.nettrace.traces import (
     START_NS,
     SYNC,
     V6_ONLY,
+    netperf_3,
     netperf_flat,
     opening,
     small_trace,
+    z16,
 )
 
 from dotnetdiag.errors import FormatError, UsageError
@@ -136,6 +138,17 @@ def test_netperf_rows_are_read_with_metadata_and_stacks_of_their_own(name: str, 
         assert contents.guids[int(headers.activity[0])] == FIRST
         block = next(block for block in contents.blocks if block.kind is BlockKind.EVENT)
         assert contents.warnings == [f"events with an unknown metadata id: 1, first at 0x{block.offset:x} (id 9)"]
+
+
+def test_an_event_before_the_definition_of_its_type_is_of_no_known_type() -> None:
+    """However much is decoded at a time: in a stream the definition has not come yet."""
+    late = struct.pack("<i", 3) + z16("Late") + struct.pack("<i", 8) + z16("") + struct.pack("<qiii", 0, 1, 4, 0)
+    data = netperf_3([(3, 5, SYNC + 1, b"?", b""), (0, 1, SYNC + 2, late, b""), (3, 5, SYNC + 3, b"!", b"")])
+    for piece in (1, 7, 1 << 20):
+        contents = same(data, piece)
+        assert contents.headers.metadata_id.tolist() == [0, 3]
+        assert contents.metadata[3].provider == "Late"
+        assert contents.warnings[0].startswith("events with an unknown metadata id: 1, ")
 
 
 def test_netperf_2_in_chunks_is_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,14 +21,18 @@ def take_events(state: TraceState, block: Block, data: memoryview, base: int, pi
     """The events of a block: its metadata events become metadata, its stacks are interned."""
     assert piece.frames is not None
     is_metadata = piece.headers.metadata_id == 0
-    _define(state, data, base, piece, np.flatnonzero(is_metadata).tolist())
+    defined = _define(state, data, base, piece, np.flatnonzero(is_metadata).tolist())
     starts, sizes = piece.frames
     whole = np.where(sizes >= state.pointer_size, sizes - sizes % state.pointer_size, -1)
-    headers = replace(piece.headers, stack=state.stacks.intern_many(data, starts, whole))
+    headers, rows = replace(piece.headers, stack=state.stacks.intern_many(data, starts, whole)), np.arange(len(starts))
     if is_metadata.any():
-        headers = headers[~is_metadata]
+        rows = np.flatnonzero(~is_metadata)
+        headers = headers[rows]
     ids, which = np.unique(headers.metadata_id, return_inverse=True)
-    is_unknown = np.array([number not in state.metadata.records for number in ids.tolist()], np.bool_)[which]
+    known_from = [
+        defined.get(number, 0) if number in state.metadata.records else len(starts) for number in ids.tolist()
+    ]
+    is_unknown = rows < np.array(known_from, np.int64)[which]
     if is_unknown.any():
         detail = f" (id {headers.metadata_id[is_unknown][0]})"
         state.remarks.warn(
@@ -38,8 +42,10 @@ def take_events(state: TraceState, block: Block, data: memoryview, base: int, pi
     return headers
 
 
-def _define(state: TraceState, data: memoryview, base: int, piece: Piece, rows: list[int]) -> None:
+def _define(state: TraceState, data: memoryview, base: int, piece: Piece, rows: list[int]) -> dict[int, int]:
+    """The rows where ids were defined that were not known before."""
     assert piece.positions is not None
+    defined: dict[int, int] = {}
     for row in rows:
         start = int(piece.headers.payload_offset[row])
         size = int(piece.headers.payload_length[row])
@@ -55,4 +61,7 @@ def _define(state: TraceState, data: memoryview, base: int, piece: Piece, rows: 
         except FormatError as error:
             state.remarks.add_damage(error)
         else:
+            if made.metadata_id not in state.metadata.records:
+                defined[made.metadata_id] = row
             state.metadata.define(made, base + start, size)
+    return defined
