@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import shutil
 import socket
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.descriptors import descriptors
+from tests.descriptors import open_files
 
 from dotnetdiag.errors import TargetError
 from dotnetdiag.transport import Stream, aio, discovery, waiting
@@ -145,11 +144,10 @@ def child_pid() -> Iterator[int]:
 
 @pytest.fixture
 def no_leaks() -> Iterator[None]:
-    """The test leaves no more descriptors open than it found. (A thread that an earlier one left may close one meanwhile.)"""
-    gc.collect()
-    before = descriptors()
+    """The test leaves no descriptor open. (A thread that an earlier one left may close one meanwhile.)"""
+    before = open_files()
     yield
-    assert descriptors() <= before
+    assert open_files() - before == set()
 
 
 def paths(found: list[Endpoint]) -> list[str]:
