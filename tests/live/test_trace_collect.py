@@ -220,6 +220,43 @@ def test_a_runtime_that_a_script_starts_after_the_recording_is_not_left_suspende
     assert "done gc" in late.read_text()
 
 
+def test_a_second_program_of_a_script_is_not_held_by_its_own_socket(tmp_path: Path) -> None:
+    words, environment = command("10", "gc", "gen0=1")
+    app = shlex.join(words)
+    environment |= {"DOTNET_DefaultDiagnosticPortSuspend": "1"}
+    done = run(
+        "trace",
+        "collect",
+        "-o",
+        str(tmp_path / "x"),
+        "--show-child-io",
+        "--",
+        "sh",
+        "-c",
+        f"{app}; {app}",
+        **environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done gc") == 2
+
+
+def test_what_is_told_of_a_script_is_told_of_its_runtime(tmp_path: Path) -> None:
+    words, environment = command("8", "idle", "seconds=100")
+    script = f"{shlex.join(words)} & echo $! >{tmp_path}/pid; sleep 2; kill -9 $!; wait; sleep 1"
+    done = run("trace", "collect", "--json", "-o", str(tmp_path / "x"), "--", "sh", "-c", script, **environment)
+    told = json.loads(done.stdout)
+    assert told["pid"] == int((tmp_path / "pid").read_text())
+    assert told["target_died"]
+    assert "names of methods and the last events may be missing" in done.stderr
+
+
+def test_a_program_that_runs_longer_than_its_recording_is_told_to_end(tmp_path: Path) -> None:
+    words, environment = command("8", "idle", "seconds=100")
+    done = run("trace", "collect", "--duration", "1s", "-o", str(tmp_path / "x"), "--", *words, **environment)
+    assert done.returncode == 0, done.stderr
+    assert "The program still ran, and was told to end (SIGTERM)." in done.stderr
+
+
 def test_a_program_that_is_not_dotnet_is_said_so(tmp_path: Path) -> None:
     done = run("trace", "collect", "-o", str(tmp_path / "x"), "--", "true")
     assert (done.returncode, done.stdout) == (3, "")

@@ -16,9 +16,11 @@ import pytest
 from tests.client.dialling import DiallingRuntime
 
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.recipes.inherited_port import heirs, keep
+from dotnetdiag.recipes import inherited_port
+from dotnetdiag.recipes.inherited_port import heirs, leave
 from dotnetdiag.recipes.launch import launched
 from dotnetdiag.recipes.suspension import PORTS_VARIABLE
+from dotnetdiag.transport import processes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups of POSIX")
 
@@ -47,7 +49,7 @@ def heir(port: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_whoever_dials_later_is_resumed_and_nothing_stays(port: Path, heir: subprocess.Popen[bytes]) -> None:
-    assert keep(str(port), heir.pid)
+    assert leave(str(port), heir.pid) == (heir.pid,)
     with DiallingRuntime(port, number=1) as first, DiallingRuntime(port, number=2) as second:
         first.wait_for(Command.ResumeRuntime)
         second.wait_for(Command.ResumeRuntime)
@@ -62,7 +64,61 @@ def test_a_program_that_has_ended_is_no_heir(port: Path, heir: subprocess.Popen[
     heir.kill()
     wait_until(lambda: heirs(str(port), heir.pid) == ())  # on Linux before anybody has waited for it
     heir.wait()
-    assert not keep(str(port), heir.pid)
+    assert leave(str(port), heir.pid) == ()
+    assert not port.parent.exists()
+
+
+def keepers(port: Path) -> list[int]:
+    return [pid for pid in processes.iter_pids() if str(port) in (processes.argv(pid) or ())]
+
+
+def test_one_that_is_told_to_end_leaves_nothing(port: Path, heir: subprocess.Popen[bytes]) -> None:
+    assert leave(str(port), heir.pid)
+    wait_until(port.exists)
+    for pid in keepers(port):
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not port.parent.exists())
+    assert heir.poll() is None
+
+
+@pytest.mark.parametrize("program", ["", "/bin/false", "/no/such/program"])
+def test_where_no_process_can_be_started_nothing_is_kept(
+    program: str, port: Path, heir: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    assert leave(str(port), heir.pid) == ()
+    assert not port.parent.exists()
+
+
+def noting(kept: list[str]) -> Callable[[str, int], bool]:
+    def start(address: str, _: int) -> bool:
+        kept.append(address)
+        return True
+
+    return start
+
+
+def test_one_look_that_sees_nobody_is_not_believed(port: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that becomes another program has no environment in that moment."""
+    looks, kept = iter([(), (7,), *[(7,)] * 1000]), list[str]()
+    monkeypatch.setattr(inherited_port, "heirs", lambda *_: next(looks))
+    monkeypatch.setattr(inherited_port, "_start_keeper", noting(kept))
+    assert leave(str(port), 1) == (7,)
+    assert kept == [str(port)]
+    port.parent.rmdir()
+
+
+def test_an_interrupt_while_it_waits_leaves_the_port_kept(port: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    kept = list[str]()
+    monkeypatch.setattr(inherited_port, "heirs", lambda *_: (7,))
+    monkeypatch.setattr(inherited_port, "_start_keeper", noting(kept))
+    monkeypatch.setattr(time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        leave(str(port), 1)
+    assert kept == [str(port)]
     port.parent.rmdir()
 
 
@@ -82,7 +138,29 @@ def _give_up() -> None:
     raise LookupError
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="environments of other processes are seen in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="other processes are seen in /proc")
+def test_one_of_the_group_is_an_heir_whatever_stands_in_its_environment(port: Path) -> None:
+    """A title that it has given itself, for one."""
+    with subprocess.Popen(["sleep", "60"], process_group=0) as process:
+        try:
+            assert heirs(str(port), process.pid) == (process.pid,)
+        finally:
+            process.kill()
+    port.parent.rmdir()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other processes are seen in /proc")
+def test_one_that_has_put_another_port_before_it_is_an_heir(port: Path) -> None:
+    environment = {**os.environ, PORTS_VARIABLE: f"/mine,nosuspend;{port},connect,suspend"}
+    with subprocess.Popen(["sleep", "60"], env=environment) as process:
+        try:
+            wait_until(lambda: heirs(str(port), 1) == (process.pid,))
+        finally:
+            process.kill()
+    port.parent.rmdir()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other processes are seen in /proc")
 def test_one_that_has_left_the_group_is_an_heir(port: Path) -> None:
     environment = {**os.environ, PORTS_VARIABLE: f"{port},connect,suspend"}
     with subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True) as process:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dotnetdiag.errors import ProcessNotFound
-from dotnetdiag.recipes.launch import LONGEST_PORT, _port_folder, launched, shell_code
+from dotnetdiag.errors import ProcessNotFound, UsageError
+from dotnetdiag.recipes.launch import LONGEST_PORT, _environment, _port_folder, launched, shell_code
 from dotnetdiag.transport import processes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -53,6 +53,30 @@ def test_what_a_script_has_started_is_waited_for_and_ended_when_no_runtime_comes
     assert group is not None
     found = [processes.stat_fields(pid) or [] for pid in processes.iter_pids()]
     assert not [fields for fields in found if fields[2:3] == [b"%d" % group] and fields[0] != b"Z"]
+
+
+def test_what_cannot_be_executed_is_said_so(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF no program")
+    program.chmod(0o755)
+    for command in ([str(program)], ["/bin/sh", "-c", "a" * 200_000], ["/bin/sh", "a\0b"], ["no-such-program"]):
+        with pytest.raises(UsageError, match=r"cannot be started|no program"), launched(command):
+            pass
+
+
+def test_a_started_program_waits_for_nobody_but_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "DOTNET_DefaultDiagnosticPortSuspend",
+        "COMPlus_DefaultDiagnosticPortSuspend",
+        "COMPlus_DiagnosticPorts",
+    ):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("DOTNET_DiagnosticPorts", "/other")
+    monkeypatch.setenv("KEPT", "1")
+    environment = _environment("/tmp/x/port")
+    assert environment["DOTNET_DiagnosticPorts"] == "/tmp/x/port,connect,suspend"
+    assert environment["KEPT"] == "1"
+    assert not [name for name in environment if "DiagnosticPort" in name and name != "DOTNET_DiagnosticPorts"]
 
 
 @pytest.mark.parametrize("name", ["x" * 90, "a,b", "a;b"])

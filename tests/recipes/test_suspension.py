@@ -9,7 +9,6 @@ import pytest
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import UnsupportedCommand
-from dotnetdiag.recipes import suspension
 from dotnetdiag.recipes.suspension import Hold, holds, resume
 from dotnetdiag.transport import processes
 
@@ -53,13 +52,24 @@ def test_ports_hold_a_runtime_unless_it_listens_there_or_they_say_otherwise(
 
 @pytest.mark.parametrize(
     ("text", "held"),
-    [("1", True), ("2", True), ("00000001", True), ("0x1", True), ("-1", True), ("0", False), ("true", False)],
+    [
+        *((text, True) for text in ("1", "2", "00000001", "0x1", "-1", "+1", " 1", "1x", "a")),
+        *((text, False) for text in ("0", "00", "0x0", "true", "x1", "")),
+    ],
 )
 def test_its_own_socket_holds_a_runtime_where_the_variable_says_so(
     text: str, held: bool, environment: Callable[..., None]
 ) -> None:
     environment(own=text.encode())
     assert holds(7) == ((OWN,) if held else ())
+
+
+def test_variables_count_under_their_old_names_where_the_new_ones_are_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {b"COMPlus_DiagnosticPorts": b"/tmp/p", b"COMPlus_DefaultDiagnosticPortSuspend": b"1"}
+    monkeypatch.setattr(processes, "environ", lambda pid: values)
+    assert holds(7) == (port("/tmp/p"), OWN)
+    values |= {b"DOTNET_DiagnosticPorts": b"/tmp/q", b"DOTNET_DefaultDiagnosticPortSuspend": b"0"}
+    assert holds(7) == (port("/tmp/q"),)
 
 
 def test_nothing_is_known_of_a_process_that_cannot_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,16 +120,6 @@ def test_what_still_holds_a_runtime_is_all_but_what_it_was_resumed_over(
 def test_a_runtime_that_runs_is_held_by_nothing_whatever_its_variables_say(environment: Callable[..., None]) -> None:
     environment(b"/tmp/p;q")
     assert resume(Runtime().client(None)) == ()
-
-
-def test_a_program_that_we_have_started_is_resumed_at_its_own_socket_too(
-    environment: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environment(b"/tmp/p", b"1")
-    runtime = Runtime(port("/tmp/p"), OWN)
-    monkeypatch.setattr(suspension, "Client", lambda pid: runtime.client(Hold(pid=pid)))
-    assert resume(runtime.client(port("/tmp/p")), over="/tmp/p", everywhere=True) == ()
-    assert not runtime.held
 
 
 def test_an_old_runtime_has_nothing_to_resume(monkeypatch: pytest.MonkeyPatch) -> None:

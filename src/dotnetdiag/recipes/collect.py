@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import count
@@ -135,6 +139,7 @@ class Watch:
     _told: bool = field(default=False)
     _cancelled: bool = field(default=False)
     _aborted: bool = field(default=False)
+    _may_interrupt: bool = field(default=False)
 
     @property
     def is_stopping(self) -> bool:
@@ -148,8 +153,22 @@ class Watch:
             self._session.stop()
 
     def cancel(self) -> None:
-        """Nothing is recorded yet, and nothing is to be."""
+        """Nothing is recorded yet, and nothing is to be. Raises KeyboardInterrupt where a call waits that this is to end."""
         self._cancelled = True
+        if self._may_interrupt:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """For the recipe: a call of the block may take long, and leaves nothing behind wherever it is interrupted. For a signal handler:
+        in another thread nothing is interrupted.
+        """
+        self._may_interrupt = threading.current_thread() is threading.main_thread()
+        try:
+            self.check()
+            yield
+        finally:
+            self._may_interrupt = False
 
     def check(self) -> None:
         """For the recipe, at places where an interrupt leaves nothing behind. Raises KeyboardInterrupt."""
@@ -182,7 +201,9 @@ class Watch:
     def attach(self, session: TraceSession) -> None:
         """For the recipe: the session that ``stop`` means."""
         self._session = session
-        if self._asked:
+        if self._aborted:
+            session.abort()
+        elif self._asked:
             session.stop()
 
 
@@ -191,27 +212,39 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     following = watch or Watch()
     composed = options.composed()  # mistakes are told before anything is started or waited for
     seconds_of(options.duration)
-    options.check_outputs(options.output or Path("a.nettrace"))
+    label = (
+        os.path.basename(options.command[0]) if options.command else options.target.label() if options.target else ""
+    )
+    options.check_outputs(options.output or _new_path(label))
     if options.command:
         from dotnetdiag.recipes.launch import launched, shell_code
 
         with launched(options.command, show_io=options.show_child_io, check=following.check) as child:
-            label = os.path.basename(options.command[0])
-            done = _record(options, composed, child.client, child.pid, label, following, child.address)
-            code, name = shell_code(_end_of(child, following, ended_by_us=done.was_stopped))
-            notes = done.notes if code is None else (*done.notes, *_notes_of_heirs(child))
-            return replace(done, child_exit_code=code, child_signal=name, notes=notes)
+            done = _record(options, composed, child.client, label, following, child.address)
+            code, notes = _end_of(child, following, ended_by_us=done.was_stopped)
+        code, name = shell_code(code)
+        return replace(
+            done, child_exit_code=code, child_signal=name, notes=(*done.notes, *notes, *_told_of(child.heirs))
+        )
     assert options.target is not None, "a target or a command"
     resumes = options.resume
     with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:
         over = options.target.address if options.target.port else None
-        return _record(options, composed, client, client.target_pid(), options.target.label(), following, over)
+        return _record(options, composed, client, label, following, over)
 
 
-def _new_path(stem: str) -> Path:
-    """A name that nobody has asked for must not be another recording's, as of the same second."""
-    names = (Path(f"{stem}{f'_{number}' if number > 1 else ''}.nettrace") for number in count(1))
-    return next(path for path in names if not os.path.lexists(path))
+def _new_path(label: str, *, take: bool = False) -> Path:
+    """A name that nobody has asked for must not be another recording's, as of the same second. ``take``: the file is made."""
+    stem = f"{label}_{datetime.now():%Y%m%d_%H%M%S}"
+    for number in count(1):
+        path = Path(f"{stem}{f'_{number}' if number > 1 else ''}.nettrace")
+        if not os.path.lexists(path):
+            if not take:
+                return path
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                return path
+    raise AssertionError("there is always another number")
 
 
 def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
@@ -223,23 +256,23 @@ def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
     return [made.path for made in convert_file(done.path, options.formats, options=ConvertOptions(force=options.force))]
 
 
-def _end_of(child: Launched, watch: Watch, *, ended_by_us: bool) -> int | None:
-    """The program's exit code. One whose recording was ended has a moment to end too; another one runs as long as it wants, and gets
-    the signals that come. None: it still runs.
+def _end_of(child: Launched, watch: Watch, *, ended_by_us: bool) -> tuple[int | None, list[str]]:
+    """The program's exit code, and what is to be said. One whose recording was ended is told to end too (SIGTERM, or the signal that
+    came), and has a moment for it; another one runs as long as it wants, and gets the signals that come. No code: it was ended by us.
     """
-    ends, passed_on = time.monotonic() + CHILD_EXIT_S, None
-    while True:
-        if watch.signal is not None and passed_on is None:
-            passed_on = watch.signal
-            child.send_signal(passed_on)
-            ends, ended_by_us = time.monotonic() + CHILD_EXIT_S, True
-        code = child.wait(LOOK_S)
-        if code is not None or (ended_by_us and time.monotonic() >= ends) or watch.is_aborted:
-            return code
+    ends, sent = math.inf, None
+    while (code := child.wait(LOOK_S)) is None and not watch.is_aborted and time.monotonic() < ends:
+        if sent is None and (watch.signal is not None or ended_by_us):
+            sent, ends = watch.signal or signal.SIGTERM, time.monotonic() + CHILD_EXIT_S
+            child.send_signal(sent)
+    if code is None:
+        return None, ["The program still ran, and was killed."]
+    if sent is None or watch.signal is not None:
+        return code, []
+    return None, ["The program still ran, and was told to end (SIGTERM)."]
 
 
-def _notes_of_heirs(child: Launched) -> list[str]:
-    found = child.heirs()
+def _told_of(found: tuple[int, ...]) -> list[str]:
     if not found:
         return []
     shown = ", ".join(f"{pid} ({processes.comm(pid) or '?'})" for pid in found[:3])
@@ -254,31 +287,30 @@ def _record(
     options: CollectOptions,
     chosen: Composition,
     client: Client,
-    pid: int | None,
     label: str,
     watch: Watch,
     over: str | None,
 ) -> Collected:
-    path = options.output or _new_path(f"{label}_{datetime.now():%Y%m%d_%H%M%S}")
-    options.check_outputs(path)
+    with watch.interruptible():
+        pid = client.target_pid()
+        started_ticks = None if pid is None else processes.start_time_ticks(pid)
+        starting = client.trace(
+            chosen.providers,
+            buffer_mb=options.buffer_mb,
+            rundown_keyword=chosen.rundown_keyword,
+            rundown_fallback=chosen.rundown_fallback,
+            stackwalk=options.stacks,
+            buffering_mode=int(options.block),
+            duration=options.duration,
+        )
     notes: list[str] = []
-    started_ticks = None if pid is None else processes.start_time_ticks(pid)
-    watch.check()
-    with client.trace(
-        chosen.providers,
-        buffer_mb=options.buffer_mb,
-        rundown_keyword=chosen.rundown_keyword,
-        rundown_fallback=chosen.rundown_fallback,
-        stackwalk=options.stacks,
-        buffering_mode=int(options.block),
-        duration=options.duration,
-    ) as session:
+    with starting as session:
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")
         held: tuple[Hold, ...] = ()
         if options.resume and is_held(client) is not False:
             try:
-                held = resume(client, over=over, everywhere=bool(options.command))
+                held = resume(client, over=over)
             except DiagnosticsError as error:  # the session records all the same
                 notes.append(f"The runtime could not be told to go on: {error}")
         began = time.monotonic()
@@ -304,6 +336,8 @@ def _record(
                     watch.suspended(held)
             watch.report(count, time.monotonic() - began)
 
+        path = options.output or _new_path(label, take=True)
+        options.check_outputs(path)
         size = session.save(1 if is_stdout(path) else path, progress=report, tee=see)
         report(size)
         seconds = time.monotonic() - began

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,23 +15,22 @@ from contextlib import suppress
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError
-from dotnetdiag.recipes.suspension import PORTS_VARIABLE
 from dotnetdiag.transport import processes
 
 LOOK_S = 1.0
 GRACE_S = 0.5
 """What was ended with a signal is gone by then."""
+AGAIN_S = 0.05
+"""For another look: of what just begins, or becomes another program, nothing is seen."""
 START_S = 30.0
 
 
 def heirs(address: str, group: int) -> tuple[int, ...]:
-    """The processes that have the port at ``address`` in their environment; where that cannot be seen, ``group`` when it has members.
-
-    Processes that have ended do not count, nor those of other users, whom the port lets not in.
+    """The processes that have the port at ``address`` in their environment, and those of the process group (which may have written
+    another title over it); where processes cannot be seen, ``group`` when it has members. What has ended does not count.
     """
     if sys.platform == "linux":
-        named = PORTS_VARIABLE.encode() + b"=" + os.fsencode(address) + b","
-        return tuple(pid for pid in processes.iter_pids() if named in (processes.read(pid, "environ") or b""))
+        return tuple(pid for pid in processes.iter_pids() if _is_heir(pid, address, group))
     if sys.platform != "win32":
         with suppress(OSError):
             os.killpg(group, 0)
@@ -38,38 +38,59 @@ def heirs(address: str, group: int) -> tuple[int, ...]:
     return ()
 
 
-def keep(address: str, group: int) -> bool:
-    """Leave a process behind that keeps the port, and removes its folder at the end. False when nobody is left to dial."""
-    ends = time.monotonic() + GRACE_S
-    while heirs(address, group):
-        if time.monotonic() < ends:
-            time.sleep(0.02)
-            continue
-        _start_keeper(address, group)
-        return True
-    return False
+def _is_heir(pid: int, address: str, group: int) -> bool:
+    fields = processes.stat_fields(pid) or []
+    if not fields or fields[0] in (b"Z", b"X"):
+        return False
+    return fields[2:3] == [b"%d" % group] or os.fsencode(address) in (processes.read(pid, "environ") or b"")
 
 
-def _start_keeper(address: str, group: int) -> None:
+def leave(address: str, group: int) -> tuple[int, ...]:
+    """What is done with a port that is closed: its folder is removed. Or a process stays that keeps it, and removes it at the end, because
+    others could dial it: who they are. Nobody, too, where no process can be started.
+    """
+    found: tuple[int, ...] = ()
+    try:
+        _wait_for_the_end(address, group)
+    finally:  # whatever interrupts that
+        found = heirs(address, group)
+        if not found or not _start_keeper(address, group):
+            found = ()
+            shutil.rmtree(os.path.dirname(address), ignore_errors=True)
+    return found
+
+
+def _wait_for_the_end(address: str, group: int) -> None:
+    unseen, ends = 0, time.monotonic() + GRACE_S
+    while unseen < 2 and time.monotonic() < ends:
+        unseen = 0 if heirs(address, group) else unseen + 1
+        time.sleep(AGAIN_S)
+
+
+def _start_keeper(address: str, group: int) -> bool:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    subprocess.run(
-        [sys.executable, "-P", "-m", __name__, address, str(group)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        start_new_session=True,
-        check=True,
-        timeout=START_S,
-    )
+    try:
+        starter = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, address, str(group)],
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+        return starter.wait(START_S) == 0
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return False
 
 
 def serve(address: str, group: int) -> None:
-    """Resume every runtime that dials, until nobody is left that could. Then the port and its folder are removed."""
+    """Resume every runtime that dials, until nobody is left that could, or a signal comes. Then the port and its folder are removed."""
     is_chosen_resumed = False
     unseen = 0
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit())
     try:
         with Client.connect(f"{address},listen", timeout_s=LOOK_S) as client:
             while unseen < 2:  # one that was started while we looked is seen the next time

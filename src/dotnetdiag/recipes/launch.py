@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import ProcessNotFound, ServerError, TimedOut, UsageError
-from dotnetdiag.recipes.inherited_port import heirs, keep
-from dotnetdiag.recipes.suspension import PORTS_VARIABLE
+from dotnetdiag.recipes.inherited_port import heirs, leave
+from dotnetdiag.recipes.suspension import OLD_NAMES, OWN_SOCKET_VARIABLE, PORTS_VARIABLE
 from dotnetdiag.recipes.target import LOOK_S
 
 # The reference tool gives a child 10 s; a cold container may need more.
@@ -25,13 +25,15 @@ LONGEST_PORT = 107
 """Bytes of ``sun_path`` without its NUL; a runtime drops a longer address, and says nothing (ipc-protocol.md §21.5)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Launched:
     """A child whose runtime waits to be resumed."""
 
     process: subprocess.Popen[bytes]
     client: Client
     address: str
+    heirs: tuple[int, ...] = ()
+    """Once the block was left: what it had started that runs still, for which the port is kept."""
 
     @property
     def pid(self) -> int:
@@ -41,10 +43,6 @@ class Launched:
     def send_signal(self, number: int) -> None:
         """Pass on a signal that was meant for it too, and for what it has started: they are a process group of their own."""
         _signal_group(self.process, number)
-
-    def heirs(self) -> tuple[int, ...]:
-        """What it has started that runs still, and could start runtimes that dial the port."""
-        return heirs(self.address, self.pid)
 
     def wait(self, timeout_s: float = 5.0) -> int | None:
         """Its exit code; None when it still runs, as after a recording that was stopped."""
@@ -64,8 +62,9 @@ def launched(
     Runtimes that the program starts must not wait for our port, which may be gone by then (under dotnet-trace they wait for ever): the
     program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once. Nobody can
     take the variable out of a shell: for what still runs when the block was left (``inherited_port``) a process of ours keeps the port.
-    ``check`` is called several times a second while its runtime is waited for, and may raise to end that. Raises ProcessNotFound when
-    the program cannot be started or ends before its runtime has connected.
+    None of them waits at its own socket: a variable that says so is not passed on.
+    ``check`` is called several times a second while its runtime is waited for, and may raise to end that. Raises UsageError when the
+    program cannot be started, ProcessNotFound when it ends before its runtime has connected.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -73,20 +72,24 @@ def launched(
     folder = _port_folder()
     address = os.path.join(folder, "port")
     quiet = None if show_io else subprocess.DEVNULL
-    process = None
+    process = child = None
     try:
         with Client.connect(f"{address},listen") as client:
-            environment = {**os.environ, PORTS_VARIABLE: f"{address},connect,suspend"}
             # a process of a background group that reads the terminal is stopped: it gets what we read there
             typed = subprocess.PIPE if show_io and sys.stdin is not None and sys.stdin.isatty() else quiet
-            process = subprocess.Popen(
-                [program, *command[1:]],
-                env=environment,
-                stdin=typed,
-                stdout=quiet,
-                stderr=quiet,
-                process_group=None if sys.platform == "win32" else 0,
-            )
+            try:
+                process = subprocess.Popen(
+                    [program, *command[1:]],
+                    env=_environment(address),
+                    stdin=typed,
+                    stdout=quiet,
+                    stderr=quiet,
+                    process_group=None if sys.platform == "win32" else 0,
+                )
+            except (OSError, ValueError) as error:
+                raise UsageError(
+                    f"{command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
+                ) from error
             if typed == subprocess.PIPE:
                 threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
             has_failed = True
@@ -94,15 +97,27 @@ def launched(
                 _wait_for_runtime(client, process, address, check)
                 with suppress(ServerError):  # empty is no port; .NET 5 cannot be told
                     client.set_environment_variable(PORTS_VARIABLE, os.environ.get(PORTS_VARIABLE, ""))
-                yield Launched(process=process, client=client, address=address)
+                child = Launched(process=process, client=client, address=address)
+                yield child
                 has_failed = False
             finally:
                 if process.poll() is None or has_failed:
                     _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
                 process.wait()
     finally:
-        if process is None or not keep(address, process.pid):
+        if process is None:
             shutil.rmtree(folder, ignore_errors=True)
+        else:
+            found = leave(address, process.pid)
+            if child is not None:
+                child.heirs = found
+
+
+def _environment(address: str) -> dict[str, str]:
+    """Ours, with the port."""
+    replaced = {PORTS_VARIABLE, OWN_SOCKET_VARIABLE, *OLD_NAMES.values()}
+    kept = {name: value for name, value in os.environ.items() if name not in replaced}
+    return kept | {PORTS_VARIABLE: f"{address},connect,suspend"}
 
 
 def _port_folder() -> str:

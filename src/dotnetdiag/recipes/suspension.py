@@ -18,7 +18,10 @@ from dotnetdiag.transport import processes
 
 PORTS_VARIABLE = "DOTNET_DiagnosticPorts"
 OWN_SOCKET_VARIABLE = "DOTNET_DefaultDiagnosticPortSuspend"
-_TRUE = re.compile(rb"-?(0[xX])?0*[1-9a-fA-F][0-9a-fA-F]*")
+OLD_NAMES = {name: name.replace("DOTNET_", "COMPlus_") for name in (PORTS_VARIABLE, OWN_SOCKET_VARIABLE)}
+"""Taken by every runtime where the new name is not set."""
+_TRUE = re.compile(rb"[ \t]*[-+]?(0[xX])?0*[1-9a-fA-F]")
+"""Numbers of settings are hexadecimal, and may have anything behind them (measured: 8.0.33 and 10.0.14)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +40,11 @@ def is_held(client: Client) -> bool | None:
         return False
 
 
-def resume(client: Client, *, over: str | None = None, everywhere: bool = False) -> tuple[Hold, ...]:
+def resume(client: Client, *, over: str | None = None) -> tuple[Hold, ...]:
     """Let a runtime run. What still holds it: nothing, where it runs or where that cannot be told.
 
-    ``over``: the address of the port that the client is of, None for the runtime's own socket; ``everywhere``: over its own socket too,
-    as for a program that we have started. Raises what ``Client.resume`` raises, but for .NET Core 3.x, which has nothing to resume.
+    ``over``: the address of the port that the client is of, None for the runtime's own socket. Raises what ``Client.resume`` raises, but
+    for .NET Core 3.x, which has nothing to resume.
     """
     try:
         client.resume()
@@ -49,12 +52,6 @@ def resume(client: Client, *, over: str | None = None, everywhere: bool = False)
         return ()
     pid = client.target_pid()
     left = [hold for hold in holds(pid) if not _is_of(hold, over)]
-    if not left or not is_held(client):
-        return ()
-    own = next((hold for hold in left if hold.port is None), None)
-    if everywhere and own is not None:
-        Client(own.pid).resume()
-        left.remove(own)
     return tuple(left) if left and is_held(client) else ()
 
 
@@ -64,7 +61,7 @@ def holds(pid: int | None) -> tuple[Hold, ...]:
     if pid is None:
         return ()
     found = [Hold(pid=pid, port=port) for port in _suspending_ports(environment)]
-    if _TRUE.fullmatch(environment.get(OWN_SOCKET_VARIABLE.encode(), b"")):
+    if _TRUE.match(_setting(environment, OWN_SOCKET_VARIABLE)):
         found.append(Hold(pid=pid))
     return tuple(found)
 
@@ -77,10 +74,15 @@ def _is_of(hold: Hold, over: str | None) -> bool:
     return os.path.realpath(os.path.join(processes.cwd(hold.pid) or "", hold.port)) == os.path.realpath(over)
 
 
+def _setting(environment: Mapping[bytes, bytes], name: str) -> bytes:
+    """A variable, under its old name where it has not the new one."""
+    return environment.get(name.encode(), environment.get(OLD_NAMES[name].encode(), b""))
+
+
 def _suspending_ports(environment: Mapping[bytes, bytes]) -> list[str]:
     """As the runtime reads them: empty parts are nothing, blanks count, the first word of a kind wins (``ipc.ports``)."""
     found = []
-    for text in environment.get(PORTS_VARIABLE.encode(), b"").decode("utf-8", "replace").split(";"):
+    for text in _setting(environment, PORTS_VARIABLE).decode("utf-8", "replace").split(";"):
         address, *words = [part for part in text.split(",") if part] or [""]
         words = [word.lower() for word in words]
         suspends = next((word for word in words if word in ("suspend", "nosuspend")), "suspend")

@@ -14,6 +14,8 @@ __all__ = ["Client", "Target", "connected"]
 
 LOOK_S = 0.2
 """How often somebody who waits for a runtime looks whether it is still wanted."""
+PARTING_S = 2.0
+"""For a runtime that is let run because something failed: it may be what does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ def connected(
                 yield client
             except BaseException:
                 if target.listens and resumes:
+                    client.timeout_s = min(client.timeout_s, PARTING_S)
                     with suppress(DiagnosticsError):
                         client.resume()
                 raise
