@@ -53,7 +53,7 @@ LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informati
     show_default=True,
     help="Block: threads of the target wait, nothing is lost (.NET 11).",
 )
-@click.option("--duration", help="30s, 5m, 1h30m, or dd:hh:mm:ss.")
+@click.option("--duration", help="Of the session: 30s, 5m, 1h30m, or dd:hh:mm:ss.")
 @click.option("--rundown", type=bool, help="true or false: names of methods at the end, or none.")
 @click.option("--no-stacks", is_flag=True, help="Record no stacks (.NET 9).")
 @click.option(
