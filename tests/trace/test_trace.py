@@ -23,7 +23,7 @@ from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, Unkn
 from dotnetdiag.events import Column, EventSchema, Scalar, Struct, Table, decode
 from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.nettrace import ThreadInfo, TraceInfo, Writer
+from dotnetdiag.nettrace import Field, FieldType, Metadata, ThreadInfo, TraceInfo, TypeCode, Writer
 from dotnetdiag.nettrace.info import NO_TIME
 from dotnetdiag.trace import source, table
 from dotnetdiag.trace.json_lines import JsonLines
@@ -209,8 +209,26 @@ def test_a_field_with_the_name_of_a_key_is_reached_under_both() -> None:
     assert "id" in made.columns
     assert str(made["id"].item(0)) == "00112233-4455-6677-8899-aabbccddeeff"
     assert made["payload.id"].to_pylist() == made["id"].to_pylist()
-    assert len(opened("events-10").events(where="id == 1 and event == 'Scalars'")) == 20
-    assert len(opened("events-10").events(where="payload.id ~ '^0011'")) == 20
+    assert made["header.id"].to_pylist() == [1] * 20
+    for where in ("header.id == 1 and event == 'Scalars'", "payload.id ~ '^0011'", "id ~ '^0011'", "ID ~ '^0011'"):
+        assert len(opened("events-10").events(where=where)) == 20
+    event = next(iter(opened("events-10").events(names="Scalars")))
+    assert event["id"] == event["payload.id"] == made["id"].item(0)
+    assert event["header.tid"] == event["tid"] == event.tid
+
+
+def test_a_column_of_the_header_comes_before_a_field_of_its_name() -> None:
+    """In tables, events and filters alike."""
+    field = Field(name="tid", type=FieldType(code=TypeCode.INT32))
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="E", fields=(field,)))
+        writer.write_event(1, 0, (77).to_bytes(4, "little"), thread=5)
+    trace = Trace(out.getvalue())
+    (event,) = trace.events()
+    assert trace["E"]["tid"].to_pylist() == [event["tid"]] == [5]
+    assert trace["E"]["payload.tid"].to_pylist() == [event["payload.tid"]] == [77]
+    assert len(trace.events(where="tid == 5 and payload.tid == 77 and header.tid == 5")) == 1
 
 
 def test_only_the_columns_that_are_asked_for_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

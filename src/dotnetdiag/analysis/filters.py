@@ -6,6 +6,7 @@ without regard to case in the full name of a frame (``module!Namespace.Type.Meth
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ UNKNOWN = "?"
 """The group of frames of which nothing is known."""
 GLOBAL_NAMESPACE = "(global namespace)"
 NATIVE = "(native)"
+_LONGEST_S = 4e9  # more than a century, in nanoseconds half of 64 bits
 
 FRAMEWORK = re.compile(
     r"System(\..*)?|Microsoft\..*|mscorlib|netstandard|WindowsBase|Presentation(Core|Framework)"
@@ -49,12 +51,13 @@ class Group(StrEnum):
 def between(profile: StackProfile, from_s: float | None = None, to_s: float | None = None) -> StackProfile:
     """Seconds since the start of the trace, half-open, None: open.
 
-    Samples over an edge are cut there, and their time with them; counted ones (and bytes) belong to where they begin.
+    Samples over an edge are cut there, and their time with them; counted ones (and bytes) belong to where they begin. UsageError for
+    a time that ends before it begins, or is no number.
     """
-    first = profile.from_ns if from_s is None else round(from_s * 1e9)
-    last = profile.to_ns + 1 if to_s is None else round(to_s * 1e9)
+    first = profile.from_ns if from_s is None else _nanoseconds(from_s)
+    last = profile.to_ns + 1 if to_s is None else _nanoseconds(to_s)
     if first > last:
-        raise UsageError(f"a time from {from_s:g} s to {to_s:g} s")
+        raise UsageError(f"a time from {first / 1e9:g} s to {last / 1e9:g} s")
     bounds = {"from_ns": max(first, profile.from_ns), "to_ns": min(last, profile.to_ns)}
     start = np.maximum(profile.start_ns, first)
     end = np.minimum(profile.start_ns + profile.length_ns, last)
@@ -69,6 +72,13 @@ def between(profile: StackProfile, from_s: float | None = None, to_s: float | No
     return profile.take(
         keep, start_ns=start[keep], length_ns=length[keep], weight=(profile.weight * share)[keep], **bounds
     )
+
+
+def _nanoseconds(seconds: float) -> int:
+    """At most what 64 bits hold, with room for a sum."""
+    if math.isnan(seconds):
+        raise UsageError("a time that is no number")
+    return round(min(max(seconds, -_LONGEST_S), _LONGEST_S) * 1e9)
 
 
 def of_threads(profile: StackProfile, wanted: Iterable[int | str]) -> StackProfile:

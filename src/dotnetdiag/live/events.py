@@ -26,8 +26,8 @@ from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Reader
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.events import passing
-from dotnetdiag.trace.header import key_of
-from dotnetdiag.trace.table import PAYLOAD, EventTable
+from dotnetdiag.trace.header import PAYLOAD, key_of
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.where import Where
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

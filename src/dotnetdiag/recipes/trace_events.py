@@ -16,9 +16,9 @@ from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column, Struct
 from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.events import Events
-from dotnetdiag.trace.header import ALL, KEYS, key_of
+from dotnetdiag.trace.header import ALL, KEYS, PAYLOAD, key_of
 from dotnetdiag.trace.json_lines import JsonLines, cell_texts
-from dotnetdiag.trace.table import PAYLOAD, EventTable, FieldSource
+from dotnetdiag.trace.table import EventTable, FieldSource
 from dotnetdiag.trace.to_arrow import write_parquet as write_tables
 from dotnetdiag.trace.trace import Trace
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.header import COLUMNS, HEADER, PAYLOAD
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -14,9 +15,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Event:
     """Header values as attributes, payload fields as attributes or items (``event.Count``, ``event["Count"]``).
 
-    Where a field has the name of a header value, ``event.payload["…"]`` has it. ``payload`` is a dict in the order of
-    the schema. ``time_ns`` is UTC in ns since 1970, None where 64 bits
-    do not hold it (before 1677 and after 2262), ``ms`` counts from the start of the trace, ``stack`` is an id.
+    Where a field has the name of a header value, ``event["payload.…"]`` has it. ``payload`` is a dict in the order of the schema.
+    ``time_ns`` is UTC in ns since 1970, None where 64 bits do not hold it (before 1677 and after 2262), ``ms`` counts from the start of
+    the trace, ``stack`` is an id.
     """
 
     __slots__ = ("activity", "bytes", "ms", "payload", "pid", "related", "schema", "stack", "tid", "time_ns")
@@ -66,10 +67,12 @@ class Event:
             raise AttributeError(f"{self.schema.name} has no field {name!r}") from None
 
     def __getitem__(self, name: str) -> Any:
-        if name in self.payload:
-            return self.payload[name]
-        if name in self.__slots__ or name in ("time", "provider", "event"):
-            return getattr(self, name)
+        bare = name.removeprefix(PAYLOAD)
+        if bare in self.payload and (bare != name or name not in COLUMNS):
+            return self.payload[bare]
+        bare = name.removeprefix(HEADER)
+        if bare in self.__slots__ or bare in ("time", "provider", "event"):
+            return getattr(self, bare)
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:

@@ -16,12 +16,17 @@ from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.event_types import near
+from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.source import wanted_of
-from dotnetdiag.trace.table import PAYLOAD, EventTable, FieldSource, join_fields
+from dotnetdiag.trace.table import EventTable, FieldSource, join_fields
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.context import Recording
+
+
+KEPT_ROWS = 1 << 18
+"""Header columns of so many events (55 bytes each) are kept when their number was asked for."""
 
 
 class Events:
@@ -46,6 +51,7 @@ class Events:
         self.limit = limit
         self._ticks, self._where = ticks, where
         self._join: tuple[FieldSource, ...] | None = None
+        self._found: list[HeaderColumns] | None = None
         if where is not None:
             self._check_names(where.names)
         if fields is not None:
@@ -59,7 +65,7 @@ class Events:
         known = {source.name.lower(): source.name for source in self.joined}
         for name in names:
             bare = _bare(name)
-            if bare == name and header.key_of(name) is not None:
+            if header.key_meant(name.lower(), is_field=False) is not None:
                 continue
             if bare.lower() not in known and bare.lower().partition(".")[0] not in known:
                 raise UnknownName("field", name, near(bare, [*known.values(), *header.ALL]), where="in these events")
@@ -74,21 +80,24 @@ class Events:
 
     def windows(self) -> Iterator[EventTable]:
         """The selected events in tables that follow each other in time; their columns are the same in all."""
+        for headers in self._selected() if self._found is None else self._found:
+            schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
+            yield EventTable(self.trace, schemas, headers, fields=self._join, limited=self.fields is not None)
+
+    def _selected(self) -> Iterator[HeaderColumns]:
         left = self.limit
         limit = self.limit if self._where is None else None
         whole = len(self.metadata_ids) == len(self.trace.type_ids)
         wanted = None if whole else wanted_of(self.metadata_ids)
         for headers in self.trace.source.windows(wanted, self._ticks, limit=limit):
-            schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
             if self._where is not None:
-                kept = passing(EventTable(self.trace, schemas, headers, fields=()), self._where)
-                headers = headers[kept]
-                schemas = {number: schemas[number] for number in np.unique(headers.metadata_id).tolist()}
+                schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
+                headers = headers[passing(EventTable(self.trace, schemas, headers, fields=()), self._where)]
             if left is not None:
                 headers = headers[:left]
                 left -= len(headers)
             if len(headers):
-                yield EventTable(self.trace, schemas, headers, fields=self._join, limited=self.fields is not None)
+                yield headers
             if left is not None and left <= 0:
                 return
 
@@ -114,7 +123,22 @@ class Events:
             counts = self.trace.source.counts()
             total = sum(counts.get(number, (0, 0))[0] for number in self.metadata_ids)
             return total if self.limit is None else min(total, self.limit)
-        return sum(len(window) for window in self.windows())
+        return self._count()
+
+    def _count(self) -> int:
+        """``list`` asks for the length, and then for the events: what was found is kept for that, when it is not too much."""
+        if self._found is not None:
+            return sum(map(len, self._found))
+        found: list[HeaderColumns] | None = []
+        total = 0
+        for headers in self._selected():
+            total += len(headers)
+            if found is not None:
+                found.append(headers)
+            if total > KEPT_ROWS:
+                found = None
+        self._found = found
+        return total
 
     def __repr__(self) -> str:
         parts = [f"{len(self.metadata_ids)} event types of {self.trace!r}"]
@@ -132,10 +156,10 @@ def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype
         names = {name.lower(): name for name in own.fields}
 
         def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
-            key = header.key_of(name)
+            bare = _bare(name)
+            key = header.key_meant(name.lower(), is_field=bare.lower() in names)
             if key is not None:
                 return own.header_column(key)
-            bare = _bare(name)
             if bare.lower() in names:
                 return own.get(PAYLOAD + names[bare.lower()])
             whole, _, member = bare.partition(".")

@@ -37,6 +37,10 @@ KEYS = (
 """The keys of the fixed form, in its order; ``payload`` follows."""
 ALIASES = {"process": "pid", "thread": "tid"}
 ALL = (*KEYS, "time", "stack")
+COLUMNS = ("time", "ms", "pid", "tid", "provider", "event", "version", "activity", "related", "stack")
+"""Those that every table shows."""
+PAYLOAD, HEADER = "payload.", "header."
+"""In front of a name: the payload's field, the header's key, where there are both."""
 OF_TYPE = frozenset({"provider", "event", "id", "version", "level", "opcode", "keywords"})
 """Equal for all events of one type (as long as no label list overrides them)."""
 
@@ -46,6 +50,15 @@ def key_of(name: str) -> str | None:
     lowered = name.lower()
     lowered = ALIASES.get(lowered, lowered)
     return lowered if lowered in ALL else None
+
+
+def key_meant(name: str, *, is_field: bool) -> str | None:
+    """The key that a name means where events have fields, None: their field, if any. One rule for tables, events and filters: a column
+    of the header comes first, then a field, then another key.
+    """
+    if name.startswith(PAYLOAD) or (is_field and name.lower() not in COLUMNS):
+        return None
+    return key_of(name.removeprefix(HEADER))
 
 
 class HeaderMeaning:

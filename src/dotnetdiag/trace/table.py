@@ -25,6 +25,7 @@ from dotnetdiag.nettrace.info import NO_TIME
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.event_types import near
+from dotnetdiag.trace.header import PAYLOAD
 
 if TYPE_CHECKING:
     import pandas
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-HEADER_COLUMNS = ("time", "ms", "pid", "tid", "provider", "event", "version", "activity", "related", "stack")
-"""What every table has in front of the payload's columns (see ``trace.header``)."""
-PAYLOAD = "payload."
-"""In front of a name: the payload's field, when a header column has the same name."""
 CHUNK_ROWS = 4096
 PIECE_BYTES = 32 << 20
 """Of a table that becomes texts or objects at once, as :meth:`EventTable.pieces` counts: ten times as much in memory at most.
@@ -187,7 +184,7 @@ class EventTable:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of all columns: those of the header, then the payload's."""
-        return (*HEADER_COLUMNS, *(self._shown(name) for name in self._fields))
+        return (*header.COLUMNS, *(self._shown(name) for name in self._fields))
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -196,7 +193,7 @@ class EventTable:
 
     @staticmethod
     def _shown(name: str) -> str:
-        return PAYLOAD + name if name in HEADER_COLUMNS else name
+        return PAYLOAD + name if name in header.COLUMNS else name
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._fields or header.key_of(name) is not None)
@@ -210,7 +207,7 @@ class EventTable:
     def __getitem__(self, name: str) -> Column:
         """One column: a header column, a payload field, or another key of the header, whichever is first.
 
-        ``payload.x`` is the field's always, ``a.b`` is a member of a structure.
+        ``payload.x`` is the field's always, ``header.x`` the header's, ``a.b`` a member of a structure.
         """
         found = self._column(name)
         if found is None:
@@ -236,8 +233,7 @@ class EventTable:
     def _column(self, name: str) -> Column | None:
         if name in self._cache:
             return self._cache[name]
-        is_field = name in self._fields and name not in HEADER_COLUMNS
-        key = None if is_field or name.startswith(PAYLOAD) else header.key_of(name)
+        key = header.key_meant(name, is_field=name in self._fields)
         found = self.header_column(key) if key is not None else self._payload_column(name.removeprefix(PAYLOAD))
         if found is not None:
             self._cache[name] = found
@@ -437,6 +433,12 @@ class EventTable:
 
         self.load()
         return arrow_table(self._named())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """For ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and all others that speak Arrow; MissingDependency without the
+        extra ``arrow``.
+        """
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_polars(self) -> polars.DataFrame:
         """A data frame of polars; MissingDependency without the extra ``polars``."""

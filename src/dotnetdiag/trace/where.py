@@ -9,9 +9,10 @@
     value      := name | "text" | 'text' | number | true | false | null
     name       := a field of the payload, a member (a.b), or a key of the header (trace.header); `any name` in backquotes
 
-Example: ``Duration > 5 and Path ~ "^/api"``. A name means the header's key where there is one, ``payload.x`` the
-payload's field always. Case of names does not count. A comparison with a value that is not there is false, except with
-``null``: ``x == null`` asks for just that. Numbers compare as numbers, everything else as the text that JSON has.
+Example: ``Duration > 5 and Path ~ "^/api"``. A name means what it means in tables: a column of the header
+(``trace.header.COLUMNS``), then a field of the payload, then another key; ``payload.x`` and ``header.x`` say which. Case of
+names does not count. A comparison with a value that is not there is false, except with ``null``: ``x == null`` asks for
+just that. Numbers compare as numbers, everything else as the text that JSON has.
 
 Everything is done on whole columns; no text runs as code.
 """
