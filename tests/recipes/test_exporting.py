@@ -114,6 +114,16 @@ def test_what_fails_half_way_leaves_no_file(source: Path, monkeypatch: pytest.Mo
     assert list(source.parent.iterdir()) == [source]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_of_several_formats_all_are_written_or_none(source: Path) -> None:
+    """What is in the buffer of the first is written when the second has been made."""
+    first = source.with_name("y.collapsed.txt")
+    first.symlink_to("/dev/full")
+    with pytest.raises(OutputError, match=f"{first}: No space left"):
+        convert_file(source, ["collapsed", "csv"], source.with_name("y"))
+    assert sorted(source.parent.iterdir()) == sorted([source, first])
+
+
 def test_results_are_written_by_suffix_or_by_name(source: Path) -> None:
     profile = dotnetdiag.cpu(dotnetdiag.open(source))
     path = dotnetdiag.write(profile, source.with_name("a.speedscope.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from dotnetdiag.errors import MissingDependency, OutputError, OutputExists, UsageError
 from dotnetdiag.export import FORMATS
 from dotnetdiag.recipes.exporting import plan_outputs
-from dotnetdiag.recipes.outputs import check_outputs, is_stdout, replacing
+from dotnetdiag.recipes.outputs import check_outputs, is_stdout, replacing, replacing_together
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
@@ -156,6 +157,89 @@ def test_what_cannot_be_made_is_told_before_anything_runs(closed_folder: Path, t
     if os.geteuid():
         with pytest.raises(OutputError, match="nothing may be written in"):
             check_outputs([closed_folder / "x"], force=False)
+
+
+def test_what_cannot_even_be_looked_at_is_an_error_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name, words in (
+        ("x" * 300, "File name too long"),
+        ("a/" * 3000 + "b", "File name too long"),
+        ("loop", "Too many levels of symbolic links"),
+        ("a\udc80\ud800", "no file can have this name"),
+    ):
+        with pytest.raises(OutputError, match=words):
+            check_outputs([tmp_path / name], force=False)
+
+
+def test_a_folder_that_may_not_be_looked_into_is_an_error_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refused)
+    with pytest.raises(OutputError, match="Permission denied"):
+        check_outputs([tmp_path / "x"], force=False)
+
+
+@pytest.mark.parametrize("kind", ["file", "fifo"])
+def test_what_is_there_and_may_not_be_written_is_told_before_anything_runs(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.touch() if kind == "file" else os.mkfifo(path)
+    check_outputs([path], force=True)
+    path.chmod(0o444)
+    if not os.geteuid():  # root may write everything
+        monkeypatch.setattr(os, "access", lambda of, mode: mode != os.W_OK or os.stat(of).st_mode & 0o200 != 0)
+    with pytest.raises(OutputError, match="it may not be written"):
+        check_outputs([path], force=True)
+
+
+def test_a_socket_is_no_file_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("s")
+        with pytest.raises(OutputError, match="it is a socket"):
+            check_outputs([Path("s")], force=True)
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "ü" * 127, "𝄞" * 63])
+def test_a_name_may_be_as_long_as_the_system_lets_it(name: str, tmp_path: Path) -> None:
+    with replacing(tmp_path / name, force=False) as file:
+        file.write(b"abc")
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+def test_all_of_several_are_complete_before_the_first_takes_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, real = list[list[int]](), os.replace
+
+    def replace(part: Path, place: Path) -> None:
+        seen.append(sorted(one.stat().st_size for one in tmp_path.iterdir()))
+        real(part, place)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with replacing_together(force=False) as create:
+        for number in (1, 2, 3):
+            create(tmp_path / str(number)).write(bytes(number))
+    assert seen == [[1, 2, 3]] * 3
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["1", "2", "3"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("full", [0, 1, 2])
+def test_one_of_several_that_cannot_be_completed_leaves_all_as_they_were(full: int, tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    paths[full].symlink_to("/dev/full")
+    for path in paths:
+        if not path.exists():
+            path.write_text("old")
+    with pytest.raises(OutputError, match=f"{paths[full]}: No space left"), replacing_together(force=True) as create:
+        _ = [create(path).write(b"new") for path in paths]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "b", "c"]
+    assert [path.read_text() for path in paths if not path.is_symlink()] == ["old", "old"]
 
 
 def test_one_of_several_that_is_there_is_found_before_the_first_is_written(tmp_path: Path) -> None:

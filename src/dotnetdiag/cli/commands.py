@@ -79,7 +79,7 @@ def commands() -> None:
     dotnetdiag doctor PID                           why it does not work
 
     Exit codes: 0 done, 1 no session, 2 tracing failed or was cancelled, 3 wrong arguments, 4 not possible on this platform,
-    5 unknown; `trace collect -- COMMAND` gives the command's own.
+    5 unknown, 128 and the signal when SIGTERM or SIGHUP ended it; `trace collect -- COMMAND` gives the command's own.
     """
 
 
@@ -95,8 +95,8 @@ def run() -> int:
     except click.ClickException as error:
         echo(f"error: {' '.join(_usage_text(error).split())}", err=True)
         return ARGUMENT_ERROR
-    except click.Abort:
-        raise KeyboardInterrupt from None
+    except click.Abort as abort:  # what click makes of an interrupt
+        raise (abort.__cause__ if isinstance(abort.__cause__, KeyboardInterrupt) else KeyboardInterrupt()) from None
     except _Raised as raised:
         raise raised.error from raised.error.__cause__
     return code if isinstance(code, int) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dotnetdiag import errors
 from dotnetdiag.cli.render import echo
+from dotnetdiag.cli.signals import Terminated
 
 OK = 0
 SESSION_ERROR = 1
@@ -31,7 +32,9 @@ TABLE: tuple[tuple[type[BaseException], int], ...] = (
 
 
 def exit_code(error: BaseException) -> int:
-    """The code for an error."""
+    """The code for an error; for a signal what a shell says of a program that it ended."""
+    if isinstance(error, Terminated):
+        return error.exit_code
     return next((code for kind, code in TABLE if isinstance(error, kind)), UNKNOWN_ERROR)
 
 

@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
+from dotnetdiag.cli.signals import interrupted
 from dotnetdiag.errors import DiagnosticsError
 
 
@@ -28,7 +29,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # any text can be said in any encoding
     try:
-        code = _run(sys.argv[1:])
+        with interrupted():
+            code = _run(sys.argv[1:])
     except KeyboardInterrupt as error:
         code = _report("cancelled", error)
     except DiagnosticsError as error:

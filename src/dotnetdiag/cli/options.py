@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.render import clean, echo
-from dotnetdiag.cli.signals import handled
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.suspension import Hold
@@ -99,15 +97,14 @@ def target_of(pid: int | None, name: str | None, port: str | None) -> Target:
 
 @contextmanager
 def client_of(pid: int | None, name: str | None, port: str | None, *, resumes: bool = False) -> Iterator[Client]:
-    """A client of the target that the options mean. SIGTERM and SIGHUP end what is done with it as Ctrl-C does: nothing is left behind.
+    """A client of the target that the options mean.
 
     A runtime that has dialled our port is left suspended, and how it goes on is said, unless what is done with it ``resumes`` it.
     """
     from dotnetdiag.recipes.target import connected
 
     target = target_of(pid, name, port)
-    terminated = handled(("SIGTERM", "SIGHUP"), signal.default_int_handler)
-    with terminated, connected(target, waiting=say_waiting, resumes=resumes) as client:
+    with connected(target, waiting=say_waiting, resumes=resumes) as client:
         try:
             yield client
         finally:

@@ -1,9 +1,14 @@
-"""Signals that end what a verb does."""
+"""Signals that end what a verb does.
+
+``interrupted`` is around every verb: a signal raises, and all that was begun is cleaned up on its way out. A verb that has something
+better to do takes them for a while (``handled``).
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,21 +17,75 @@ ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
 ALL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
+_pressed_at = float("-inf")
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: as Ctrl-C, but for the exit code, which is that of a program that such a signal ended."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """Within the block SIGINT raises KeyboardInterrupt, SIGTERM and SIGHUP raise Terminated: one press raises once, so that what is
+    cleaned up after it is left in peace, unless somebody insists. After the block they end the process: nothing is left to clean up.
+    """
+    is_over = False
+
+    def on_signal(number: int, _: Any) -> None:
+        if not _begins_press():
+            return
+        if is_over:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+
+    try:
+        for number in _taken(("SIGINT", "SIGTERM", "SIGHUP")):
+            signal.signal(number, on_signal)
+        yield
+    finally:
+        is_over = True
+
 
 @contextmanager
 def handled(names: Sequence[str], handler: Callable[[int, Any], Any]) -> Iterator[None]:
-    """Within the block ``handler`` gets these signals; what is ignored (under ``nohup``, in a script's ``command &``) stays ignored.
-    Outside of the main thread nothing is changed.
+    """Within the block ``handler`` gets these signals, each of them; what is ignored (under ``nohup``, in a script's ``command &``)
+    stays ignored. Outside of the main thread nothing is changed.
     """
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has not all
-        before = {number: signal.getsignal(number) for number in numbers}
-    taken = [number for number, handling in before.items() if handling is not signal.SIG_IGN]
-    for number in taken:
-        signal.signal(number, handler)
+
+    def on_signal(number: int, frame: Any) -> None:
+        _begins_press()  # its second signal may come when the block was left
+        handler(number, frame)
+
+    before = _taken(names)
     try:
+        for number in before:
+            signal.signal(number, on_signal)
         yield
     finally:
-        for number in taken:
-            signal.signal(number, before[number])
+        for number, handling in before.items():
+            signal.signal(number, handling)
+
+
+def _begins_press() -> bool:
+    """Whether the signal that has come is not one more of the press before."""
+    global _pressed_at  # as signals are: of the process
+    now = time.monotonic()
+    if now - _pressed_at <= ONE_PRESS_S:
+        return False
+    _pressed_at = now
+    return True
+
+
+def _taken(names: Sequence[str]) -> dict[int, Any]:
+    """Those of the signals that are ours to handle, and how they are handled now."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has not all
+    before = {number: signal.getsignal(number) for number in numbers}
+    # None: by something that is not Python's
+    return {number: handling for number, handling in before.items() if handling not in (signal.SIG_IGN, None)}

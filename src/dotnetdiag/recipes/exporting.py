@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export import FORMATS, find_format, format_of
-from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing
+from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing, replacing_together
 from dotnetdiag.recipes.trace_files import open_trace
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def convert(source: str | os.PathLike[str], formats: Sequence[str]) -> list[Path
 def convert_file(
     source: Path, formats: Sequence[str], output: Path | None = None, options: ConvertOptions | None = None
 ) -> list[Converted]:
-    """One file per format, in the order given; the trace is read once. ``output`` names it.
+    """One file per format, in the order given; the trace is read once. ``output`` names it. None takes its name before all are complete.
 
     With several formats, and without a suffix in ``output``, that of the format is added.
     """
@@ -68,10 +67,10 @@ def convert_file(
     check_outputs(plan.values(), force=options.force)
     trace = open_trace(source)
     made = []
-    with ExitStack() as files:  # all take their names at its end
+    with replacing_together(force=options.force) as create:
         profile: StackProfile | None = None
         for name, path in plan.items():
-            file = files.enter_context(replacing(path, force=options.force))
+            file = create(path)
             notes: tuple[str, ...] = ()
             if name == NETTRACE:
                 from dotnetdiag.recipes.trace_rewrite import write_nettrace

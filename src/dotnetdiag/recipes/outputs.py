@@ -1,7 +1,8 @@
 """Files that are written: whole or not at all, and of several all or none.
 
 Rule 1: what is there is overwritten with ``force`` only. ``check_outputs`` looks before anything is read, recorded or written.
-Rule 2: a file is written under another name beside it, and takes its own when all went well. A link is followed.
+Rule 2: a file is written under another name beside it, and takes its own when all went well: when all files are complete, where there
+are several. A link is followed.
 Rule 3: what is no plain file (a device, a FIFO, standard output) is written as it comes: there is nothing to overwrite.
 """
 
@@ -11,7 +12,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -31,23 +32,40 @@ def is_stdout(path: Path) -> bool:
 
 
 def check_outputs(paths: Iterable[Path], *, force: bool) -> None:
-    """Raises OutputExists for the first that is there and may not be overwritten, OutputError for one that cannot be made."""
+    """Raises OutputExists for the first that is there and may not be overwritten, OutputError for one that cannot be written.
+
+    Nothing is opened: whether somebody reads a FIFO is not known here, since its reader would see an end.
+    """
     for path in paths:
-        if is_stream(path):
-            continue
         try:
-            place = Path(os.path.realpath(path))
-            there = place.exists()
-            if there and not force:
-                raise OutputExists(str(path))
-            if place.is_dir():
-                raise OutputError(str(path), os.strerror(errno.EISDIR))
-            if not place.parent.is_dir():
-                raise OutputError(str(path), f"there is no folder {place.parent}")
+            if not is_stdout(path):
+                _check(path, force)
+        except OSError as error:
+            if isinstance(error, DiagnosticsError):
+                raise
+            raise OutputError(str(path), error.strerror or str(error)) from error
         except ValueError as error:  # a NUL
             raise OutputError(ascii(str(path)), f"no file can have this name: {error}") from error
-        if not there and not os.access(place.parent, os.W_OK | os.X_OK):
-            raise OutputError(str(path), f"nothing may be written in {place.parent}")
+
+
+def _check(path: Path, force: bool) -> None:
+    place = Path(os.path.realpath(path))
+    try:
+        mode = place.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if not place.parent.is_dir():
+            raise OutputError(str(path), f"there is no folder {place.parent}") from None
+        if not os.access(place.parent, os.W_OK | os.X_OK):
+            raise OutputError(str(path), f"nothing may be written in {place.parent}") from None
+        return
+    if stat.S_ISREG(mode) and not force:
+        raise OutputExists(str(path))
+    if stat.S_ISDIR(mode):
+        raise OutputError(str(path), os.strerror(errno.EISDIR))
+    if stat.S_ISSOCK(mode):
+        raise OutputError(str(path), "it is a socket")
+    if not os.access(place, os.W_OK):
+        raise OutputError(str(path), "it may not be written")
 
 
 def is_stream(path: Path) -> bool:
@@ -68,35 +86,84 @@ def replacing(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
     Only its owner can read a file that is made: a trace holds command lines, paths and what was logged.
     Raises as ``check_outputs``, and OutputError for what the system refuses; the temporary file is gone after any error.
     """
-    check_outputs([path], force=force)
+    with replacing_together(force=force) as create:
+        yield create(path)
+
+
+@contextmanager
+def replacing_together(*, force: bool) -> Iterator[Callable[[Path], IO[bytes]]]:
+    """Creates files as ``replacing`` does, one after the other. All are complete and closed before the first takes its name."""
+    outputs: list[_Output] = []
+    current = None
+
+    def create(path: Path) -> IO[bytes]:
+        nonlocal current
+        check_outputs([path], force=force)
+        current = _Output(path)
+        outputs.append(current)
+        return current.open()
+
     try:
-        with _streaming(path) if is_stream(path) else _renamed(Path(os.path.realpath(path))) as file:
-            yield file
+        yield create
+        for current in outputs:
+            current.close()
+        for current in outputs:
+            current.take_name()
     except BrokenPipeError:
         raise  # who reads has had enough: not for us to say what that is
     except OSError as error:
-        if isinstance(error, DiagnosticsError):
+        if current is None or isinstance(error, DiagnosticsError):
             raise
-        raise OutputError(str(path), error.strerror or str(error)) from error
+        raise OutputError(str(current.path), error.strerror or str(error)) from error
+    finally:
+        for output in outputs:
+            output.discard()
 
 
-@contextmanager
-def _renamed(place: Path) -> Iterator[IO[bytes]]:
-    import tempfile  # brings five compressors with it
+class _Output:
+    """What is written to, and the name that it takes. The name of the temporary file stands before there is one: an interrupt at any
+    moment finds what to remove.
+    """
 
-    handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        os.replace(name, place)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._place = None if is_stream(path) else Path(os.path.realpath(path))
+        self._part = None if self._place is None else _name_beside(self._place)
+        self._file: IO[bytes] | None = None
+
+    def open(self) -> IO[bytes]:
+        self._file = _open_stream(self.path) if self._part is None else open(self._part, "xb", opener=_private)  # noqa: SIM115
+        return self._file
+
+    def close(self) -> None:
+        """What is left in the buffer is written."""
+        if self._file is not None:
+            self._file.close()
+
+    def take_name(self) -> None:
+        if self._part is not None and self._place is not None:
+            os.replace(self._part, self._place)
+            self._part = None
+
+    def discard(self) -> None:
+        """Of no effect on what has its name."""
+        with suppress(OSError):
+            self.close()
+        if self._part is not None:
+            with suppress(OSError):
+                os.unlink(self._part)
 
 
-@contextmanager
-def _streaming(path: Path) -> Iterator[IO[bytes]]:
+def _name_beside(place: Path) -> Path:
+    """Hidden, and short enough wherever that of ``place`` is: 56 characters have up to 224 bytes, and 255 are allowed."""
+    return place.with_name(f".{place.name[:56]}.{os.urandom(8).hex()}.part")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _open_stream(path: Path) -> IO[bytes]:
     if is_stdout(path):
         descriptor = os.dup(1)
     else:
@@ -107,8 +174,7 @@ def _streaming(path: Path) -> Iterator[IO[bytes]]:
                 raise OutputError(str(path), "nobody reads this pipe") from error
             raise
         os.set_blocking(descriptor, True)
-    with io.BufferedWriter(_Counted(descriptor), BUFFER_BYTES) as file:
-        yield file
+    return io.BufferedWriter(_Counted(descriptor), BUFFER_BYTES)
 
 
 class _Counted(io.FileIO):

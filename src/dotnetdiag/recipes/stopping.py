@@ -37,11 +37,13 @@ def parse_stopping_event(provider: str | None, event: str | None, payload: str |
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    if text.count('"') % 2:
+        raise UsageError(f"--stopping-event-payload-filter: a quote is not closed in {text!r}")
     found: list[tuple[str, str]] = []
-    for part in _outside_quotes(text, ","):
+    for part in _outside_quotes(text, ",") if text else []:
         field, *values = _outside_quotes(part, ":")
-        if not field.strip() or not values:
-            raise UsageError(f"--stopping-event-payload-filter: write field:value, not {part!r}")
+        if not _unquoted(field) or not values:
+            raise UsageError(f"--stopping-event-payload-filter: write field:value[,field:value], not {part!r}")
         found.append((_unquoted(field), _unquoted(":".join(values))))
     return tuple(found)
 
@@ -55,7 +57,7 @@ def _outside_quotes(text: str, separator: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += character
-    return parts if text else []
+    return parts
 
 
 def _unquoted(text: str) -> str:
