@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -76,6 +78,16 @@ def test_the_whole_time_is_no_filter() -> None:
 def test_a_time_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(UsageError, match="from 2 s to 1 s"):
         filters.between(some(), 2, 1)
+
+
+def test_times_that_are_open_or_without_end_are_no_error() -> None:
+    profile = some()
+    assert weights(filters.between(profile, -math.inf, math.inf).top()) == weights(profile.top())
+    late = filters.between(profile, 2, 3)
+    with pytest.raises(UsageError, match=r"a time from .* s to 1 s"):
+        filters.between(late, None, 1)
+    with pytest.raises(UsageError, match="no number"):
+        filters.between(profile, math.nan)
 
 
 def test_threads_by_id_and_by_name() -> None:

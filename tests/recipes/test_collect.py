@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -81,9 +82,17 @@ def test_a_cancel_outside_of_what_may_be_interrupted_is_looked_at_later() -> Non
 
 
 def test_names_that_nobody_has_asked_for_are_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noon(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Noon:
+            return cls(2026, 1, 1, 12, tzinfo=tz)
+
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(collecting, "datetime", Noon)
     made = {collecting._new_path("app", take=True) for _ in range(20)}
-    assert len(made) == 20
+    assert {path.name for path in made} == {
+        f"app_20260101_120000{f'_{number}' if number > 1 else ''}.nettrace" for number in range(1, 21)
+    }
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in made}
     assert collecting._new_path("app") not in made
     assert all(path.stat().st_mode & 0o077 == 0 for path in made)

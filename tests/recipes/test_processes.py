@@ -8,7 +8,6 @@ import pytest
 
 from dotnetdiag.errors import TransportError, UsageError
 from dotnetdiag.recipes import processes
-from dotnetdiag.recipes.collect import _new_path
 
 
 def test_an_empty_name_means_no_process() -> None:
@@ -43,15 +42,3 @@ def test_a_process_that_cannot_be_looked_at_is_not_left_out_in_silence(monkeypat
     monkeypatch.setattr(processes, "_describe", fail)
     with pytest.raises(TransportError, match="too many open files"):
         processes.list_processes()
-
-
-def test_a_name_that_nobody_asked_for_is_never_another_recording_s(
-    tmp_path: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(str(tmp_path))
-    names = []
-    for _ in range(3):
-        path = _new_path("app_20260101_000000")
-        path.touch()
-        names.append(str(path))
-    assert names == ["app_20260101_000000.nettrace", "app_20260101_000000_2.nettrace", "app_20260101_000000_3.nettrace"]

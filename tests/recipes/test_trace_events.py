@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.nettrace import by_hand
 
+from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.recipes.trace_events import EventsOptions, iter_shown, select, write_csv, write_jsonl, write_parquet
 from dotnetdiag.trace import table
 from dotnetdiag.trace.trace import Trace
@@ -87,3 +90,36 @@ def test_windows_that_are_cut_give_the_same_files(monkeypatch: pytest.MonkeyPatc
     pieces = [len(piece) for piece in window.pieces()]
     assert sum(pieces) == 50
     assert len(pieces) > 1
+
+
+def test_every_value_is_in_the_column_of_its_own_name() -> None:
+    """Fields that differ in case, and one field of several kinds."""
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        for number, (name, code) in enumerate(
+            [("Flag", TypeCode.INT32), ("flag", TypeCode.INT32), ("flag", TypeCode.STRING)], start=1
+        ):
+            field = Field(name=name, type=FieldType(code=code))
+            event = f"E{number}"
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="P", event_id=number, name=event, fields=(field,))
+            )
+            payload = "three\0".encode("utf-16-le") if code == TypeCode.STRING else number.to_bytes(4, "little")
+            writer.write_event(number, number, payload, thread=5)
+    trace = Trace(out.getvalue())
+
+    def printed(**options: Any) -> list[dict[str, str]]:
+        file = io.BytesIO()
+        write_csv(trace, EventsOptions(**options), file)
+        return list(csv.DictReader(io.StringIO(file.getvalue().decode())))
+
+    every = printed()
+    assert [row["Flag"] for row in every] == ["1", "", ""]
+    assert [row["flag"] for row in every] == ["", "2", ""]
+    assert [row["flag (P/E3 v0)"] for row in every] == ["", "", "three"]
+    asked = printed(fields=("event", "flag", "Flag"))
+    assert [(row["event"], row["flag"], row["Flag"]) for row in asked] == [
+        ("E1", "", "1"),
+        ("E2", "2", ""),
+        ("E3", "three", ""),
+    ]

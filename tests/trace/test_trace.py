@@ -30,6 +30,7 @@ from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.to_arrow import arrow_table, write_parquet
 from dotnetdiag.trace.to_polars import polars_frame
 from dotnetdiag.trace.trace import Trace
+from dotnetdiag.trace.where import Where
 
 _OPEN: dict[str, Trace] = {}
 
@@ -229,6 +230,63 @@ def test_a_column_of_the_header_comes_before_a_field_of_its_name() -> None:
     assert trace["E"]["tid"].to_pylist() == [event["tid"]] == [5]
     assert trace["E"]["payload.tid"].to_pylist() == [event["payload.tid"]] == [77]
     assert len(trace.events(where="tid == 5 and payload.tid == 77 and header.tid == 5")) == 1
+
+
+def test_a_field_of_several_kinds_is_found_in_all_of_them() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        for number, code in ((1, TypeCode.INT32), (2, TypeCode.STRING)):
+            field = Field(name="Id", type=FieldType(code=code))
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="P", event_id=number, name=f"E{number}", fields=(field,))
+            )
+        writer.write_event(1, 0, (7).to_bytes(4, "little"), thread=5)
+        writer.write_event(2, 1, "seven\0".encode("utf-16-le"), thread=5)
+    trace = Trace(out.getvalue())
+    for name in ("Id", "id", "payload.Id"):
+        assert [event.payload["Id"] for event in trace.events(fields=[name])] == [7, "seven"]
+    assert len(trace.events(where="Id == 7 or Id == 'seven'")) == 2
+
+
+def test_fields_that_differ_in_case_are_told_apart() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        for number, name in ((1, "Flag"), (2, "flag")):
+            field = Field(name=name, type=FieldType(code=TypeCode.INT32))
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="P", event_id=number, name=f"E{number}", fields=(field,))
+            )
+            writer.write_event(number, number, number.to_bytes(4, "little"), thread=5)
+    trace = Trace(out.getvalue())
+    assert [dict(event.payload) for event in trace.events(fields=["flag"])] == [{}, {"flag": 2}]
+    assert [dict(event.payload) for event in trace.events(fields=["Flag"])] == [{"Flag": 1}, {}]
+    assert [dict(event.payload) for event in trace.events(fields=["FLAG"])] == [{"Flag": 1}, {"flag": 2}]
+
+
+def test_the_number_of_filtered_events_is_found_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    real = Where.mask
+
+    def counting(self: Where, columns: Any, rows: int) -> Any:
+        looked.append(rows)
+        return real(self, columns, rows)
+
+    monkeypatch.setattr(Where, "mask", counting)
+    events = opened("events-10").events(where="ms > 1")
+    made = list(events)
+    assert len(made) == len(events)
+    assert sum(looked) == len(opened("events-10"))
+    monkeypatch.setattr("dotnetdiag.trace.events.KEPT_ROWS", 10)
+    again = opened("events-10").events(where="ms > 1")
+    assert len(again) == len(made)
+    assert again._found is None
+    assert [event.ms for event in again] == [event.ms for event in made]
+
+
+def test_a_table_is_taken_by_what_speaks_arrow() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    made = opened("events-10")["Scalars"]
+    assert pyarrow.table(made).equals(made.to_arrow())
 
 
 def test_only_the_columns_that_are_asked_for_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Reader
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.events import passing
-from dotnetdiag.trace.header import PAYLOAD, key_of
+from dotnetdiag.trace.header import PAYLOAD, key_meant
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.where import Where
 
@@ -238,7 +238,11 @@ class LiveEvents:
         made = [f"no event named {name} came" for name in self._names if name not in self._named]
         for name in self._where.names if self._where is not None else ():
             bare = name.lower().removeprefix(PAYLOAD)
-            if key_of(name) is None and bare not in self._fields and bare.partition(".")[0] not in self._fields:
+            if (
+                key_meant(name.lower(), is_field=False) is None
+                and bare not in self._fields
+                and bare.partition(".")[0] not in self._fields
+            ):
                 made.append(f"no event had the field {name}")
         return tuple(made)
 

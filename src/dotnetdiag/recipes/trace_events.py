@@ -16,9 +16,9 @@ from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column, Struct
 from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.events import Events
-from dotnetdiag.trace.header import ALL, KEYS, PAYLOAD, key_of
+from dotnetdiag.trace.header import ALL, KEYS, PAYLOAD, key_meant
 from dotnetdiag.trace.json_lines import JsonLines, cell_texts
-from dotnetdiag.trace.table import EventTable, FieldSource
+from dotnetdiag.trace.table import EventTable, fields_named
 from dotnetdiag.trace.to_arrow import write_parquet as write_tables
 from dotnetdiag.trace.trace import Trace
 
@@ -137,27 +137,30 @@ def text_rows(events: Events, names: Sequence[str]) -> Iterator[list[tuple[str, 
 
 
 class _Cell:
-    """What a name means: a key of the header first, then a payload field, then a member of one."""
+    """What a name means: a key of the header, a payload field in all its kinds, or a member of one. A column that nobody has asked for by
+    name is the header's or the one field that is called so.
+    """
 
     def __init__(self, events: Events, name: str) -> None:
-        self.key = key_of(name)
-        self._source: FieldSource | None = None
-        self._members: list[str] = []
-        if self.key is not None:
-            return
-        known = {source.name.lower(): source for source in events.joined}
         bare = name[len(PAYLOAD) :] if name.lower().startswith(PAYLOAD) else name
+        self._members = list[str]()
+        if events.fields is None:
+            self._sources = [one for one in events.joined if one.name == bare]
+            self.key = key_meant(name, is_field=False)
+        else:
+            self._sources = fields_named(events.joined, bare)
+            self.key = key_meant(name.lower(), is_field=bool(self._sources))
+        if self.key is not None or self._sources:
+            return
         whole, _, member = bare.partition(".")
-        self._source = known.get(bare.lower())
-        if self._source is None:
-            self._source, self._members = known.get(whole.lower()), member.split(".")
-        if self._source is None:
-            raise UnknownName("field", name, near(bare, known), where="in these events")
+        self._sources, self._members = fields_named(events.joined, whole), member.split(".")
+        if not self._sources:
+            raise UnknownName("field", name, near(bare, [one.name for one in events.joined]), where="in these events")
 
     def column(self, number: int, own: Mapping[str, Column]) -> Column | None:
         """The column of one type, None where it has none."""
-        assert self._source is not None
-        column = own.get(self._source.by_type.get(number, ""))
+        fields = [source.by_type[number] for source in self._sources if number in source.by_type]
+        column = own.get(fields[0]) if fields else None
         for member in self._members:
             column = column.fields.get(member) if isinstance(column, Struct) else None
         return column

@@ -18,7 +18,7 @@ from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.source import wanted_of
-from dotnetdiag.trace.table import EventTable, FieldSource, join_fields
+from dotnetdiag.trace.table import EventTable, FieldSource, fields_named, join_fields
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
@@ -56,19 +56,22 @@ class Events:
             self._check_names(where.names)
         if fields is not None:
             self._check_names(fields)
-            wanted = {_bare(name).partition(".")[0].lower() for name in fields}
-            wanted |= {_bare(name).lower() for name in fields}
-            self._join = tuple(source for source in self.joined if source.name.lower() in wanted)
+            wanted = {source.name for name in fields for source in self._fields_named(_bare(name))}
+            self._join = tuple(source for source in self.joined if source.name in wanted)
 
     def _check_names(self, names: Iterable[str]) -> None:
         """Every name means something in one of the selected types."""
-        known = {source.name.lower(): source.name for source in self.joined}
         for name in names:
             bare = _bare(name)
             if header.key_meant(name.lower(), is_field=False) is not None:
                 continue
-            if bare.lower() not in known and bare.lower().partition(".")[0] not in known:
-                raise UnknownName("field", name, near(bare, [*known.values(), *header.ALL]), where="in these events")
+            if not self._fields_named(bare):
+                known = [source.name for source in self.joined]
+                raise UnknownName("field", name, near(bare, [*known, *header.ALL]), where="in these events")
+
+    def _fields_named(self, bare: str) -> list[FieldSource]:
+        """Those of a field, or of the structure that has it."""
+        return fields_named(self.joined, bare) or fields_named(self.joined, bare.partition(".")[0])
 
     @property
     def joined(self) -> tuple[FieldSource, ...]:
@@ -157,13 +160,15 @@ def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype
 
         def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
             bare = _bare(name)
-            key = header.key_meant(name.lower(), is_field=bare.lower() in names)
+            field = bare if bare in own.fields else names.get(bare.lower())
+            key = header.key_meant(name.lower(), is_field=field is not None)
             if key is not None:
                 return own.header_column(key)
-            if bare.lower() in names:
-                return own.get(PAYLOAD + names[bare.lower()])
+            if field is not None:
+                return own.get(PAYLOAD + field)
             whole, _, member = bare.partition(".")
-            return own.get(f"{PAYLOAD}{names[whole.lower()]}.{member}") if whole.lower() in names else None
+            whole = whole if whole in own.fields else names.get(whole.lower(), "")
+            return own.get(f"{PAYLOAD}{whole}.{member}") if whole else None
 
         made[rows] = where.mask(column, len(rows))
     return made

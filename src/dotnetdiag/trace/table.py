@@ -10,7 +10,7 @@ Nothing is decoded before it is asked for: a column costs its own bytes only.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -98,6 +98,16 @@ def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
                 by_shape[shape] = name
             names.setdefault(by_shape[shape], {})[number] = field
     return tuple(FieldSource(name=name, by_type=names[name], like=likes[name]) for name in names)
+
+
+def fields_named(fields: Iterable[FieldSource], name: str) -> list[FieldSource]:
+    """Those that a name means: of that field in all types, whatever their kinds; where none is called just so, case does not count."""
+    for same in (str, str.lower):
+        wanted = same(name)
+        found = [one for one in fields if wanted == same(one.name) or wanted in map(same, one.by_type.values())]
+        if found:
+            return found
+    return []
 
 
 _NOT_PROMOTED = frozenset({Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8, Kind.BOOL, Kind.BOOL32})
