@@ -360,7 +360,7 @@ def test_a_signal_handler_may_stop_an_asyncio_session_that_waits(tmp_path: Path)
 
 def test_a_disk_that_is_full_is_told_and_the_session_can_be_ended(stage: Stage) -> None:
     session = stage.client(stage.runtime(FLOWS)).trace("A")
-    with pytest.raises(OutputError, match="No space left on device; 0 bytes are in the file"):
+    with pytest.raises(OutputError, match="No space left on device; 0 bytes were written"):
         within_limits(lambda: session.save("/dev/full", duration=PATIENCE_S))
     assert (session.state, session.problem, session.was_stopped) == (State.STREAMING, None, False)
     session.close()

@@ -137,9 +137,12 @@ class AddressRoute(Route):
         return (yield Blocking(lambda deadline: pid if self._is_runtime(pid, deadline) else None)) if pid else None
 
     def _is_runtime(self, pid: int, deadline: Deadline) -> bool:
-        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not in 2 s, is taken for it."""
+        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not in half of the time and
+        at most 2 s, is taken for it: what the process is wanted for takes time too.
+        """
+        limits = Limits(min(deadline.left_s / 2, 2.0), None)
         try:
-            return is_number_of(perform(Run(process_info()), self, Limits(min(deadline.left_s, 2.0), None)).pid, pid)
+            return is_number_of(perform(Run(process_info()), self, limits).pid, pid)
         except DiagnosticsError:  # what is asked next will tell
             return True
 
