@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from tests.client.scripted import ScriptedRuntime, says_and_waits
 
-from dotnetdiag.client import routes
+from dotnetdiag.client import Client, routes
 from dotnetdiag.client.routes import WhileOpen
 from dotnetdiag.errors import TimedOut, TransportError
-from dotnetdiag.transport import Deadline
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.transport import Deadline, suspension
 
 
 class Connection:
@@ -88,3 +92,18 @@ def test_a_connection_of_a_session_that_was_closed_meanwhile_is_hung_up() -> Non
     with pytest.raises(TransportError, match="the session is closed"):
         route(reachable, Connection(1)).dial(Deadline(1))
     assert reachable.connection.is_closed
+
+
+def test_a_runtime_that_is_known_by_its_address_and_does_not_answer_is_looked_at_in_the_time_that_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[float] = []
+    monkeypatch.setattr(suspension, "is_suspended", lambda _, timeout_s: not left.append(timeout_s))
+    with TemporaryDirectory() as folder:
+        runtime = ScriptedRuntime(Path(folder) / "s", says_and_waits())
+        try:
+            assert Client.connect(str(runtime.path), timeout_s=0.4).is_suspended() is True
+        finally:
+            runtime.close()
+    assert runtime.asked == [Command.ProcessInfo3]
+    assert 0 < left[0] <= 0.2

@@ -200,3 +200,25 @@ def test_a_shortage_of_descriptors_is_not_taken_for_the_end_of_a_process(
     else:
         with pytest.raises(TransportError, match="no free file descriptor left"):
             processes.start_time_ticks(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("root", "link", "path"),
+    [
+        ("/", "/work", "/work"),
+        ("/jail", "/jail/work", "/work"),
+        ("/jail", "/jail", "/"),
+        ("/jail", "/jailor", "/jailor"),
+        ("/jail", "/jail/work (deleted)", "/work"),
+        ("/", "/", "/"),
+        (None, "/work", "/work"),
+    ],
+)
+def test_a_working_directory_is_what_the_process_itself_calls_it(
+    tmp_path: Path, root: str | None, link: str, path: str
+) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cwd").symlink_to(link)
+    if root is not None:
+        (tmp_path / "7" / "root").symlink_to(root)
+    assert processes.cwd(7, tmp_path) == path
