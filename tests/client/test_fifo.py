@@ -79,7 +79,9 @@ def test_a_pipe_that_takes_nothing_after_the_stop_is_given_up(
     saving_it = Act(lambda: session.save(descriptor))
     eventually(lambda: session.received_bytes > PIPE_BYTES, "the pipe was not filled")
     session.stop()
-    with pytest.raises(OutputError, match=rf"^descriptor {descriptor}: nobody reads this pipe; \d+ bytes were written$"):
+    with pytest.raises(
+        OutputError, match=rf"^descriptor {descriptor}: nobody reads this pipe; \d+ bytes were written$"
+    ):
         saving_it.result()
     session.close()
     os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +13,7 @@ from tests.client.scripted import ScriptedRuntime, says_and_waits
 
 from dotnetdiag.client import Client, routes
 from dotnetdiag.client.routes import WhileOpen
-from dotnetdiag.errors import TimedOut, TransportError
+from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.transport import Deadline, suspension
 
@@ -78,6 +79,28 @@ def test_a_dial_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(unreachable.slices) == 3
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_dial_that_finds_no_free_descriptor_is_tried_again(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "DIAL_SLICE_S", 0.001)
+
+    failures: list[TransportError] = []
+
+    class Short(Reachable):
+        def dial(self, _: Deadline) -> Any:
+            if failures:
+                raise failures.pop() from OSError(number, "Too many open files")
+            return self.connection
+
+    failures += [ConnectFailed("Too many open files", errno=number), TransportError("no free file descriptor")]
+    short = Short()
+    assert route(short, Connection()).dial(Deadline(10)) is short.connection
+    assert not failures
+    failures += [TransportError("no free file descriptor")]
+    clock = itertools.count(0.0, 1.0)
+    with pytest.raises(TransportError, match="no free file descriptor"):
+        route(short, Connection()).dial(Deadline(2, clock=lambda: next(clock)))
+
+
 def test_a_session_that_is_closed_dials_nobody() -> None:
     unreachable = Unreachable()
     with pytest.raises(TransportError, match="the session is closed"):
@@ -98,7 +121,12 @@ def test_a_runtime_that_is_known_by_its_address_and_does_not_answer_is_looked_at
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left: list[float] = []
-    monkeypatch.setattr(suspension, "is_suspended", lambda _, timeout_s: not left.append(timeout_s))
+
+    def look(_: int, *, timeout_s: float) -> bool:
+        left.append(timeout_s)
+        return True
+
+    monkeypatch.setattr(suspension, "is_suspended", look)
     with TemporaryDirectory() as folder:
         runtime = ScriptedRuntime(Path(folder) / "s", says_and_waits())
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -232,12 +233,15 @@ class WhileOpen:
         while self._stream.fileno() >= 0:
             try:
                 connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
-            except TargetStopped:  # it may be continued; who reads waits too, and gives up when it is not
-                time.sleep(min(DIAL_SLICE_S, deadline.left_s))
             except TimedOut as error:
                 if deadline.is_over:
                     raise TimedOut("no connection", address=error.address, timeout_s=deadline.timeout_s) from error
                 slice_s *= 2  # dialling starts anew: on a machine that is busy it may need longer
+            except (TargetStopped, TransportError) as error:
+                shortage = getattr(error.__cause__, "errno", None) in (errno.EMFILE, errno.ENFILE)  # of descriptors
+                if deadline.is_over or not (shortage or isinstance(error, TargetStopped)):
+                    raise
+                time.sleep(min(DIAL_SLICE_S, deadline.left_s))  # it may pass; who reads waits too, and gives up
             else:
                 if self._stream.fileno() >= 0:
                     return connection

@@ -54,10 +54,8 @@ def user_events_descriptor(fd: int | None) -> Iterator[int]:
 def _exists(place: str) -> bool:
     try:
         os.stat(place)
-    except PermissionError:
-        return True  # it may be there; opening it will tell
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, PermissionError)  # it may be there; opening it will tell
     return True
 
 

@@ -61,10 +61,8 @@ def parse_tool_port(text: str) -> ToolPort:
     address, comma, tag = text.partition(",")
     if not address:
         raise GrammarError("diagnostic port", text, 0, "the address is missing")
-    if not comma:
-        return ToolPort(address=address)
     try:
-        mode = PortMode(tag.strip().lower())
+        mode = PortMode(tag.strip().lower()) if comma else PortMode.LISTEN
     except ValueError:
         raise GrammarError(
             "diagnostic port", text, len(address) + 1, "after the comma stands 'connect' or 'listen'"
