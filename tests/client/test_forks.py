@@ -80,16 +80,13 @@ def test_a_forked_child_may_stop_a_session_when_it_says_so(stage: Stage) -> None
     runtime = stage.runtime({COLLECT: streams(None), STOP: obeys})
     session = stage.client(runtime).trace("A")
 
-    def stop() -> None:
-        session.stop()
-        runtime_was_asked = session._stop_ends_within(5)
-        assert runtime_was_asked
-
-    data = b""
+    data: bytes = within_limits(session.read)
+    assert len(data) == HEAD_BYTES
     child = os.fork()
     if not child:
         try:
-            stop()
+            session.stop()
+            session._stop_ends_within(5)
         finally:
             os._exit(0)
     while part := within_limits(session.read):
