@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.client.scripted import Script, eventually, obeys, pattern, streams
+from tests.client.scripted import SESSION, Script, eventually, obeys, pattern, says, streams
 from tests.client.shells import Act, Stage, within_limits
 
+from dotnetdiag.client import saving, sink
 from dotnetdiag.client.aio import AsyncClient
 from dotnetdiag.client.sink import FileSink
 from dotnetdiag.errors import OutputError, TimedOut
@@ -61,6 +62,44 @@ def test_an_abort_ends_a_save_into_a_pipe_that_nobody_reads(stage: Stage, fifo: 
     eventually(lambda: session.received_bytes > PIPE_BYTES, "the pipe was not filled")
     session.abort()
     assert isinstance(saving.finish().error, OutputError)
+    session.close()
+
+
+@pytest.mark.usefixtures("idle_reader")
+@pytest.mark.parametrize("stream", ["goes on", "has ended by itself"])
+def test_a_pipe_that_takes_nothing_after_the_stop_is_given_up(
+    stage: Stage, fifo: Path, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    """Long before the limit of the end; also when there was nothing left to stop."""
+    monkeypatch.setattr(saving, "UNREAD_S", 0.1)
+    ending: Script = says(SESSION, pattern(2 * PIPE_BYTES))
+    scripts = SCRIPTS if stream == "goes on" else {**SCRIPTS, Command.CollectTracing2: ending}
+    session = stage.client(stage.runtime(scripts)).trace("A")
+    descriptor = os.open(fifo, os.O_WRONLY)
+    saving_it = Act(lambda: session.save(descriptor))
+    eventually(lambda: session.received_bytes > PIPE_BYTES, "the pipe was not filled")
+    session.stop()
+    with pytest.raises(
+        OutputError, match=rf"^descriptor {descriptor}: nobody reads this pipe; \d+ bytes were written$"
+    ):
+        saving_it.result()
+    session.close()
+    os.close(descriptor)
+
+
+@pytest.mark.usefixtures("idle_reader")
+def test_a_pipe_that_nobody_reads_is_waited_for_while_nobody_asks_for_the_end(
+    stage: Stage, fifo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "UNREAD_S", 0.0)
+    looks: list[bool] = []
+    monkeypatch.setattr(sink, "is_ready", lambda *_: looks.append(True))
+    session = stage.client(stage.runtime(SCRIPTS)).trace("A")
+    saving_it = Act(lambda: session.save(fifo))
+    eventually(lambda: len(looks) > 100, "it was not waited for")
+    assert saving_it.is_alive()
+    session.abort()
+    assert "was aborted while nobody read this pipe" in str(saving_it.finish().error)
     session.close()
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from tests.client.scripted import ScriptedRuntime, says_and_waits
 
-from dotnetdiag.client import routes
+from dotnetdiag.client import Client, routes
 from dotnetdiag.client.routes import WhileOpen
-from dotnetdiag.errors import TimedOut, TransportError
-from dotnetdiag.transport import Deadline
+from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.transport import Deadline, suspension
 
 
 class Connection:
@@ -74,6 +79,28 @@ def test_a_dial_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(unreachable.slices) == 3
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_dial_that_finds_no_free_descriptor_is_tried_again(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "DIAL_SLICE_S", 0.001)
+
+    failures: list[TransportError] = []
+
+    class Short(Reachable):
+        def dial(self, _: Deadline) -> Any:
+            if failures:
+                raise failures.pop() from OSError(number, "Too many open files")
+            return self.connection
+
+    failures += [ConnectFailed("Too many open files", errno=number), TransportError("no free file descriptor")]
+    short = Short()
+    assert route(short, Connection()).dial(Deadline(10)) is short.connection
+    assert not failures
+    failures += [TransportError("no free file descriptor")]
+    clock = itertools.count(0.0, 1.0)
+    with pytest.raises(TransportError, match="no free file descriptor"):
+        route(short, Connection()).dial(Deadline(2, clock=lambda: next(clock)))
+
+
 def test_a_session_that_is_closed_dials_nobody() -> None:
     unreachable = Unreachable()
     with pytest.raises(TransportError, match="the session is closed"):
@@ -88,3 +115,23 @@ def test_a_connection_of_a_session_that_was_closed_meanwhile_is_hung_up() -> Non
     with pytest.raises(TransportError, match="the session is closed"):
         route(reachable, Connection(1)).dial(Deadline(1))
     assert reachable.connection.is_closed
+
+
+def test_a_runtime_that_is_known_by_its_address_and_does_not_answer_is_looked_at_in_the_time_that_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[float] = []
+
+    def look(_: int, *, timeout_s: float) -> bool:
+        left.append(timeout_s)
+        return True
+
+    monkeypatch.setattr(suspension, "is_suspended", look)
+    with TemporaryDirectory() as folder:
+        runtime = ScriptedRuntime(Path(folder) / "s", says_and_waits())
+        try:
+            assert Client.connect(str(runtime.path), timeout_s=0.4).is_suspended() is True
+        finally:
+            runtime.close()
+    assert runtime.asked == [Command.ProcessInfo3]
+    assert 0 < left[0] <= 0.2

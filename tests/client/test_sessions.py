@@ -38,7 +38,16 @@ from dotnetdiag.client import Client, progress, saving
 from dotnetdiag.client.aio import AsyncClient
 from dotnetdiag.client.progress import STOPPED_TICKS, TICK_S, SessionProgress
 from dotnetdiag.client.sink import FileSink
-from dotnetdiag.errors import GrammarError, OutputError, RuntimeTooOld, ServerError, TargetStopped, TimedOut, UsageError
+from dotnetdiag.errors import (
+    GrammarError,
+    OutputError,
+    RuntimeTooOld,
+    ServerError,
+    TargetStopped,
+    TimedOut,
+    TransportError,
+    UsageError,
+)
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
 from dotnetdiag.transport import Deadline
@@ -360,7 +369,7 @@ def test_a_signal_handler_may_stop_an_asyncio_session_that_waits(tmp_path: Path)
 
 def test_a_disk_that_is_full_is_told_and_the_session_can_be_ended(stage: Stage) -> None:
     session = stage.client(stage.runtime(FLOWS)).trace("A")
-    with pytest.raises(OutputError, match="No space left on device; 0 bytes are in the file"):
+    with pytest.raises(OutputError, match="No space left on device; 0 bytes were written"):
         within_limits(lambda: session.save("/dev/full", duration=PATIENCE_S))
     assert (session.state, session.problem, session.was_stopped) == (State.STREAMING, None, False)
     session.close()
@@ -652,6 +661,28 @@ def test_target_that_a_signal_has_stopped_is_waited_for_so_long_in_the_end_of_a_
         followed.failed(tick, patience)
     assert followed.is_over
     assert followed.problem is stopped
+
+
+def test_a_look_that_finds_no_free_descriptor_does_not_cut_the_end_of_a_stream(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = threading.Event()
+
+    def none_left(*_: object) -> None:
+        looked.set()
+        raise TransportError("this program has no free file descriptor left")
+
+    def script(talk: Talk) -> None:
+        talk.send(SESSION + b"head")
+        assert looked.wait(PATIENCE_S)
+        talk.send(b"rundown")
+
+    monkeypatch.setattr(progress, "stopped_error", none_left)
+    session = stage.client(stage.runtime({COLLECT: script, STOP: says(SESSION)})).trace("A")
+    session.stop()
+    assert within_limits(lambda: session.save(tmp_path / "x")) == len(b"headrundown")
+    assert (session.state, session.problem) == (State.ENDED, None)
+    session.close()
 
 
 @pytest.mark.parametrize("shell", [Client, AsyncClient])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 from tests.client.scripted import DONE, REFUSAL, ScriptedRuntime, says
@@ -59,3 +61,42 @@ def test_what_lacks_dumps_is_said_of_native_aot_alone(folder: Path, monkeypatch:
     monkeypatch.setattr(dumps, "kind_of", lambda pid: RuntimeKind(dotnet=True, native=True))
     with pytest.raises(NotSupported, match="NativeAOT writes no dumps"):
         asked_of(folder, REFUSAL, str(folder / "x.dmp"))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to change a root")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_default_path_is_in_the_working_directory_of_a_process_with_another_root(folder: Path) -> None:
+    (folder / "work").mkdir()
+    ready, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        os.chroot(folder)
+        os.chdir("/work")
+        os.write(tell, b"x")
+        signal.pause()
+    try:
+        os.read(ready, 1)
+        root = f"/proc/{child}/root"
+        assert (dumps.host_path(child, "x.dmp"), dumps.host_path(child, "/x.dmp")) == (
+            f"{root}/work/x.dmp",
+            f"{root}/x.dmp",
+        )
+        told: list[str] = []
+
+        class Target:
+            def target_pid(self) -> int:
+                return child
+
+            def write_dump(self, path: str, *_: int) -> None:
+                told.append(path)
+                (folder / path[1:]).write_bytes(b"123")
+
+        dump = write_dump(cast(Client, Target()), None, "Mini")
+        assert [dump.path] == told
+        assert os.path.dirname(told[0]) == "/work"
+        assert (dump.host_path, dump.size_bytes) == (root + told[0], 3)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ready)
+        os.close(tell)

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -88,14 +89,17 @@ def test_a_name_may_begin_with_an_equals_sign(fake: FakeProc) -> None:
 
 
 @given(st.lists(st.sampled_from([b"A=1", b"TMPDIR=/x", b"TMPDIR=", b"XTMPDIR=/y", b"A=TMPDIR=/z", b"TMPDIR", b""])))
-def test_one_variable_reads_as_in_the_whole_environment(entries: list[bytes]) -> None:
+def test_the_first_of_a_name_in_an_environment_counts(entries: list[bytes]) -> None:
     whole: dict[bytes, bytes] = {}
     for entry in entries:
         name, equals, value = entry.partition(b"=")
         if equals:
             whole.setdefault(name, value)
-    for block in (b"\0".join(entries), b"".join(entry + b"\0" for entry in entries)):
-        assert processes.variable(block, b"TMPDIR") == whole.get(b"TMPDIR")
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "7").mkdir()
+        for block in (b"\0".join(entries), b"".join(entry + b"\0" for entry in entries)):
+            (Path(folder) / "7" / "environ").write_bytes(block)
+            assert processes.environ(7, Path(folder)) == whole
 
 
 def test_a_kernel_thread_is_readable_and_empty(fake: FakeProc) -> None:
@@ -196,3 +200,25 @@ def test_a_shortage_of_descriptors_is_not_taken_for_the_end_of_a_process(
     else:
         with pytest.raises(TransportError, match="no free file descriptor left"):
             processes.start_time_ticks(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("root", "link", "path"),
+    [
+        ("/", "/work", "/work"),
+        ("/jail", "/jail/work", "/work"),
+        ("/jail", "/jail", "/"),
+        ("/jail", "/jailor", "/jailor"),
+        ("/jail", "/jail/work (deleted)", "/work"),
+        ("/", "/", "/"),
+        (None, "/work", "/work"),
+    ],
+)
+def test_a_working_directory_is_what_the_process_itself_calls_it(
+    tmp_path: Path, root: str | None, link: str, path: str
+) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cwd").symlink_to(link)
+    if root is not None:
+        (tmp_path / "7" / "root").symlink_to(root)
+    assert processes.cwd(7, tmp_path) == path

@@ -505,6 +505,24 @@ def test_numbers_are_looked_up_without_a_thread(monkeypatch: pytest.MonkeyPatch)
             connecting.connect(TcpAddress(host, 1), soon())
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="makes no copy of a process")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_a_forked_child_closes_stays_open_for_its_parent(short_tmp: Path) -> None:
+    with listening.listen(UnixAddress(f"{short_tmp}/a")) as listener:
+        with connecting.connect(UnixAddress(f"{short_tmp}/a"), soon()) as ours, listener.accept(soon()) as theirs:
+            child = os.fork()
+            if not child:
+                for one in (ours, theirs, listener):
+                    one.close()
+                os._exit(sum(one.fileno() >= 0 for one in (ours, theirs, listener)))
+            assert os.waitpid(child, 0)[1] == 0
+            for one, other in ((ours, theirs), (theirs, ours)):
+                one.send(b"hello", soon())
+                assert other.receive(9, soon()) == b"hello"
+        with connecting.connect(UnixAddress(f"{short_tmp}/a"), soon()), listener.accept(soon()):
+            pass
+
+
 @pytest.mark.parametrize("address", ["unix", "tcp"])
 def test_no_descriptor_left_is_an_error_of_ours(
     kind: Any, short_tmp: Path, monkeypatch: pytest.MonkeyPatch, address: str

@@ -26,7 +26,6 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
 FINDINGS: dict[str, str] = {
     "no-such-process": "`dotnetdiag ps` lists what can be reached",
     "suspended": "dotnetdiag resume -p PID",
-    "suspended-by-port": "dotnetdiag resume --diagnostic-port ADDRESS",
     "too-old": "use `trace collect`, `dump collect` or `profiler attach`",
     "no-runtimes": "dotnetdiag doctor PID",
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dotnetdiag.cli.options import json_option, process_options
+from dotnetdiag.cli.options import how_to_resume, json_option, process_options
 from dotnetdiag.cli.render import echo, is_terminal, json_text, write_raw
 
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -30,7 +30,6 @@ def doctor(number: int | None, pid: int | None, name: str | None, as_json: bool)
     dotnetdiag doctor 1234
     dotnetdiag doctor --json
     """
-    from dotnetdiag.cli.advice import advice_for_finding
     from dotnetdiag.errors import UsageError
     from dotnetdiag.recipes.examination import examine, examine_installation
     from dotnetdiag.recipes.processes import find_pid
@@ -45,10 +44,19 @@ def doctor(number: int | None, pid: int | None, name: str | None, as_json: bool)
         json_text([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            typed = advice_for_finding(finding.code).replace("PID", str(pid or "PID"))
-            advice = "; ".join(part for part in (finding.advice, typed) if part)
+            advice = "; ".join(part for part in (finding.advice, _what_to_type(finding.code, pid)) if part)
             word, style = MARKS[finding.level]
             write_raw(click.style(word, **style) if is_terminal() else word)
             echo(f"  {finding.text}" + (f" -> {advice}" if advice else ""))
     if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)
+
+
+def _what_to_type(code: str, pid: int | None) -> str:
+    from dotnetdiag.cli.advice import advice_for_finding
+
+    if code != "suspended-by-port" or pid is None:
+        return advice_for_finding(code).replace("PID", str(pid or "PID"))
+    from dotnetdiag.recipes.examination import holds_of
+
+    return "; ".join(map(how_to_resume, holds_of(pid)))

@@ -136,8 +136,18 @@ def say_held(holds: Sequence[Hold]) -> None:
 
 
 def how_to_resume(hold: Hold) -> str:
-    """What to type."""
-    return f"dotnetdiag resume {f'-p {hold.pid}' if hold.port is None else f'--diagnostic-port {hold.port}'}"
+    """What to type. It listens on the port, whose folder may be gone."""
+    import os
+    import shlex
+
+    from dotnetdiag.recipes.dumps import host_path
+
+    if hold.port is None:
+        return f"dotnetdiag resume -p {hold.pid}"
+    port = host_path(hold.pid, hold.port)
+    folder = os.path.dirname(port)
+    make = "" if os.path.isdir(folder) else f"mkdir -p {shlex.quote(folder)} && "
+    return f"{make}dotnetdiag resume --diagnostic-port {shlex.quote(port)}"
 
 
 def say_waiting(address: str) -> None:

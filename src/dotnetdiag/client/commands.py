@@ -121,7 +121,8 @@ class Commands(Shell):
     @command
     def is_suspended(self) -> Operation[bool | None]:
         """Whether the runtime waits at startup, from the names of its threads; None where that cannot be told (other machines,
-        other systems than Linux, .NET 5 and older). The runtime is asked nothing: finding out with a session can kill it.
+        other systems than Linux, .NET 5 and older). The runtime is asked nothing about it: finding out with a session can kill it.
+        One that is known by an address is asked for its pid, for half of the time at most: a relay has other threads.
         """
         return _is_suspended()
 

@@ -7,6 +7,7 @@ Rule 2: the lock is held for no wait and no system call.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from dotnetdiag.ipc.exchange import Close, Operation, Run
 from dotnetdiag.ipc.operations.information import process_info
 from dotnetdiag.ipc.operations.sessions import StartedSession, stop
 from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
-from dotnetdiag.transport import Deadline
+from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.attempts import stopped_error
 
 TICK_S = 0.1
@@ -43,7 +44,7 @@ class SessionProgress(SessionLife):
         self._stops = [True]
         self._outcomes: list[DiagnosticsError | None] = []
         self._drain: Deadline | None = None
-        self.is_aborted = False
+        self.end_is_wanted = self.is_aborted = False
         self._lock = threading.RLock()  # a signal handler may read, too
 
     @property
@@ -53,6 +54,7 @@ class SessionProgress(SessionLife):
 
     def claim_stop(self) -> bool:
         """Whether the caller is the one who sends StopTracing: true once, and not when the session is over: its id may be another's."""
+        self.end_is_wanted = True
         try:
             return not self.is_over and self._stops.pop()
         except IndexError:
@@ -115,7 +117,10 @@ class SessionProgress(SessionLife):
         """Receiving raised ``error``. Returns when it is to be tried again, otherwise raises what the caller is to see."""
         if isinstance(error, UsageError):  # nothing was received; the session goes on
             raise error
-        stopped = stopped_error(self._target_pid, self._target_pid) if self.is_stopping and self._target_pid else None
+        stopped = None
+        if self.is_stopping and self._target_pid:
+            with suppress(TransportError):  # for want of a descriptor to look with: the stream is none the worse for it
+                stopped = stopped_error(self._target_pid, self._target_pid)
         with self._lock:
             self._stopped_ticks = self._stopped_ticks + 1 if stopped else 0
             if stopped and self._stopped_ticks > STOPPED_TICKS:
@@ -159,11 +164,19 @@ class Followed:
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> None:
         """``perform`` is the shell's way to perform the end; under asyncio it is awaited. ``target_pid`` is the runtime's for certain."""
+        self._owner_pid = os.getpid()
         self.session_id, self.command = started.session_id, started.command
         self.duration_s, self._perform = duration_s, perform
         self._stream: Any = started.connection
         self._target_pid, self._peer_pid = target_pid, self._stream.peer_pid()
         self._progress = SessionProgress(drain_timeout_s, self._stream.address, target_pid or self._peer_pid)
+
+    def _is_inherited(self, stream: Stream) -> bool:
+        """Whether this is a forked child; its copy of the connection is closed then. The session, and all that comes, is its parent's."""
+        if os.getpid() == self._owner_pid:
+            return False
+        stream.close()
+        return True
 
     def _end(self) -> Operation[None]:
         """StopTracing; where the runtime is suspended at startup (it has sent nothing yet), closing the stream instead. A StopTracing there

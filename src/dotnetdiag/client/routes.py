@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -137,9 +138,12 @@ class AddressRoute(Route):
         return (yield Blocking(lambda deadline: pid if self._is_runtime(pid, deadline) else None)) if pid else None
 
     def _is_runtime(self, pid: int, deadline: Deadline) -> bool:
-        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not in 2 s, is taken for it."""
+        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not in half of the time and
+        at most 2 s, is taken for it: what the process is wanted for takes time too.
+        """
+        limits = Limits(min(deadline.left_s / 2, 2.0), None)
         try:
-            return is_number_of(perform(Run(process_info()), self, Limits(min(deadline.left_s, 2.0), None)).pid, pid)
+            return is_number_of(perform(Run(process_info()), self, limits).pid, pid)
         except DiagnosticsError:  # what is asked next will tell
             return True
 
@@ -229,12 +233,15 @@ class WhileOpen:
         while self._stream.fileno() >= 0:
             try:
                 connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
-            except TargetStopped:  # it may be continued; who reads waits too, and gives up when it is not
-                time.sleep(min(DIAL_SLICE_S, deadline.left_s))
             except TimedOut as error:
                 if deadline.is_over:
                     raise TimedOut("no connection", address=error.address, timeout_s=deadline.timeout_s) from error
                 slice_s *= 2  # dialling starts anew: on a machine that is busy it may need longer
+            except (TargetStopped, TransportError) as error:
+                shortage = getattr(error.__cause__, "errno", None) in (errno.EMFILE, errno.ENFILE)  # of descriptors
+                if deadline.is_over or not (shortage or isinstance(error, TargetStopped)):
+                    raise
+                time.sleep(min(DIAL_SLICE_S, deadline.left_s))  # it may pass; who reads waits too, and gives up
             else:
                 if self._stream.fileno() >= 0:
                     return connection

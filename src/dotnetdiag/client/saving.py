@@ -17,6 +17,8 @@ from dotnetdiag.transport import Deadline, Stream
 
 SMALL_PIECE_BYTES = 100_000
 PAUSE_S = 0.001
+UNREAD_S = 5.0
+"""Once the end was asked for: who reads the pipe that is written to, and takes nothing for so long, will not."""
 
 
 def receive_into(progress: SessionProgress, stream: Stream, view: memoryview, deadline: Deadline) -> int:
@@ -52,6 +54,7 @@ def save_stream(
     is in the file then. ``tee`` gets all bytes, in a buffer that is used again; ``report`` the bytes so far, several times a second and at the end.
     """
     ends = None if duration_s is None else time.monotonic() + duration_s
+    unread, taken = Deadline(None), 0
 
     def look_at_the_clock() -> None:
         nonlocal ends
@@ -61,9 +64,14 @@ def save_stream(
 
     def while_waiting() -> None:
         """The file takes nothing: a pipe whose reader does not read."""
+        nonlocal unread, taken
         look_at_the_clock()
         if progress.next_wait(Deadline(None)) is None:
-            raise OutputError(str(path), "the recording was aborted while nobody read this pipe")
+            raise OutputError(sink.path, "the recording was aborted while nobody read this pipe")
+        if sink.written != taken or not progress.end_is_wanted:
+            unread, taken = Deadline(UNREAD_S), sink.written
+        elif unread.is_over:
+            raise OutputError(sink.path, f"nobody reads this pipe; {taken} bytes were written")
 
     with FileSink(path, while_waiting, tee) as sink:
         last = reported = 0.0

@@ -133,8 +133,11 @@ class TraceSession(StreamedSession):
         saves meanwhile gets all that comes. In a signal handler that has interrupted a ``read`` or ``save`` it leaves the rest to that.
 
         Raises ServerError when the runtime refused to stop the session, which goes on there. A target that is gone, or does not get
-        to the end in time, is only told in ``problem``: closing the connection ends the session there.
+        to the end in time, is only told in ``problem``: closing the connection ends the session there. In a forked child only the child's
+        copy of the connection is closed.
         """
+        if self._is_inherited(self._stream):
+            return
         turn_s = self._begin_close(timeout_s)
         if self._reader == threading.get_ident():
             return
@@ -143,10 +146,9 @@ class TraceSession(StreamedSession):
                 scratch = memoryview(bytearray(CHUNK))
                 while receive_into(self._progress, self._stream, scratch, Deadline(None)):
                     pass
-        except ServerError:
-            raise
-        except DiagnosticsError:
-            pass  # it is in `problem`
+        except DiagnosticsError as error:
+            if isinstance(error, ServerError):
+                raise  # others are in `problem`
         finally:
             self._release()
 

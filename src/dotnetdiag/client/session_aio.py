@@ -135,16 +135,17 @@ class AsyncTraceSession(StreamedSession):
 
     async def aclose(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """As ``TraceSession.close``."""
+        if self._is_inherited(sync_stream(self._stream)):  # the loop, which would be told, is the parent's too
+            return
         turn_s = self._begin_close(timeout_s)
         try:
             async with self._turn(turn_s):
                 scratch = memoryview(bytearray(CHUNK))
                 while await self._receive_into(scratch, Deadline(None)):
                     pass
-        except ServerError:
-            raise
-        except DiagnosticsError:
-            pass  # it is in `problem`
+        except DiagnosticsError as error:
+            if isinstance(error, ServerError):
+                raise  # others are in `problem`
         finally:
             await self._release()
 
@@ -176,6 +177,8 @@ class AsyncUserEventsSession(UserEvents):
 
     async def aclose(self) -> None:
         """As ``UserEventsSession.close``."""
+        if self._is_inherited(sync_stream(self._stream)):
+            return
         async with self._closing:
             if self._progress.claim_stop():
                 try:

@@ -74,10 +74,10 @@ class FileSink:
         while_waiting: Callable[[], None] = lambda: None,
         tee: Callable[[memoryview], None] | None = None,
     ) -> None:
-        self._path, self._while_waiting, self._tee = str(path), while_waiting, tee
+        self.path, self._while_waiting, self._tee = str(path), while_waiting, tee
         self._may_be_direct = sys.platform == "linux"
         self._at_a_time = BUFFER_BYTES
-        self._fd = self._take_over(path) if isinstance(path, int) else self._open(self._path)
+        self._fd = self._take_over(path) if isinstance(path, int) else self._open(self.path)
         try:
             if not isinstance(path, int):
                 self._claim()
@@ -104,7 +104,7 @@ class FileSink:
 
     def _give_up(self) -> None:
         """Something else has gone wrong: a pipe that is full is not waited for."""
-        raise OutputError(self._path, "what was left is not written: nobody reads this pipe")
+        raise OutputError(self.path, "what was left is not written: nobody reads this pipe")
 
     def _open(self, path: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -112,14 +112,14 @@ class FileSink:
             return os.open(path, flags, 0o600)
         except OSError as error:
             reason = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or str(error)
-            raise OutputError(self._path, reason) from error
+            raise OutputError(self.path, reason) from error
         except ValueError as error:  # a NUL, or what does not encode
-            raise OutputError(ascii(self._path), f"no file can have this name: {error}") from error
+            raise OutputError(ascii(self.path), f"no file can have this name: {error}") from error
 
     def _take_over(self, descriptor: int) -> int:
         """One that others have too: it stays as they know it. Where it blocks, so much is written as it takes at once."""
         try:
-            self._path, self._may_be_direct = f"descriptor {descriptor}", False
+            self.path, self._may_be_direct = f"descriptor {descriptor}", False
             if sys.platform != "win32" and not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 with suppress(OSError):  # a socket, or made by another user
                     return os.open(f"/dev/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
@@ -135,7 +135,7 @@ class FileSink:
         try:
             _lock(self._fd)
         except BlockingIOError as error:
-            raise OutputError(self._path, "another recording writes into this file") from error
+            raise OutputError(self.path, "another recording writes into this file") from error
         except OSError:
             pass  # this file system has no locks
         os.ftruncate(self._fd, 0)
@@ -193,8 +193,8 @@ class FileSink:
         except OSError as error:
             if isinstance(error, DiagnosticsError):
                 raise
-            problem = f"{error.strerror or error}; {self.written} bytes are in the file"
-            raise OutputError(self._path, problem) from error
+            problem = f"{error.strerror or error}; {self.written} bytes were written"
+            raise OutputError(self.path, problem) from error
 
     def _write(self, size: int) -> None:
         """The first ``size`` bytes of the buffer; what is behind them moves to its start."""
@@ -235,10 +235,8 @@ class FileSink:
             self._write(self._held)
             return
         self._write(aligned - self.written)
-        if _set_direct(self._fd, True):
-            self._direct = True
-        else:
-            self._may_be_direct = False
+        self._direct = self._may_be_direct = _set_direct(self._fd, True)
+        if not self._direct:
             self._write(self._held)
 
     def _write_direct(self) -> None:

@@ -54,10 +54,8 @@ def user_events_descriptor(fd: int | None) -> Iterator[int]:
 def _exists(place: str) -> bool:
     try:
         os.stat(place)
-    except PermissionError:
-        return True  # it may be there; opening it will tell
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, PermissionError)  # it may be there; opening it will tell
     return True
 
 
@@ -90,8 +88,11 @@ class UserEventsSession(UserEvents):
     def close(self) -> None:
         """End the session: by command, and by closing the connection. May be called again, from any thread: it returns when all is closed.
 
-        Never raises for a target that is gone or refuses; ``problem`` tells. Closing the connection ends the session there.
+        Never raises for a target that is gone or refuses; ``problem`` tells. Closing the connection ends the session there. In a forked
+        child only the child's copy of the connection is closed.
         """
+        if self._is_inherited(self._stream):
+            return
         with self._closing:
             if self._progress.claim_stop():
                 try:

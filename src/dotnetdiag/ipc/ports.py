@@ -38,18 +38,10 @@ def parse_runtime_ports(text: str) -> tuple[RuntimePort, ...]:
         parts = [part for part in entry.split(",") if part]
         if not parts:
             continue
-        mode, suspend = PortMode.CONNECT, True
-        for tag in reversed(parts[1:]):
-            match tag.lower():
-                case "connect":
-                    mode = PortMode.CONNECT
-                case "listen":
-                    mode = PortMode.LISTEN
-                case "suspend":
-                    suspend = True
-                case "nosuspend":
-                    suspend = False
-        ports.append(RuntimePort(address=parts[0], mode=mode, suspend=suspend))
+        tags = [tag.lower() for tag in parts[1:]]
+        mode = next((tag for tag in tags if tag in ("connect", "listen")), "connect")
+        suspend = next((tag for tag in tags if tag in ("suspend", "nosuspend")), "suspend")
+        ports.append(RuntimePort(address=parts[0], mode=PortMode(mode), suspend=suspend == "suspend"))
     return tuple(ports)
 
 
@@ -69,10 +61,8 @@ def parse_tool_port(text: str) -> ToolPort:
     address, comma, tag = text.partition(",")
     if not address:
         raise GrammarError("diagnostic port", text, 0, "the address is missing")
-    if not comma:
-        return ToolPort(address=address)
     try:
-        mode = PortMode(tag.strip().lower())
+        mode = PortMode(tag.strip().lower()) if comma else PortMode.LISTEN
     except ValueError:
         raise GrammarError(
             "diagnostic port", text, len(address) + 1, "after the comma stands 'connect' or 'listen'"

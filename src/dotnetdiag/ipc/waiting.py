@@ -54,14 +54,12 @@ class WaitingRuntimes(Generic[C]):
 
     def admit(self, advertise: Advertise, connection: C) -> tuple[Decision, C | None]:
         """A runtime has dialled: what to do with the connection, and the older one to close. RESUME: it is the caller's."""
-        replaced = self._waiting.pop(advertise.cookie, None)
+        older = self.take(advertise.cookie)
         if self._is_to_be_resumed(advertise.cookie):
-            decision = Decision.RESUME
             self._asked.add(advertise.cookie)
-        else:
-            decision = Decision.KEEP
-            self._waiting[advertise.cookie] = Waiting(advertise=advertise, connection=connection)
-        return decision, None if replaced is None else replaced.connection
+            return Decision.RESUME, older
+        self._waiting[advertise.cookie] = Waiting(advertise=advertise, connection=connection)
+        return Decision.KEEP, older
 
     def choose(self, is_alive: Callable[[C], bool]) -> Waiting[C] | None:
         """The runtime that was chosen or, the first time, the one that has waited longest and still lives; None: nobody."""

@@ -78,6 +78,11 @@ def _size_bytes(path: str, root: str | None, pid: int | None) -> int | None:
         return None
 
 
+def host_path(pid: int, path: str) -> str:
+    """A path of a process, who may mean one of its working directory, as we reach it."""
+    return (_other_root(pid) or "") + posixpath.join(processes.cwd(pid) or "/", path)
+
+
 def _other_root(pid: int | None) -> str | None:
     """The target's root as we reach it, when it is not ours."""
     view = None if pid is None else Views(processes.PROC).of(pid)

@@ -10,7 +10,7 @@ import tempfile
 from dotnetdiag import __version__
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
-from dotnetdiag.recipes.suspension import holds
+from dotnetdiag.recipes.suspension import Hold, holds
 from dotnetdiag.transport.diagnosis import Finding, diagnose
 
 PROBE_TIMEOUT_S = 5.0
@@ -22,6 +22,11 @@ def examine(pid: int) -> tuple[Finding, ...]:
     if any(finding.code == "reachable" for finding in found):
         found += _answers(Client(pid, timeout_s=PROBE_TIMEOUT_S))
     return tuple(found)
+
+
+def holds_of(pid: int) -> tuple[Hold, ...]:
+    """What a process waits for at its start. ``pid`` may be its number in a container."""
+    return holds(Client(pid).target_pid())
 
 
 def _answers(client: Client) -> list[Finding]:

@@ -26,8 +26,6 @@ from dotnetdiag.transport.socket_names import parse_pipe_name
 from dotnetdiag.transport.views import ProcessView, Views, file_id
 
 DEFAULT_TMPDIR = "/tmp"  # noqa: S108 - what the runtime uses when TMPDIR is unset
-
-
 MOST_CANDIDATES = 64
 """Of one process; the best are tried. A pid that comes again and again leaves fewer."""
 

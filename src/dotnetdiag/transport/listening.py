@@ -138,13 +138,11 @@ def _listening_unix(address: UnixAddress) -> Steps[Listener]:
 def _bind_unix(bound: socket.socket, path: str) -> None:
     handle, place = -1, os.fsencode(path)
     try:
-        if len(place) > LONGEST_SUN_PATH:
-            if not hasattr(os, "O_PATH"):
-                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        if len(place) > LONGEST_SUN_PATH and hasattr(os, "O_PATH"):
             handle = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             place = os.fsencode(f"/proc/self/fd/{handle}/{os.path.basename(path)}")
-            if len(place) > LONGEST_SUN_PATH:
-                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        if len(place) > LONGEST_SUN_PATH:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         if sys.platform.startswith("linux"):
             os.fchmod(bound.fileno(), SOCKET_MODE)  # Linux makes the file with the mode of the socket
             bound.bind(place)
@@ -184,12 +182,10 @@ def _listen_tcp(address: TcpAddress, places: list[tuple[Any, ...]]) -> SocketLis
 
 
 def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
     try:
-        return socket.inet_pton(socket.AF_INET, host)[0] == 127
-    except OSError:
-        pass
-    try:
-        number = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
-    except OSError:
+        number = ip_address(host)
+    except ValueError:
         return False
-    return number == b"\0" * 15 + b"\1" or number[:13] == b"\0" * 10 + b"\xff\xff\x7f"
+    return (getattr(number, "ipv4_mapped", None) or number).is_loopback

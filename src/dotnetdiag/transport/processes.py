@@ -128,8 +128,7 @@ def namespace_pids(pid: int, proc: Path = PROC) -> tuple[int, ...] | None:
 
 def uid(pid: int, proc: Path = PROC) -> int | None:
     """The effective user id, who owns the socket that the process makes."""
-    status = _status(pid, proc)
-    words = status.get(b"Uid", b"").split() if status is not None else []
+    words = (_status(pid, proc) or {}).get(b"Uid", b"").split()
     return _number(words[1]) if len(words) > 1 else None
 
 
@@ -146,24 +145,12 @@ def environ(pid: int, proc: Path = PROC) -> dict[bytes, bytes] | None:
     return found
 
 
-def variable(environ: bytes, name: bytes) -> bytes | None:
-    """One value of an environment block, without taking all of it apart."""
-    key = name + b"="
-    start = 0 if environ.startswith(key) else environ.find(b"\0" + key) + 1
-    if start == 0 and not environ.startswith(key):
-        return None
-    return environ[start + len(key) :].partition(b"\0")[0]
-
-
 def argv(pid: int, proc: Path = PROC) -> tuple[str, ...] | None:
     """The command line, word by word; empty for a kernel thread."""
     data = read(pid, "cmdline", proc)
     if data is None:
         return None
-    words = data.split(b"\0")
-    if words and not words[-1]:
-        words.pop()
-    return tuple(os.fsdecode(word) for word in words)
+    return tuple(map(os.fsdecode, data.removesuffix(b"\0").split(b"\0") if data else ()))
 
 
 def comm(pid: int, proc: Path = PROC) -> str | None:
@@ -201,9 +188,12 @@ def mapped_files(pid: int, proc: Path = PROC) -> frozenset[str] | None:
 
 
 def cwd(pid: int, proc: Path = PROC) -> str | None:
-    """The working directory."""
-    target = link(pid, "cwd", proc)
-    return None if target is None else target.removesuffix(" (deleted)")
+    """The working directory as the process itself sees it: ``/proc`` shows that of a chroot with the way to its root in front."""
+    target, root = link(pid, "cwd", proc), (link(pid, "root", proc) or "").rstrip("/")
+    if target is None:
+        return None
+    path = target.removesuffix(" (deleted)")
+    return path.removeprefix(root) or "/" if f"{path}/".startswith(f"{root}/") else path
 
 
 def _status(pid: int | str, proc: Path) -> dict[bytes, bytes] | None:
@@ -224,11 +214,10 @@ def _number(word: bytes) -> int | None:
 def _read(path: str) -> bytes | None:
     try:
         with open(path, "rb", buffering=0) as file:
-            parts, size = [], 0
-            while size < LARGEST_FILE and (part := file.read(65536)):
-                parts.append(part)
-                size += len(part)
-            return b"".join(parts)
+            data = bytearray()
+            while len(data) < LARGEST_FILE and (part := file.read(65536)):
+                data += part
+            return bytes(data)
     except OSError as exc:
         if exc.errno in (errno.EMFILE, errno.ENFILE):  # says nothing of the process
             raise TransportError("this program has no free file descriptor left", address=path) from exc

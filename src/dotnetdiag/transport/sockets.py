@@ -3,6 +3,7 @@
 Rule 1: sockets never block. Each ``*_nowait`` is one system call; whoever drives the steps waits.
 Rule 2: ``close`` may come from another thread. It shuts the connection down, which wakes who waits, and the descriptor
 is closed by the last user, so that a number that the system gave away again is never touched.
+Rule 3: a forked child has a copy of the descriptor, and closes no more than that: the connection, or the listening, is its parent's.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NoReturn
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
 from dotnetdiag.transport.refcount import RefCount
-from dotnetdiag.transport.streams import Listener, Stream
+from dotnetdiag.transport.streams import Closing, Listener, Stream
 from dotnetdiag.transport.waiting import Ready, Steps, T, is_ready
 
 LONGEST_SUN_PATH = 107 if sys.platform.startswith("linux") else 103
@@ -37,14 +38,33 @@ _REASONS = {
 }
 
 
-class SocketStream(Stream):
-    """A stream over a connected socket, which it owns from now on."""
+class SocketEnd(Closing):
+    """What a stream and a listener have in common: a socket, which they own from now on."""
+
+    def __init__(self, owned: socket.socket) -> None:
+        owned.setblocking(False)
+        self._socket, self._owner_pid = owned, os.getpid()
+        self._refs = RefCount(owned.close)
+
+    def fileno(self) -> int:
+        return -1 if self._refs.closed else self._socket.fileno()
+
+    def close(self) -> None:
+        self._refs.close(self._end if os.getpid() == self._owner_pid else self._socket.close)
+
+    def _end(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+class SocketStream(SocketEnd, Stream):
+    """A stream over a connected socket."""
 
     def __init__(self, connection: socket.socket, *, address: str = "") -> None:
-        connection.setblocking(False)
+        super().__init__(connection)
         self.address = address
-        self._socket = connection
-        self._refs = RefCount(connection.close)
 
     def sending(self, data: bytes | bytearray | memoryview) -> Steps[None]:
         rest = memoryview(data).cast("B")
@@ -108,12 +128,6 @@ class SocketStream(Stream):
         finally:
             self._refs.release()
 
-    def fileno(self) -> int:
-        return -1 if self._refs.closed else self._socket.fileno()
-
-    def close(self) -> None:
-        self._refs.close(lambda: _shutdown(self._socket))
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.address or self.fileno()}>"
 
@@ -136,17 +150,14 @@ class SocketStream(Stream):
         return _attempts(self._refs, attempt, fail, Ready(self._socket, False, problem, self.address))
 
 
-class SocketListener(Listener):
-    """Listens on a bound socket, which it owns. ``path`` is unlinked at the end if it is still ``identity``."""
+class SocketListener(SocketEnd, Listener):
+    """Listens on a bound socket. ``path`` is unlinked at the end if it is still ``identity``."""
 
     def __init__(
         self, bound: socket.socket, address: Address, *, path: str = "", identity: tuple[int, int] | None = None
     ) -> None:
-        bound.setblocking(False)
-        self.address = address
-        self._socket, self._path, self._identity = bound, path, identity
-        self._owner = os.getpid()
-        self._refs = RefCount(bound.close)
+        super().__init__(bound)
+        self.address, self._path, self._identity = address, path, identity
 
     def accepting(self) -> Steps[Stream]:
         def accept_nowait() -> Stream:
@@ -167,21 +178,13 @@ class SocketListener(Listener):
         wait = Ready(self._socket, False, "nobody connected", str(self.address))
         return _attempts(self._refs, accept_nowait, fail, wait)
 
-    def fileno(self) -> int:
-        return -1 if self._refs.closed else self._socket.fileno()
-
-    def close(self) -> None:
-        self._refs.close(self._end)
-
     def _end(self) -> None:
-        if os.getpid() != self._owner:
-            return  # a forked child has a copy of the descriptor; the listening is its parent's
         if self._path and self._identity is not None and file_identity(self._path) == self._identity:
             try:
                 os.unlink(self._path)
             except OSError:
                 pass
-        _shutdown(self._socket)
+        super()._end()
 
 
 def reason(exc: OSError) -> str:
@@ -233,10 +236,3 @@ def _hung_up(connection: socket.socket) -> bool:
     poller.register(connection, getattr(select, "POLLRDHUP", 0))
     bad = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
     return any(events & bad for _, events in poller.poll(0))
-
-
-def _shutdown(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass

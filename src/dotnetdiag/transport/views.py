@@ -66,8 +66,8 @@ class Views:
         if mounts is not None and self._our_mounts is not None:
             elsewhere = elsewhere or mounts != self._our_mounts
         nested = len(numbers) > 1
-        environ = processes.read(pid, "environ", proc)
-        tmpdir = None if environ is None else processes.variable(environ, b"TMPDIR")
+        environ = processes.environ(pid, proc)
+        tmpdir = None if environ is None else environ.get(b"TMPDIR")
         return ProcessView(
             pid=pid,
             namespace_pid=numbers[-1],

@@ -1,0 +1,47 @@
+"""What doctor tells to type can be typed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dotnetdiag.cli.doctor import doctor
+from dotnetdiag.cli.options import how_to_resume
+from dotnetdiag.recipes import examination
+from dotnetdiag.recipes.suspension import Hold
+from dotnetdiag.transport import Finding
+
+US = os.getpid()
+
+
+def test_a_port_is_resumed_at_its_own_address(tmp_path: Path) -> None:
+    assert how_to_resume(Hold(pid=US)) == f"dotnetdiag resume -p {US}"
+    port = str(tmp_path / "port")
+    assert how_to_resume(Hold(pid=US, port=port)) == f"dotnetdiag resume --diagnostic-port {port}"
+
+
+def test_a_port_that_is_relative_for_the_program_is_named_by_its_whole_path() -> None:
+    words = shlex.split(how_to_resume(Hold(pid=US, port="no such folder/port")))
+    folder = f"{os.getcwd()}/no such folder"
+    assert words == ["mkdir", "-p", folder, "&&", "dotnetdiag", "resume", "--diagnostic-port", f"{folder}/port"]
+
+
+def test_doctor_says_how_to_resume_over_every_port_that_holds_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, there = str(tmp_path / "gone" / "a b"), str(tmp_path / "port")
+    finding = Finding(code="suspended-by-port", ok=False, text="is suspended", advice="resume it")
+    monkeypatch.setattr(examination, "examine", lambda _: (finding,))
+    monkeypatch.setattr(
+        examination, "holds_of", lambda pid: [Hold(pid=pid, port=gone), Hold(pid=pid, port=there), Hold(pid=pid)]
+    )
+    done = CliRunner().invoke(doctor, [str(US)])
+    assert done.exit_code == 1
+    assert done.output == (
+        f"FAIL  is suspended -> resume it; mkdir -p {tmp_path}/gone && dotnetdiag resume --diagnostic-port '{gone}'; "
+        f"dotnetdiag resume --diagnostic-port {there}; dotnetdiag resume -p {US}\n"
+    )
