@@ -28,7 +28,8 @@ from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import ErrorReply
 from dotnetdiag.ipc.ports import parse_runtime_ports, parse_tool_port
 from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
-from dotnetdiag.nettrace import HeaderColumns, Metadata, Reader, Writer, read, rewrite, scan
+from dotnetdiag.nettrace import HeaderColumns, LossCounter, Metadata, Reader, Writer, read, rewrite, scan
+from dotnetdiag.nettrace.type_count import count_types
 from dotnetdiag.providers.text import parse_event_filter, parse_providers
 
 Seen = Hashable
@@ -79,6 +80,11 @@ def reader(data: bytes) -> Seen:
     assert {number: events for number, (events, _) in counts.items()} == dict(
         zip(ids.tolist(), numbers.tolist(), strict=True)
     )
+    quick, counter = count_types(memoryview(data)), LossCounter()
+    assert quick is None or dict(quick.by_type) == counts, (quick, counts)
+    counter.feed(data)
+    lost = counter.close()
+    assert lost is None or lost.lost == contents.lost.total, (lost, contents.lost.total)
     batches = [batch.headers for batch in scanned.iter_batches()]
     assert HeaderColumns.concatenate(batches).equals(contents.headers) or not len(contents)
     piece = 1 + zlib.crc32(data) % 4099
