@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.nettrace.by_hand import varuint
-from tests.nettrace.kernel_forms import COMPILED_FORMS, FORM_IDS, FORMS, decoded
+from tests.nettrace.kernel_forms import COMPILED_FORMS, FORM_IDS, FORMS, decoded, without_kernels
 
-from dotnetdiag.nettrace import blobs, fallback
+from dotnetdiag.nettrace import blobs, fallback, uncompressed
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.group import Form
 from dotnetdiag.nettrace.kernels import BAD_SIZE, BROKEN_HEADER, CUT_PAYLOAD, NO_PROBLEM
+from dotnetdiag.nettrace.piece import Place
 
 SHORT = [
     0,
@@ -317,3 +318,102 @@ def test_events_in_full_are_found_up_to_the_end_and_as_many_as_are_wanted(by: An
         whole, rest = divmod(end - 3, len(one))
         problem = NO_PROBLEM if not rest else BROKEN_HEADER if rest < 12 else CUT_PAYLOAD
         assert walked(by, data, 3, end, stack is not None, 9) == (starts[:whole], starts[whole], problem)
+
+
+FULL: dict[Form, list[tuple[str, str]]] = {
+    Form.UNCOMPRESSED: [
+        ("metadata_id", "I"), ("sequence", "I"), ("thread", "Q"), ("capture_thread", "Q"), ("processor", "I"),
+        ("stack", "I"), ("time", "q"), ("activity", "16s"), ("related", "16s"), ("payload_length", "I"),
+    ],
+    Form.UNCOMPRESSED_V6: [
+        ("metadata_id", "I"), ("sequence", "I"), ("thread", "Q"), ("capture_thread", "Q"), ("processor", "I"),
+        ("stack", "I"), ("time", "q"), ("label_list", "I"), ("payload_length", "I"),
+    ],
+    Form.NETPERF: [
+        ("metadata_id", "I"), ("thread", "I"), ("time", "q"), ("activity", "16s"), ("related", "16s"),
+        ("payload_length", "I"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("by", FORMS, ids=FORM_IDS)
+@pytest.mark.parametrize("form", FULL, ids=lambda form: form.name)
+def test_event_in_full_says_every_field(by: Any, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    if by is fallback:
+        without_kernels(monkeypatch)
+    rng = np.random.default_rng(4)
+    netperf, layout = form is Form.NETPERF, struct.Struct("<" + "".join(code for _, code in FULL[form]))
+    data, rows, frames, begins = b"???", list[dict[str, Any]](), list[tuple[int, int]](), list[int]()
+    for _ in range(60):
+        row: dict[str, Any] = dict.fromkeys(COLUMN_NAMES, 0)
+        for name, code in FULL[form]:
+            if code == "16s":
+                row[name] = bytes(16) if rng.random() < 0.4 else rng.bytes(15) + b"\1"
+            else:
+                edges = np.array(SHORT if code == "I" else LONG, np.uint64)
+                value = int(rng.choice(edges if rng.random() < 0.6 else edges[:4]))
+                row[name] = value - (value >> 63 << 64) if code == "q" else value
+        size = row["payload_length"] = int(rng.choice(SIZES[:7]))
+        if not netperf and rng.random() < 0.5 and rows:  # that follows
+            row["sequence"] = rows[-1]["sequence"] + 1 & 0xFFFFFFFF
+            row["capture_thread"] = rows[-1]["capture_thread"]
+        body = layout.pack(*(row[name] for name, _ in FULL[form])) + b"\xee" * size
+        row["payload_offset"] = len(data) + 4 + layout.size
+        begins.append(len(data))
+        if netperf:
+            stack = int(rng.choice([0, 3, 8, 16]))
+            body += struct.pack("<I", stack)
+            frames.append((len(data) + 4 + len(body), stack))
+            body += bytes(stack)
+        body += bytes(int(rng.choice([0, 0, 3])))
+        data += struct.pack("<I", len(body)) + body
+        rows.append(row)
+    piece = uncompressed.decode(memoryview(data + b"!"), 3, len(data), form, Place())
+    said = piece.headers
+    for row in rows:
+        unsorted = not netperf and bool(row["metadata_id"] >> 31)
+        row["is_sorted"] = not unsorted
+        if not netperf:
+            row["metadata_id"] &= 0x7FFFFFFF
+        else:
+            row["capture_thread"], row["processor"] = row["thread"], 0xFFFFFFFF
+    for name in set(COLUMN_NAMES) - {"activity", "related"}:
+        assert getattr(said, name).tolist() == [row[name] for row in rows], name
+        assert getattr(said, name).dtype == COLUMN_TYPES[name]
+    for name in ("activity", "related"):
+        found = [
+            data[(at := int(piece.guids[number - 1])) : at + 16] if number else bytes(16)
+            for number in getattr(said, name).tolist()
+        ]
+        assert found == [row[name] or bytes(16) for row in rows]
+    jumps = [] if netperf else [
+        at for at in range(60)
+        if not at or rows[at]["capture_thread"] != rows[at - 1]["capture_thread"]
+        or (rows[at]["sequence"] - rows[at - 1]["sequence"]) % (1 << 32) != 1
+    ]  # fmt: skip
+    assert piece.jumps.tolist() == jumps
+    assert piece.blocks[["rows", "stop", "problem"]].tolist() == [(60, len(data), NO_PROBLEM)]
+    assert piece.remainder is None
+    if netperf:
+        assert piece.frames is not None
+        assert piece.positions is not None
+        assert list(zip(*(one.tolist() for one in piece.frames), strict=True)) == frames
+        assert piece.positions.tolist() == begins
+    monkeypatch.setattr(uncompressed, "BATCH_ROWS", 7)
+    monkeypatch.setattr(fallback, "BATCH_ROWS", 7)
+    times, place, seen = list[int](), Place(), 0
+    while True:
+        piece = uncompressed.decode(memoryview(data), 3, len(data), form, place)
+        times += piece.headers.time.tolist()
+        seen += 7
+        if piece.remainder is None:
+            break
+        place = piece.remainder
+        assert (place.block, place.rows, place.state) == (0, 7, begins[seen])
+    assert times == [row["time"] for row in rows]
+
+
+@pytest.mark.parametrize("form", FULL, ids=lambda form: form.name)
+def test_no_events_in_full_are_no_rows(form: Form) -> None:
+    piece = uncompressed.decode(memoryview(b"???"), 3, 3, form, Place())
+    assert (len(piece.headers), len(piece.jumps), len(piece.guids), piece.remainder) == (0, 0, 0, None)
