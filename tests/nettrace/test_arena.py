@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.nettrace.traces import FIRST, PLAIN
 
-from dotnetdiag.nettrace import arena
-from dotnetdiag.nettrace.arena import LEAST_EVENT, MOST_IDLE, MOST_IDLE_BYTES, SPARE, USUAL_EVENT, Arena, Arenas, Lent
+from dotnetdiag.nettrace import COMPILED, Writer, arena, scan
+from dotnetdiag.nettrace.arena import MOST_IDLE, MOST_IDLE_BYTES, Arena, Arenas, Lent
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, COLUMN_TYPES, SPARSE_COLUMNS
 from dotnetdiag.nettrace.constants import BATCH_ROWS
 
@@ -77,8 +79,8 @@ def test_columns_that_were_written_to_are_no_longer_taken_to_be_zero() -> None:
 def test_room_is_for_events_of_the_usual_size_until_some_were_seen(idle: list[Arena]) -> None:
     arenas = Arenas()
     for size_bytes, rows, lent_rows in (
-        (100 * USUAL_EVENT, 164 + 164 // 8, 184),
-        (10 * LEAST_EVENT, 11 + 11 // 8, 12),  # so many there can be at most
+        (1000, 164 + 164 // 8, 184),  # 10 bytes each
+        (20, 11 + 11 // 8, 12),  # so many there can be at most
         (1 << 30, BATCH_ROWS + BATCH_ROWS // 8, BATCH_ROWS),
     ):
         idle.clear()
@@ -89,10 +91,10 @@ def test_room_is_for_events_of_the_usual_size_until_some_were_seen(idle: list[Ar
     arenas.expect(0, 1000)
     assert arenas.bytes_per_event == 0.0
     for rows, size_bytes, expected in (
-        (10, 1000, 100 * SPARE),
-        (10, 2000, 100 * SPARE),
-        (10, 500, 50 * SPARE),
-        (1000, 1000, float(LEAST_EVENT)),
+        (10, 1000, 80.0),
+        (10, 2000, 80.0),
+        (10, 500, 40.0),
+        (1000, 1000, 2.0),
     ):
         arenas.expect(rows, size_bytes)
         assert arenas.bytes_per_event == expected
@@ -152,3 +154,17 @@ def test_so_many_bytes_wait_and_no_more(idle: list[Arena]) -> None:
     assert sum(piece.size_bytes for piece in idle) <= MOST_IDLE_BYTES
     kept = MOST_IDLE_BYTES // waiting[0].size_bytes
     assert idle == waiting[-kept:]
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
+def test_batches_without_activities_have_columns_that_nobody_may_write_to() -> None:
+    for activity, is_writable in ((None, False), (FIRST, True)):
+        out = io.BytesIO()
+        with Writer(out) as writer:
+            writer.add_metadata(PLAIN)
+            writer.write_event(1, 5, thread=1, activity=activity)
+        (batch,) = scan(out.getvalue()).iter_batches()
+        assert [getattr(batch.headers, name).flags.writeable for name in SPARSE_COLUMNS] == [is_writable] * len(
+            SPARSE_COLUMNS
+        )
+        del batch

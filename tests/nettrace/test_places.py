@@ -12,7 +12,7 @@ from tests.nettrace.kernel_forms import FORM_IDS, FORMS, without_kernels
 from tests.nettrace.traces import PLAIN, SMALL
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.nettrace import Block, Contents, Reader, Writer, fallback, iter_blocks, labels, read, state
+from dotnetdiag.nettrace import Block, Contents, Reader, Writer, fallback, iter_blocks, kernels, labels, read, state
 from dotnetdiag.nettrace.framing import Framer
 from dotnetdiag.nettrace.ids import IdMap
 from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
@@ -34,7 +34,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 def read_both(data: bytes) -> Contents:
     """From a file; a stream says the same."""
     contents = read(data)
-    for piece in (1, 13, len(data)):
+    for piece in (1, 13, len(data) + 1):
         reader = Reader()
         events = sum(sum(map(len, reader.feed(data[at : at + piece]))) for at in range(0, len(data), piece))
         events += sum(map(len, reader.close()))
@@ -398,3 +398,96 @@ def test_every_byte_that_is_asked_for_is_needed_and_more_is_not(name: str) -> No
             size = min(len(data), position + part)
     assert framer.done
     assert found == list(iter_blocks(data))
+
+
+# the first bytes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [("nettrace 5", [12, 32, 47]), ("nettrace 6", [12, 20, 24]), ("NetPerf 3", [24, 39]), ("NetPerf 2", [24, 39])],
+)
+def test_framer_asks_for_the_bytes_that_tell_the_formats_apart(name: str, needs: list[int]) -> None:
+    for have in range(needs[-1]):
+        framer = Framer()
+        asked = framer.next(memoryview(SMALL[name])[:have], 0, final=False)
+        expected = 24 if have < 8 else next(need for need in needs if have < need)
+        assert asked == (4 if name == "nettrace 6" and have >= 20 else expected), have
+        assert framer.error is None
+        assert (framer.format != "") == (name == "nettrace 6" and have >= 20)
+
+
+FIRST_BYTES: list[tuple[str, int, bytes, int, str]] = [
+    ("nettrace 5", 0, b"X", 0, "neither a NetPerf nor a nettrace file"),
+    ("nettrace 5", 7, b"X", 0, "neither a NetPerf nor a nettrace file"),
+    ("NetPerf 3", 23, b"X", 0, "neither a NetPerf nor a nettrace file"),
+    ("nettrace 5", 8, b"\x15", 8, "no FastSerialization header follows"),
+    ("nettrace 5", 31, b"X", 8, "no FastSerialization header follows"),
+    ("nettrace 6", 12, b"\5", 8, "nettrace version 5.0 is not known"),
+    ("nettrace 6", 12, b"\7\0\0\0\3", 8, "nettrace version 7.3 is not known"),
+    ("nettrace 5", 35, b"\3", 32, "Trace version 3 is not known here"),
+    ("nettrace 5", 35, b"\5", 32, "Trace version 5 is not known here"),
+    ("NetPerf 3", 27, b"\4", 24, "Trace version 4 is not known here"),
+    ("NetPerf 3", 31, b"\4", 24, "Trace version 3 is not known here"),
+    ("NetPerf 2", 27, b"\3", 24, "EventPipeFile version 3 is not known"),
+    ("NetPerf 2", 27, b"\0", 24, "EventPipeFile version 0 is not known"),
+    ("nettrace 5", 47, b"Frace", 32, "the first object is 'Frace'"),
+]
+
+
+@pytest.mark.parametrize(("name", "at", "value", "place", "problem"), FIRST_BYTES)
+def test_what_is_no_trace_is_told_with_its_place(name: str, at: int, value: bytes, place: int, problem: str) -> None:
+    data = SMALL[name]
+    contents = read_both(data[:at] + value + data[at + len(value) :])
+    assert (contents.damage_offset, len(contents)) == (place, 0)
+    assert str(contents.damage).endswith(f": {problem}")
+
+
+def test_minor_version_of_nettrace_6_is_told() -> None:
+    data = bytearray(SMALL["nettrace 6"])
+    data[16] = 9
+    assert (read_both(bytes(data)).format, read_both(bytes(data)).complete) == ("nettrace 6.9", True)
+
+
+@pytest.mark.parametrize("name", ["nettrace 5", "nettrace 6"])
+def test_end_that_is_missing_is_told_with_what_is_left_of_a_block(name: str) -> None:
+    data = SMALL[name]
+    last = list(iter_blocks(data))[-1].end
+    for left in range(1 if name == "nettrace 5" else 4):
+        contents = read_both(data[: last + left])
+        told = f" ({left} bytes of a next block)" if left else ""
+        assert contents.damage == f"end of data at 0x{last:x}: the data ends here, without the end marker{told}"
+    assert read_both(b"").damage == "end of data at 0x0: the file is empty"
+
+
+def test_blocks_behind_one_that_is_broken_are_not_taken_for_usual_ones() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.add_metadata(PLAIN)
+        for _ in range(3):
+            writer.write_event(1, 5, thread=1)
+            writer.flush()
+    data = bytearray(out.getvalue())
+    ends = [block.end for block in iter_blocks(bytes(data)) if block.name == "EventBlock"]
+    for at, end in enumerate(ends, 1):
+        broken = bytes(data[: end - 1] + b"\7" + data[end:])
+        assert len(read_both(broken)) == at
+    view, framer = memoryview(data), Framer()
+    assert framer.usual_run(view, 0) is None  # what it is is not known yet
+    framer.next(view[:40], 0, final=False)
+    assert framer.usual_run(view, 0) is None
+    blocks = [framer.next(view, 0, final=True) for _ in range(2)]
+    assert all(isinstance(block, Block) for block in blocks)
+    framer.error = FormatError("none")
+    assert framer.usual_run(view, 0) is None
+    framer.error = None
+    assert framer.container is not None
+    framer.container.pending = FormatError("none")
+    assert framer.usual_run(view, 0) is None
+    framer.container.pending = None
+    framer.container.done = True
+    assert framer.usual_run(view, 0) is None
+    framer.container.done = False
+    run = framer.usual_run(view, 0)
+    assert (run is None) == (kernels.KERNELS is None)
+    assert run is None or [block.end for block in run] == ends

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from tests.nettrace.traces import SYNC, netperf_flat
+from tests.nettrace.traces import SYNC, netperf_3, netperf_flat
 
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace import (
@@ -125,6 +125,10 @@ def test_moves_of_threads_take_effect_where_they_stand() -> None:
     assert moves.position == 5
     moves.advance(5)
     assert (moves.position, applied()) == (5, same)
+    moves.note(2, 8)
+    moves.note(0, 7)  # an index as any
+    moves.advance(7)
+    assert applied() == [8 if number == 2 else number for number in same]
 
 
 def test_table_of_activity_ids_gives_each_a_number_from_1_on() -> None:
@@ -217,3 +221,13 @@ def test_header_fields_are_those_of_the_kind_as_far_as_they_are_there() -> None:
     assert fields(BlockKind.EVENT, version=1) == fields(BlockKind.EVENT, name="events") == {}
     assert list(fields(BlockKind.EVENT, version=1, number=2)) == ["header_size", "flags", "min_time"]
     assert list(fields(BlockKind.EVENT)) == ["header_size", "flags", "min_time"]
+
+
+@pytest.mark.parametrize(("size", "frames"), [(0, None), (7, None), (8, [6]), (15, [6]), (16, [6, 6])])
+def test_stack_of_a_netperf_event_is_made_of_whole_pointers(size: int, frames: list[int] | None) -> None:
+    stack = (struct.pack("<Q", 6) * 2)[:size]
+    for data in (netperf_flat(2, [(5, SYNC, b"", stack)]), netperf_3([(1, 5, SYNC, b"", stack)])):
+        contents = read(data)
+        (number,) = contents.headers.stack.tolist()
+        assert contents.stacks.frames(number).tolist() == (frames or [])
+        assert (number != 0) == (frames is not None)
