@@ -417,3 +417,26 @@ def test_event_in_full_says_every_field(by: Any, form: Form, monkeypatch: pytest
 def test_no_events_in_full_are_no_rows(form: Form) -> None:
     piece = uncompressed.decode(memoryview(b"???"), 3, 3, form, Place())
     assert (len(piece.headers), len(piece.jumps), len(piece.guids), piece.remainder) == (0, 0, 0, None)
+
+
+@pytest.mark.parametrize("most", [1, 4, 5, 7, 10, 30])
+@pytest.mark.parametrize("payload", [0, 1, 130])
+def test_run_of_bare_events_ends_where_a_piece_is_full(
+    most: int, payload: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fallback, "BATCH_ROWS", most)
+    block = Block(v6=False)
+    block.add(0xCF, payload, metadata=1, sequence=0, capture=1, processor=0, thread=1, stack=0, time=5)
+    for number in range(29):
+        block.add(64 * (number % 2), time=number % 3 + 1)
+    times, place = list[int](), Place()
+    while True:
+        piece = decoded(fallback, bytes(block.data), Form.COMPRESSED, place)
+        assert len(piece.headers) <= most
+        times += piece.headers.time.tolist()
+        if piece.remainder is None:
+            break
+        assert len(piece.headers) == most
+        assert piece.remainder.rows == most
+        place = piece.remainder
+    assert times == [row["time"] for row in block.rows]

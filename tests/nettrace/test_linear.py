@@ -45,7 +45,7 @@ class Steps:
     def __exit__(self, *_: object) -> None:
         sys.settrace(self._other)
 
-    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+    def _trace(self, frame: FrameType, event: Any, argument: object) -> Any:
         if self._other is not None and event == "call":
             self._other(frame, event, argument)
         if PACKAGE not in frame.f_code.co_filename:
