@@ -176,3 +176,87 @@ def test_thread_index_means_the_thread_that_it_was_last_defined_as() -> None:
     contents = read(data)
     assert thread_names(contents) == ["a", "b", "c", "b", "d", "b", "a"]
     assert contents.headers.capture_thread.tolist() == contents.headers.thread.tolist()
+
+
+# tables of ids against a dict -----------------------------------------------------------------------------------------
+
+SPREADS = {
+    "near": lambda rng: int(rng.integers(0, 300)),
+    "from far on": lambda rng: 0xFFFFF000 + int(rng.integers(0, 300)),
+    "near and far": lambda rng: int(rng.integers(0, 300)) + int(rng.integers(0, 3)) * 1_000_000,
+    "anywhere": lambda rng: int(rng.integers(0, 1 << 32)),
+    "the edges": lambda rng: int(rng.choice([0, 1, 63, 64, 65, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF])),
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("seed", range(6))
+def test_ids_in_any_order_stand_for_what_was_defined_first(spread: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table, model = IdMap(), dict[int, int]()
+    kept: list[tuple[ids.Snapshot, dict[int, int]]] = []
+    for _ in range(400):
+        number, meaning = SPREADS[spread](rng), int(rng.integers(1, 5))
+        assert table.define(number, meaning) == (model.setdefault(number, meaning) == meaning)
+        assert (table.get(number), len(table)) == (model[number], len(model))
+        if rng.random() < 0.1:
+            kept.append((table.snapshot(), dict(model)))
+    assert table.meanings == list(model.values())
+    asked = np.array([*model, *(number ^ 1 for number in model), *range(70)], np.uint32)
+    for snapshot, then in kept:
+        assert snapshot.look_up(asked).tolist() == [then.get(number, 0) for number in asked.tolist()]
+        assert snapshot.defined == len(then)
+    assert table.snapshot().table.nbytes <= 8 * (2 * 64 + 8 * len(model)) + 16 * 64 * len(model)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("seed", range(6))
+def test_ranges_of_ids_define_what_was_not_there_and_count_what_differs(spread: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table, model = IdMap(), dict[int, int]()
+    kept: list[tuple[ids.Snapshot, dict[int, int]]] = []
+    for _ in range(120):
+        first, size = SPREADS[spread](rng), int(rng.integers(0, 12))
+        meanings = rng.integers(0, 4, min(size, (1 << 32) - first)).astype(np.uint32)
+        clashes = 0
+        for number, meaning in enumerate(meanings.tolist(), first):
+            if meaning and number:
+                clashes += model.setdefault(number, meaning) != meaning
+        assert (table.define_range(first, meanings), len(table)) == (clashes, len(model))
+        if rng.random() < 0.2:
+            kept.append((table.snapshot(), dict(model)))
+    asked = np.array([*model, *(number ^ 1 for number in model), *range(70)], np.uint32)
+    for snapshot, then in (*kept, (table.snapshot(), model)):
+        assert snapshot.look_up(asked).tolist() == [then.get(number, 0) for number in asked.tolist()]
+
+
+def test_table_of_ids_that_count_up_is_an_array_without_a_hash_table() -> None:
+    for first in (0, 1, 64, 1000, 0xFFFF0000):
+        table = IdMap()
+        for number in range(first, first + 1000):
+            table.define(number, 7)
+            snapshot = table.snapshot()
+            assert (snapshot.bits, snapshot.base) == (0, first // 64 * 64)
+            reach = number - snapshot.base + 1
+            assert max(64, reach) <= snapshot.near <= max(64, 2 * reach)
+            assert len(snapshot.table) == 2 * snapshot.near
+
+
+def test_hash_table_has_two_slots_for_each_id_and_not_many_more() -> None:
+    table = IdMap()
+    for at in range(1, 600):
+        table.define(at * 0x10001 + (at << 13), at)
+        snapshot = table.snapshot()
+        far = at - 1 - int(np.count_nonzero(snapshot.table[2 : 2 * snapshot.near : 2]))
+        assert snapshot.bits == 0 or 2 * far <= 1 << snapshot.bits <= max(8, 4 * (far + 1) << 1)
+
+
+def test_free_numbers_are_above_all_that_were_seen_and_then_the_lowest() -> None:
+    free = FreeNumbers(5)
+    assert free.take(()) == 1
+    free.see(3)
+    free.see(2)
+    assert [free.take(()) for _ in range(2)] == [4, 5]
+    assert [free.take({1, 3}) for _ in range(2)] == [2, 4]
+    free.see(9)
+    assert free.take(()) == 5

@@ -136,3 +136,88 @@ def test_runs_joined_in_one_call_count_the_same_losses_as_one_by_one(
         accounts.append((account.total, account.gaps, account.restarts, list(account._last.items())))
     assert accounts[0] == accounts[1]
     assert accounts[0][0]
+
+
+def test_threads_that_were_not_seen_for_longest_are_forgotten_when_there_are_a_quarter_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loss, "THREADS_LIMIT", 8)
+    for few in (0, 100):
+        monkeypatch.setattr(loss, "FEW_RUNS", few)
+        account = LossAccount()
+        for thread in range(10):
+            add(account, [(thread, 1)])
+        add(account, [(0, 2)])
+        assert list(account._last) == [*range(1, 10), 0]
+        add(account, [(10, 1)])
+        assert list(account._last) == [4, 5, 6, 7, 8, 9, 0, 10]
+        account.add_sequence_point(0, 50, [(5, 1), (20, 0), (21, 0)])
+        assert list(account._last) == [5, 20, 21]
+        assert list(account._ended) == [4, 6, 7, 8, 9, 0, 10]
+        account.add_sequence_point(0, 50, [])
+        assert list(account._ended) == [4, 6, 7, 8, 9, 0, 10, 5, 20, 21]
+        add(account, [(30, 1)])
+        account.add_sequence_point(0, 50, [])
+        assert list(account._ended) == [8, 9, 0, 10, 5, 20, 21, 30]
+
+
+def test_places_and_threads_of_losses_are_kept_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "THREADS_LIMIT", 3)
+    monkeypatch.setattr(loss, "GAPS_LIMIT", 5)
+    account = LossAccount()
+    for number in range(4):
+        add(account, [(number, 3)], segment=10 + number)
+        add(account, [(number, 5)], segment=10 + number)
+    assert account.total == 4 * 3
+    assert account.by_thread == {0: 3, 1: 3, 2: 3}
+    assert account.by_segment == {10: 3, 11: 3, 12: 3}
+    assert [(gap.capture_thread, gap.count) for gap in account.gaps] == [(0, 2), (0, 1), (1, 2), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("starts_at_one", [True, False])
+def test_number_may_run_ahead_by_less_than_half_of_all(starts_at_one: bool) -> None:
+    half = 1 << 31
+    for first, number, lost, restarts in (
+        (1, 2, 0, 0),
+        (1, half, half - 2, 0),
+        (1, half + 1, 0, 1),
+        (7, 7, 0, 1),
+        (7, 6, 0, 1),
+        (0xFFFFFFFF, 0, 0, 0),
+        (0xFFFFFFFF, half - 2, half - 2, 0),
+    ):
+        account = LossAccount(starts_at_one=starts_at_one)
+        account._last[1] = (first, 3)
+        add(account, [(1, number)], segment=4)
+        # after numbers that fell back a thread begins at one, where threads do
+        begun = number - 1 if restarts and starts_at_one and 0 < number < half else 0
+        assert (account.total, account.restarts) == (lost + begun, restarts), (first, number)
+        account = LossAccount(starts_at_one=starts_at_one)
+        account._last[1] = (first, 3)
+        account.remove_thread(2, 60, 1, number)
+        ahead = (number - first) % (1 << 32)
+        assert account.by_segment == ({2: ahead} if 0 < ahead < half else {})
+        assert account._last == {}
+
+
+def test_first_number_counts_as_lost_up_to_half_of_all() -> None:
+    half = 1 << 31
+    for number, lost in ((0, 0), (1, 0), (2, 1), (half - 1, half - 2), (half, 0), (half + 1, 0)):
+        account = LossAccount()
+        add(account, [(1, number)])
+        assert account.total == lost, number
+        account = LossAccount()
+        account.add_sequence_point(3, 9, [(1, number)])
+        assert account.by_thread == ({1: number} if 0 < number < half else {}), number
+        if account.gaps:
+            assert [(gap.segment, gap.after, gap.before) for gap in account.gaps] == [(3, None, 9)]
+
+
+def test_losses_of_a_thread_that_got_another_number_are_those_of_that_number() -> None:
+    account = LossAccount(starts_at_one=False)
+    add(account, [(1, 5)])
+    account.renumber_thread(1, 9)
+    account.renumber_thread(2, 8)
+    add(account, [(9, 8), (1, 50)])
+    assert account.by_thread == {9: 2}
+    assert list(account._last) == [9, 1]

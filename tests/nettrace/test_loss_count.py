@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.nettrace.by_hand import varuint
 from tests.nettrace.kernel_forms import COMPILED_FORMS, without_kernels
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import NATIVE, PLAIN, SMALL, flood, small_trace
@@ -403,3 +404,155 @@ def test_kernels_touch_nothing_outside_of_what_they_are_given() -> None:
         kernels.close_segment(data, 0, len(data) // 12 + 1, walk, threads, numbers)
         assert walk[7] == 1
         assert not any(numbers)
+
+
+# what is counted here, and what is left to the reader -----------------------------------------------------------------
+
+HEADER = struct.pack("<hhqq", 20, 1, 0, 0)
+RECORD = bytes(4) + b"P\0\0\0" + bytes(4) + b"\0\0" + bytes(16)
+EVENT = bytes([0x82, 4, 1, 0, 0, 3]) + b"abc"
+"""Number 5 of thread 1."""
+
+
+def headed(header: int, flags: int, content: bytes) -> bytes:
+    return struct.pack("<hhqq", header, flags, 0, 0) + content
+
+
+def record(flags: int, fields: bytes, size: int = len(RECORD)) -> bytes:
+    return bytes([flags | 128]) + fields + varuint(size) + RECORD
+
+
+LONG_32, LONG_64, TOO_LONG_32, TOO_LONG_64 = (b"\x80" * n + b"\1" for n in (4, 9, 5, 10))
+ORDINARY: dict[str, tuple[str, bytes]] = {
+    "no metadata": ("MetadataBlock", HEADER),
+    "a record": ("MetadataBlock", HEADER + record(0, b"\1")),
+    "a record that states its id": ("MetadataBlock", HEADER + record(1, LONG_32 + LONG_64)),
+    "a record that states its place": ("MetadataBlock", HEADER + record(2, LONG_32 + LONG_64 + LONG_32 + b"\0")),
+    "a record that states its thread": ("MetadataBlock", HEADER + record(4, LONG_64 + b"\0")),
+    "a record that states its stack": ("MetadataBlock", HEADER + record(8, LONG_32 + b"\0")),
+    "a record with an activity": ("MetadataBlock", HEADER + record(16, b"\0" + b"\xff" * 16)),
+    "a record with a related activity": ("MetadataBlock", HEADER + record(32, b"\0" + b"\xff" * 16)),
+    "a record with both": ("MetadataBlock", HEADER + record(48, b"\0" + b"\xff" * 32)),
+    "a record that states all": (
+        "MetadataBlock",
+        HEADER + record(127, b"\1" + LONG_32 + LONG_64 + LONG_32 + LONG_64 + LONG_32 + LONG_64 + b"\xff" * 32),
+    ),
+    "records of one size": ("MetadataBlock", HEADER + record(0, b"\1") + b"\0\1" + RECORD + b"\x40\1" + RECORD),
+    "a record with more": ("MetadataBlock", HEADER + record(0, b"\1", len(RECORD) + 9) + b"\xff" * 9),
+    "a longer header": ("MetadataBlock", headed(23, 1, b"\xff" * 3 + record(0, b"\1"))),
+    "no stacks": ("StackBlock", struct.pack("<II", 1, 0)),
+    "stacks": ("StackBlock", struct.pack("<IIIQI", 1, 2, 8, 7, 0)),
+    "stacks and more": ("StackBlock", struct.pack("<IIIQ", 1, 1, 8, 7) + b"\xff" * 7),
+    "the last stack": ("StackBlock", struct.pack("<III", 0xFFFFFFFF, 1, 0)),
+    "a sequence point of none": ("SPBlock", struct.pack("<qI", 5, 0)),
+    "a sequence point": ("SPBlock", struct.pack("<qIQI", 5, 1, 1, 9)),
+    "a sequence point and more": ("SPBlock", struct.pack("<qIQI", 5, 1, 1, 9) + b"\xff" * 11),
+    "events": ("EventBlock", HEADER + EVENT),
+    "events behind a longer header": ("EventBlock", headed(25, 1, b"\xff" * 5 + EVENT)),
+    "a block that is all header": ("EventBlock", headed(25, 1, b"\xff" * 5)),
+}
+UNUSUAL: dict[str, tuple[str, bytes]] = {
+    "a short header of metadata": ("MetadataBlock", headed(19, 1, record(0, b"\1"))),
+    "a header of metadata that is cut": ("MetadataBlock", headed(21, 1, b"")),
+    "metadata in full": ("MetadataBlock", headed(20, 0, record(0, b"\1"))),
+    "metadata of an unknown form": ("MetadataBlock", headed(20, 3, record(0, b"\1"))),
+    "a record that is short": ("MetadataBlock", HEADER + record(0, b"\1", len(RECORD) - 1) + b"\0\1" + RECORD[1:]),
+    "a record that is cut": ("MetadataBlock", HEADER + record(0, b"\1", len(RECORD) + 1)),
+    "an id of too many bits": ("MetadataBlock", HEADER + record(1, TOO_LONG_32 + b"\0")),
+    "a number of too many bits": ("MetadataBlock", HEADER + record(2, TOO_LONG_32 + b"\0\0\0")),
+    "a thread of too many bits": ("MetadataBlock", HEADER + record(2, b"\0" + TOO_LONG_64 + b"\0\0")),
+    "a processor of too many bits": ("MetadataBlock", HEADER + record(2, b"\0\0" + TOO_LONG_32 + b"\0")),
+    "another thread of too many bits": ("MetadataBlock", HEADER + record(4, TOO_LONG_64 + b"\0")),
+    "a stack of too many bits": ("MetadataBlock", HEADER + record(8, TOO_LONG_32 + b"\0")),
+    "a time of too many bits": ("MetadataBlock", HEADER + record(0, TOO_LONG_64)),
+    "an activity that is cut": ("MetadataBlock", HEADER + bytes([16, 1]) + bytes(15)),
+    "two activities of which one is cut": ("MetadataBlock", HEADER + bytes([48, 1]) + bytes(31)),
+    "a stack block of no size": ("StackBlock", bytes(7)),
+    "a stack that is cut": ("StackBlock", struct.pack("<IIII", 1, 1, 5, 0)),
+    "a stack without its size": ("StackBlock", struct.pack("<IIIQ", 1, 2, 8, 7) + bytes(3)),
+    "stacks beyond 32 bits": ("StackBlock", struct.pack("<IIII", 0xFFFFFFFF, 2, 0, 0)),
+    "a sequence point that is cut": ("SPBlock", bytes(11)),
+    "a sequence point whose threads are cut": ("SPBlock", struct.pack("<qIQI", 5, 2, 1, 9) + bytes(11)),
+    "a short header": ("EventBlock", headed(19, 1, EVENT)),
+    "a header that is cut": ("EventBlock", headed(21, 1, b"")),
+    "no header": ("EventBlock", HEADER[:19]),
+    "events in full": ("EventBlock", headed(20, 0, b"")),
+    "events of an unknown form": ("EventBlock", headed(20, 3, EVENT)),
+    "events of another unknown form": ("EventBlock", headed(20, -32767, EVENT)),
+    "an unknown object": ("EventBlocks", HEADER + EVENT),
+    "the beginning of an object's name": ("Event", HEADER + EVENT),
+}
+
+
+def around(name: str, content: bytes) -> bytes:
+    """A block between others."""
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.write_object("EventBlock", HEADER + EVENT)
+        writer.write_object(name, content)
+        writer.write_object("EventBlock", HEADER + EVENT)
+    return out.getvalue()
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", [*ORDINARY, *UNUSUAL])
+def test_usual_blocks_are_counted_here_and_others_are_left_to_the_reader(name: str) -> None:
+    data = around(*(ORDINARY[name] if name in ORDINARY else UNUSUAL[name]))
+    expected = truth(data)
+    for piece in (1, 7, len(data)):
+        assert counted(data, piece) == (expected if name in ORDINARY else None)
+    assert expected.complete or name in UNUSUAL
+    assert count_losses(io.BytesIO(data)) == expected
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", ["SPBlock", "StackBlock", "MetadataBlock"])
+def test_object_of_a_version_or_an_end_that_is_not_usual_is_left_to_the_reader(name: str) -> None:
+    data = around(name, next(content for kind, content in ORDINARY.values() if kind == name))
+    at = data.index(name.encode())
+    for place, value in ((-16, 4), (-15, 4), (-14, 2), (-12, 3), (-8, 1)):
+        assert counted(data[: at + place] + bytes([value]) + data[at + place + 1 :]) is None
+    second = data.rindex(b"EventBlock") - 16 - 1
+    while data[second] != 6:
+        second -= 1
+    assert counted(data) == truth(data)
+    assert counted(data[:second] + b"\7" + data[second + 1 :]) is None
+
+
+@needs_kernels
+def test_clock_that_no_reader_takes_is_left_to_the_reader() -> None:
+    data = trace_of(row(1, 4))
+    start = data.index(b"Trace\x06") + 6
+    assert counted(data) == LossCount(complete=True, lost=3)
+    for at, value, usual in (
+        (24, struct.pack("<q", 0), False),
+        (24, struct.pack("<q", -1), False),
+        (24, struct.pack("<q", 1), True),
+        (32, struct.pack("<i", 4), True),
+        (32, struct.pack("<i", 8), True),
+        (32, struct.pack("<i", 6), False),
+        (48, b"\5", False),
+        (-1, b"\5", False),
+    ):
+        odd = data[: start + at] + value + data[start + at + len(value) :]
+        assert (counted(odd) is not None) == usual, (at, value)
+        assert loss_count.is_usual(memoryview(odd)) == (at != -1)
+    for cut in (start, start + 48, start + 49):
+        assert loss_count.is_usual(memoryview(data)[:cut]) == (cut == start + 49)
+
+
+@needs_kernels
+def test_file_is_over_when_its_end_or_something_unusual_was_seen() -> None:
+    counter = LossCounter()
+    data = trace_of(row(1, 4))
+    for at in range(len(data)):
+        assert not counter.is_over
+        counter.feed(data[at : at + 1])
+    assert counter.is_over
+    counter.feed(b"more")
+    assert counter.close() == LossCount(complete=True, lost=3)
+    counter = LossCounter()
+    counter.feed(b"X")
+    assert counter.is_over
+    counter.feed(data)
+    assert counter.close() is None

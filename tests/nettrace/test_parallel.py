@@ -115,3 +115,93 @@ def test_a_program_ends_though_an_iteration_is_left_open(tmp_path: Path, program
     command = [sys.executable, "-c", imports + program, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("Plain\n", "", 0)
+
+
+class Log:
+    """An executor that does each piece at once, or when it is told, and writes down what happens."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.at_once, self.events, self.futures = at_once, list[tuple[str, int]](), list[Future[Any]]()
+
+    def submit(self, fn: Callable[[Any], Any], argument: Any, /) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.events.append(("submit", argument))
+        self.futures.append(future)
+        if self.at_once:
+            future.set_result(fn(argument))
+        return future
+
+    def source(self, count: int) -> Iterator[int]:
+        for number in range(count):
+            self.events.append(("read", number))
+            yield number
+
+
+@pytest.mark.parametrize(
+    ("usual", "sizes"), [(1, [1] * 9), (3, [1] * 20), (3, [3] * 9), (2, [5] * 5), (4, [7, 1, 9, 1, 1])]
+)
+def test_pieces_are_taken_ahead_while_there_is_room_for_their_sizes(usual: int, sizes: list[int]) -> None:
+    log = Log(at_once=True)
+    taken = 0
+    for number, result in in_order(log.source(len(sizes)), square, log, size=lambda at: sizes[at], usual=usual):
+        assert result == number * number
+        # from the piece that is given out on: begun while what is ahead is smaller than the room
+        room = AHEAD * usual
+        while taken < len(sizes) and room - sum(sizes[number:taken]) > 0:
+            taken += 1
+        assert [what for what, _ in log.events].count("submit") == taken
+    assert taken == len(sizes)
+    reads = [at for what, at in log.events if what == "read"]
+    assert reads == [at for what, at in log.events if what == "submit"] == list(range(len(sizes)))
+
+
+def test_what_the_executor_has_done_is_not_done_again_and_the_others_wait_for_it() -> None:
+    log, done = Log(at_once=False), list[int]()
+
+    def act(number: int) -> int:
+        done.append(number)
+        return number
+
+    work = in_order(log.source(6), act, log)
+    assert next(work) == (0, 0)
+    # nobody had begun any: the first, which is wanted, is done here, and the next of which none is done are left
+    assert done == [0]
+    assert [future.cancelled() for future in log.futures] == [True, False, False, False]
+    log.futures[1].set_running_or_notify_cancel()  # somebody else does it
+    log.futures[1].set_result(-1)
+    assert next(work) == (1, -1)
+    assert done == [0]
+    assert list(work) == [(number, number) for number in range(2, 6)]
+    assert done == [0, 2, 3, 4, 5]
+
+
+def test_pieces_are_done_here_while_the_first_is_being_done_elsewhere() -> None:
+    log, done = Log(at_once=False), list[int]()
+
+    def act(number: int) -> int:
+        if number == 2:
+            log.futures[0].set_result(-1)
+        done.append(number)
+        return number
+
+    work = in_order(log.source(6), act, log)
+    submit = log.submit
+
+    def begun(fn: Callable[[Any], Any], argument: Any, /) -> Future[Any]:
+        future = submit(fn, argument)
+        if argument == 0:
+            future.set_running_or_notify_cancel()
+        return future
+
+    log.submit = begun  # type: ignore[method-assign]
+    assert next(work) == (0, -1)
+    assert done == [1, 2]
+    assert [next(work) for _ in range(2)] == [(1, 1), (2, 2)]
+    assert done == [1, 2]
+    assert list(work) == [(number, number) for number in range(3, 6)]
+
+
+def test_without_an_executor_a_piece_is_read_when_it_is_wanted() -> None:
+    log = Log(at_once=True)
+    for number, _ in in_order(log.source(4), square, None):
+        assert log.events == [("read", at) for at in range(number + 1)]

@@ -25,6 +25,7 @@ from tests.nettrace.by_hand import (
 )
 from tests.nettrace.kernel_forms import without_kernels
 from tests.nettrace.test_linear import Steps
+from tests.nettrace.traces import PLAIN
 
 from dotnetdiag.nettrace import Contents, Reader, Writer, count_losses, read, rewrite, scan
 
@@ -281,3 +282,44 @@ def test_numbers_that_fall_back_over_and_over_are_rewritten_in_steps_in_proporti
             )
         taken.append(steps.taken)
     assert taken[1] < 2.5 * taken[0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "keep", "made"),
+    [
+        ([1, 2, 3, 1, 2], [1, 1, 1, 1, 1], [1, 2, 3, 1, 2]),
+        ([1, 2, 3, 1, 2], [1, 1, 0, 1, 1], [1, 2, 3, 4]),
+        ([1, 2, 3, 1, 2], [1, 1, 1, 0, 1], [1, 2, 3, 4]),
+        ([1, 2, 3, 1, 2], [0, 1, 1, 1, 1], [1, 2, 1, 2]),
+        ([1, 2, 5, 1, 2], [1, 1, 1, 1, 1], [1, 2, 5, 1, 2]),
+        ([5, 6, 7, 9, 3], [1, 1, 1, 1, 1], [1, 2, 3, 5, 1]),
+        ([5, 6, 7, 9, 3], [1, 0, 0, 1, 1], [1, 3, 1]),
+        ([5, 4, 3], [1, 1, 1], [1, 1, 1]),
+        ([5, 4, 3], [1, 0, 1], [1, 2]),
+        ([3, 3], [1, 1], [1, 1]),
+        ([1, 0x70000000, 0xE0000000, 0xD0000000], [1] * 4, [1, 0x70000000, 0xE0000000, 0xE0000001]),
+        ([1, 0x7FFFFFFE, 1, 2], [1] * 4, [1, 0x7FFFFFFE, 1, 2]),
+        ([1, 0x7FFFFFFF, 0x80000000, 1], [1] * 4, [1, 0x7FFFFFFF, 0x80000000, 0x80000001]),
+    ],
+)
+def test_numbers_of_a_selection_count_what_is_kept_and_lost_and_begin_again_where_both_are_kept(
+    numbers: list[int], keep: list[int], made: list[int]
+) -> None:
+    data = trace(*OPENING, numbered(*numbers))
+    contents = read(data)
+    found = again(contents, 6, map(bool, keep))
+    assert found.headers.sequence.tolist() == made
+    assert found.lost.total == contents.lost.total
+
+
+def test_row_that_a_version_6_trace_has_not_is_made_of_its_index_alone() -> None:
+    """The thread ids of older versions are those of the system; an index is none."""
+    contents = read(trace(metadata(event_type(1)), numbered(1, 2, thread=7)))
+    made = again(contents, 6)
+    assert [(one.index, one.os_thread_id, one.process_id) for one in made.threads.values()] == [(7, None, None)]
+    out = io.BytesIO()
+    with Writer(out, process_id=44) as writer:
+        writer.add_metadata(PLAIN)
+        writer.write_event(1, 5, thread=7)
+    made = again(out.getvalue(), 6)
+    assert [(one.index, one.os_thread_id, one.process_id) for one in made.threads.values()] == [(7, 7, 44)]

@@ -16,7 +16,10 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import PLAIN, SMALL, large_trace, small_trace
 
 from dotnetdiag.nettrace import COMPILED, LossCounter, Metadata, Writer, kernels, loss_count, scan, type_count
+from dotnetdiag.nettrace.loss_count import Unusual
+from dotnetdiag.nettrace.records import pack_record
 from dotnetdiag.nettrace.type_count import IDS, TypeTally, count_types
+from dotnetdiag.wire import Cursor
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
 
@@ -184,3 +187,40 @@ def test_numpy_is_not_loaded(tmp_path: Path) -> None:
     )
     events = sum(count for count, _ in scan(small_trace(5)).counts().values())
     assert done.stdout.split() == [str(events), "False", "True", "True"]
+
+
+def test_event_without_payload_before_the_definition_of_its_type_is_left_to_the_index() -> None:
+    tally = TypeTally()
+    tally.rows[0, 7] = 1
+    with pytest.raises(Unusual):
+        tally.define(Cursor(pack_record(replace(PLAIN, metadata_id=7), version=5)))
+    tally.define(Cursor(pack_record(replace(PLAIN, metadata_id=8), version=5)))
+    assert tally.counts() is None
+    tally.rows[0, 7], tally.rows[0, 8], tally.rows[1, 8] = 0, 3, 40
+    counts = tally.counts()
+    assert counts is not None
+    assert (dict(counts.by_type), list(counts.records)) == ({8: (3, 40)}, [8])
+
+
+@pytest.mark.parametrize(("number", "is_followed"), [(0, False), (1, True), (IDS - 1, True), (IDS, False)])
+def test_so_many_ids_are_followed(number: int, is_followed: bool) -> None:
+    tally, record = TypeTally(), pack_record(replace(PLAIN, metadata_id=number), version=5)
+    if is_followed:
+        tally.define(Cursor(record))
+    for _ in range(1 if is_followed else 2):  # twice is once too often
+        with pytest.raises(Unusual):
+            tally.define(Cursor(record))
+    assert list(tally.records) == ([number] if is_followed else [])
+
+
+def test_so_many_bytes_of_metadata_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [pack_record(replace(PLAIN, metadata_id=number), version=5) for number in (1, 2)]
+    for limit, taken in ((0, 0), (len(records[0]) - 1, 0), (len(records[0]), 1), (2 * len(records[0]), 2)):
+        monkeypatch.setattr(type_count, "RECORDS_LIMIT", limit)
+        tally = TypeTally()
+        for at, record in enumerate(records):
+            if at < taken:
+                tally.define(Cursor(record))
+            else:
+                with pytest.raises(Unusual):
+                    tally.define(Cursor(record))

@@ -6,6 +6,7 @@ import io
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ from dotnetdiag.nettrace import (
     LabelList,
     Metadata,
     ThreadInfo,
+    TraceInfo,
     TypeCode,
     Writer,
     iter_blocks,
@@ -914,3 +916,265 @@ def test_times_before_the_zero_of_the_clock_are_negative(version: int, compresse
     assert contents.sequence_points[0][0] == -3
     (block,) = [block for block in contents.blocks if block.kind is BlockKind.EVENT]
     assert struct.unpack_from("<qq", data, block.start + 4) == (times[0], times[-1])
+
+
+REFUSED: dict[str, tuple[int, Callable[[Writer], object], str]] = {
+    "a thread for another": (
+        6,
+        lambda writer: writer.add_thread(ThreadInfo(index=1, name="x")),
+        "thread index 1 stands for another thread",
+    ),
+    "a row in version 5": (5, lambda writer: writer.add_thread(ThreadInfo(index=1)), "nettrace 5 has no thread rows"),
+    "an end in version 5": (5, lambda writer: writer.remove_thread(1), "nettrace 5 cannot remove threads"),
+    "labels in version 5": (5, lambda writer: writer.add_labels(LabelList(level=1)), "nettrace 5 has no label lists"),
+    "a number in version 5": (5, lambda writer: writer.write_block(77, b""), "nettrace 5 has named objects"),
+    "a name in version 6": (6, lambda writer: writer.write_object("F", b""), "nettrace 6 has numbered blocks"),
+    "words for payloads": (
+        5,
+        lambda writer: writer.write_events(good_columns(), np.zeros(4, np.uint32)),
+        "payloads in an array of uint32 with 1 dimensions",
+    ),
+    "rows of payloads": (
+        5,
+        lambda writer: writer.write_events(good_columns(), np.zeros((4, 4), np.uint8)),
+        "payloads in an array of uint8 with 2 dimensions",
+    ),
+    "metadata id 0": (5, lambda writer: writer.add_metadata(replace(PLAIN, metadata_id=0)), "0 cannot be a metadata"),
+    "a metadata id of 32 bits": (
+        5,
+        lambda writer: writer.add_metadata(replace(PLAIN, metadata_id=1 << 31)),
+        "2147483648 cannot be a metadata id",
+    ),
+    "a metadata id of 33 bits": (
+        6,
+        lambda writer: writer.add_metadata(replace(PLAIN, metadata_id=1 << 32)),
+        "4294967296 cannot be a metadata id",
+    ),
+    "a metadata id for another": (
+        6,
+        lambda writer: writer.add_metadata(replace(PLAIN, name="x")),
+        "metadata id 1 stands for another event type",
+    ),
+    "a thread that is no such": (
+        6,
+        lambda writer: writer.add_thread(ThreadInfo(index=9, name="\ud800")),
+        "would be read as something else",
+    ),
+    "labels that are no such": (
+        6,
+        lambda writer: writer.add_labels(LabelList(values=(("\ud800", "v"),))),
+        "would be read as something else",
+    ),
+    "metadata that is no such": (
+        6,
+        lambda writer: writer.add_metadata(replace(PLAIN, metadata_id=9, name="\ud800")),
+        "metadata 9 would be read as something else",
+    ),
+    "an event of no type": (
+        5,
+        lambda writer: writer.write_event(9, 0, thread=1),
+        "event of metadata id 9, which was not defined",
+    ),
+    "an event with no such stack": (5, lambda writer: writer.write_event(1, 0, thread=1, stack=1), "with stack 1,"),
+    "an event with no such labels": (6, lambda writer: writer.write_event(1, 0, thread=1, labels=1), "labels 1,"),
+    "an event of no thread": (6, lambda writer: writer.write_event(1, 0, thread=2), r"without a row.*: \[2, 2\]"),
+    "an event captured by none": (
+        6,
+        lambda writer: writer.write_event(1, 0, thread=1, capture_thread=3),
+        r"without a row.*: \[3\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusal_says_what_is_wrong_and_nothing_is_taken(name: str) -> None:
+    version, call, problem = REFUSED[name]
+    out, writer = with_good_events(version)
+    expected, other = with_good_events(version)
+    with pytest.raises(UsageError, match=problem):
+        call(writer)
+    writer.close()
+    other.close()
+    assert out.getvalue() == expected.getvalue()
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_what_is_as_large_as_a_block_is_taken_and_what_is_larger_refused(version: int) -> None:
+    room = 1000 + BLOB_BYTES
+    adds: list[Callable[[Writer, int], object]] = [
+        lambda writer, size: writer.add_stack(bytes(size)),
+        lambda writer, size: writer.write_event(1, 0, bytes(size), thread=1),
+        lambda writer, size: writer.write_events(
+            replace(good_columns(1), payload_length=np.full(1, size, np.uint32)), bytes(size)
+        ),
+    ]
+    if version == 6:
+        adds.append(lambda writer, size: writer.add_labels(LabelList(values=(("k", "v" * (size - 5)),))))
+    for add in adds:
+        _, writer = with_good_events(version)
+        writer._room = room
+        add(writer, 1000)
+        with pytest.raises(UsageError, match=f"of 100[0-8] bytes does not fit a block of nettrace {version}"):
+            add(writer, 1008)
+    _, writer = with_good_events(version)
+    writer._room = room
+    writer.add_metadata(replace(PLAIN, metadata_id=2, name="x" * 300))
+    with pytest.raises(UsageError, match=r"metadata of .* bytes does not fit a block"):
+        writer.add_metadata(replace(PLAIN, metadata_id=3, name="x" * 1000))
+
+
+def test_single_events_are_held_back_until_there_are_many_or_a_block_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dotnetdiag.nettrace.writer.SINGLE_EVENTS_HELD", 5)
+    for payload, held in ((b"", 5), (bytes(40), 3), (bytes(60), 2), (bytes(100), 1), (bytes(50), 2)):
+        out = io.BytesIO()
+        writer = Writer(out, block_bytes=100)
+        writer.add_metadata(PLAIN)
+        begun = len(out.getvalue())
+        for number in range(1, 11):
+            assert (len(out.getvalue()) == begun) == (number <= held)
+            writer.write_event(1, number, payload, thread=1)
+            assert writer.position == len(out.getvalue())
+
+
+def test_position_counts_every_byte_and_blocks_are_aligned_by_it() -> None:
+    out = io.BytesIO()
+    writer = Writer(out)
+    for size in range(9):
+        writer.write_object("F" * (size + 1), bytes(size))
+        assert writer.position == len(out.getvalue())
+    writer.close()
+    blocks = [block for block in read(out.getvalue()).blocks if block.kind is BlockKind.UNKNOWN]
+    assert [(block.size, block.start % 4) for block in blocks] == [(size, 0) for size in range(9)]
+    assert [b.start - a.end < 32 + len(b.name) for a, b in pairwise(blocks)] == [True] * 8
+
+
+def test_writer_like_a_trace_says_of_it_what_the_trace_says() -> None:
+    out = io.BytesIO()
+    with Writer(
+        out, version=6, pointer_size=4, start_ns=5_999_999, sync_ticks=-7, frequency=1234, process_id=9, processors=3,
+        sampling_ns=77, key_values=[("mine", "1"), ("ProcessId", "9")],
+    ):  # fmt: skip
+        pass
+    info = read(out.getvalue()).info
+    assert info is not None
+    assert info == TraceInfo(
+        start_ns=5_000_000, sync_ticks=-7, frequency=1234, pointer_size=4, process_id=9, processors=3, sampling_ns=77,
+        key_values=(("mine", "1"), ("ProcessId", "9"), ("HardwareThreadCount", "3"), ("ExpectedCPUSamplingRate", "77")),
+    )  # fmt: skip
+    again = io.BytesIO()
+    Writer.like(again, info, version=6).close()
+    assert read(again.getvalue()).info == info
+    for version in (4, 5):
+        with pytest.raises(UsageError, match="has no keys and values"):
+            Writer.like(io.BytesIO(), info, version=version)
+        older = io.BytesIO()
+        old = replace(info, key_values=info.key_values[1:])
+        Writer.like(older, old, version=version).close()
+        assert read(older.getvalue()).info == replace(info, key_values=())
+    unknown = TraceInfo(start_ns=None, sync_ticks=0, frequency=1)
+    for version in (5, 6):
+        out = io.BytesIO()
+        Writer.like(out, unknown, version=version).close()
+        assert read(out.getvalue()).info == unknown
+
+
+def test_number_of_an_event_is_one_more_than_the_last_of_its_thread_whoever_said_it() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.add_metadata(PLAIN)
+        writer.write_event(1, 1, thread=1, sequence=0xFFFFFFFE)
+        writer.write_event(1, 2, thread=2, capture_thread=1)
+        writer.write_event(1, 3, thread=1)
+        writer.add_dropped(1, 4)
+        writer.write_event(1, 4, thread=1)
+        writer.write_sequence_point(threads={1: 9, 3: 6})
+        writer.write_event(1, 5, thread=1)
+        writer.write_event(1, 6, thread=3)
+        writer.write_events(good_columns(), b"")
+        writer.write_event(1, 7, thread=1)
+    numbers = read(out.getvalue()).headers.sequence.tolist()
+    assert numbers == [0xFFFFFFFE, 0xFFFFFFFF, 0, 5, 10, 7, 101, 102, 103, 104]
+
+
+def test_ids_of_stacks_and_labels_count_on_over_the_blocks_that_define_them() -> None:
+    out = io.BytesIO()
+    with Writer(out, version=6, block_bytes=40) as writer:
+        writer.add_metadata(PLAIN)
+        writer.add_thread(ThreadInfo(index=1))
+        for turn in range(3):
+            for number in range(1, 8):
+                assert writer.add_stack([turn, number, 5]) == 7 * turn + number
+                assert writer.add_labels(LabelList(values=((str(turn), number),))) == 7 * turn + number
+            writer.flush()
+        writer.write_event(1, 1, thread=1, stack=20, labels=20)
+    data = out.getvalue()
+    contents = read(data)
+    assert contents.warnings == []
+    assert contents.stacks.frames(int(contents.headers.stack[0])).tolist() == [2, 6, 5]
+    assert contents.labels[int(contents.headers.label_list[0])].values == (("2", 6),)
+    for kind, each in ((BlockKind.STACK, 1), (BlockKind.LABEL_LIST, 8)):
+        found = [struct.unpack_from("<II", data, block.start) for block in contents.blocks if block.kind is kind]
+        assert [first for first, _ in found] == [1 + sum(n for _, n in found[:at]) for at in range(len(found))]
+        assert max(n for _, n in found) <= each
+        assert max(block.size for block in contents.blocks if block.kind is kind) <= 48
+
+
+def test_time_of_a_sequence_point_is_the_latest_of_what_was_written() -> None:
+    for sync, events, latest in ((50, [], 50), (50, [70, 60], 70), (50, [40], 50), (-9, [-20, -5], -5)):
+        out = io.BytesIO()
+        writer = Writer(out, sync_ticks=sync)
+        writer.add_metadata(PLAIN)
+        for time in events:
+            writer.write_event(1, time, thread=1)
+        writer.write_sequence_point()
+        writer.write_sequence_point(3)
+        writer.close(sequence_point=False)
+        contents = read(out.getvalue())
+        assert contents.complete
+        assert [time for time, _, _ in contents.sequence_points] == [latest, 3]
+
+
+def test_drops_count_together_until_something_of_the_thread_is_written() -> None:
+    most = (1 << 31) - 1
+    _, writer = with_good_events()
+    acts: list[Callable[[], object]] = [
+        lambda: writer.write_event(1, GOOD, thread=1),
+        lambda: writer.write_sequence_point(),
+        lambda: writer.write_events(replace(good_columns(1), sequence=np.full(1, 3, np.uint32)), b""),
+    ]
+    for act in acts:
+        writer.add_dropped(1, most - 1)
+        writer.add_dropped(1, 1)
+        with pytest.raises(UsageError, match=f"1 events cannot be dropped beside {most}"):
+            writer.add_dropped(1, 1)
+        writer.add_dropped(1, 0)
+        writer.add_dropped(2, most)
+        writer.write_event(1, GOOD, thread=2)
+        act()
+    with pytest.raises(UsageError, match=r"2147483648 events cannot be dropped$"):
+        writer.add_dropped(1, most + 1)
+    with pytest.raises(UsageError, match=r"-1 events cannot be dropped$"):
+        writer.add_dropped(1, -1)
+
+
+def test_end_of_a_thread_says_its_last_number() -> None:
+    out = io.BytesIO()
+    with Writer(out, version=6) as writer:
+        writer.add_metadata(PLAIN)
+        for index in (1, 2, 3):
+            writer.add_thread(ThreadInfo(index=index))
+        writer.write_event(1, 1, thread=1, sequence=7)
+        writer.add_dropped(1, 2)
+        writer.remove_thread(1)
+        writer.remove_thread(2)
+        writer.remove_thread(3, 5)
+        with pytest.raises(UsageError, match=r"without a row.*: \[1\]"):
+            writer.remove_thread(1)
+        writer.write_sequence_point(forget_threads=True)
+        writer.add_thread(ThreadInfo(index=1))
+        writer.write_event(1, 2, thread=1)
+    contents = read(out.getvalue())
+    assert contents.removals == [(0, 1, 9), (0, 2, 0), (0, 3, 5)]
+    assert contents.sequence_points[0][2] == []
+    assert contents.headers.sequence.tolist() == [7, 1]
+    assert contents.lost.by_thread == {1: 2}

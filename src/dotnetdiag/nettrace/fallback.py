@@ -330,11 +330,8 @@ def walk(
         behind = header + word(data[at + size_at : at + size_at + 4], "little")
         if behind > extent:
             return np.array(found, np.int64), at, BAD_SIZE
-        if trailing:
-            if behind + 4 > extent:
-                return np.array(found, np.int64), at, BAD_SIZE
-            if behind + 4 + word(data[at + behind : at + behind + 4], "little") > extent:
-                return np.array(found, np.int64), at, BAD_SIZE
+        if trailing and behind + 4 + word(data[at + behind : at + behind + 4], "little") > extent:
+            return np.array(found, np.int64), at, BAD_SIZE
         found.append(at)
         at += extent
     return np.array(found, np.int64), at, NO_PROBLEM

@@ -126,11 +126,8 @@ def parse_flat_record(cursor: Cursor, metadata_id: int, *, major: int) -> Metada
         declared=False,
         provider_guid=guid,
     )
-    size = cursor.i32("metadata length") if cursor.left >= 4 else 0
-    if size <= 0:
-        return made
     try:
-        block = cursor.child(size, "metadata")
+        block = cursor.child(cursor.i32("metadata length"), "metadata")
         block.skip(4, "event id")
         name = block.z16("event name")
         keywords = block.u64("keywords")
