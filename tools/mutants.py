@@ -228,6 +228,8 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if self.prefix:  # a test may have traced something itself
+            sys.settrace(self.trace)
         start = time.perf_counter()
         result = yield
         self.durations[item.nodeid] = time.perf_counter() - start
