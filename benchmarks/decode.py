@@ -213,7 +213,7 @@ def measure(name: str, rounds: int, show: Callable[[str, float, str], None], fig
     """One trace."""
     path = trace(name)
     data = path.read_bytes()
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(THREADS - 1) as pool:  # the caller's thread works too
         count = headers(data, pool)
         payloads = Payloads(pool).run(data)
         if payloads.broken:

@@ -176,6 +176,30 @@ def test_metadata_that_a_stream_forgets_is_forgotten() -> None:
     assert [table.schema.name for _, table in tables(shared)] == ["Old", "New"]
 
 
+def test_a_layout_that_nobody_declares_is_looked_for_in_so_many_events_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the first ones do not prove later ones may; but not every slice is gone through again."""
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="", declared=False))
+        for time in range(40):
+            writer.write_event(1, time, b"\xff" * 9, thread=1)
+            writer.flush()
+    looked: list[int] = []
+
+    def look(_: object, __: object, offsets: np.ndarray[Any, Any], ___: object) -> None:
+        looked.append(len(offsets))
+
+    monkeypatch.setattr(slices, "infer", look)
+    monkeypatch.setattr(slices, "CALL_ROWS", 4)
+    monkeypatch.setattr(slices, "PROOF_ROWS", 10)
+    batches = list(scan(out.getvalue()).iter_batches())
+    cut = [replace(batch, headers=batch.headers[row : row + 4]) for batch in batches for row in range(0, len(batch), 4)]
+    assert sum(len(table) for _, table in tables(cut)) == 40
+    assert looked == [4, 4, 4]
+
+
 def test_the_example_decodes_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "some.nettrace"
     path.write_bytes(recording(IDS["many"], tuple(range(1, 8))))

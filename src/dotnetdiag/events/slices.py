@@ -23,6 +23,8 @@ SLICE_ROWS = 300_000
 """Events that are sorted by their types together, unless all are of one: a call for each type has to pay."""
 CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
+PROOF_ROWS = 1 << 16
+"""Events without a declared layout that are looked at for one: what they do not prove is not looked for again in each slice."""
 AHEAD_ROWS = 3 << 14
 """Of the size of pieces taken ahead: less lets threads wait while the next slice is read, more leaves the cache."""
 
@@ -101,20 +103,23 @@ class _Schemas:
         self._pointer_size = pointer_size
         self._metadata: Mapping[int, Metadata] | None = None
         self._made: dict[int, EventSchema] = {}
+        self._looked_at: dict[int, int] = {}
 
     def of(
         self, batch: EventBatch, number: int, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32]
     ) -> EventSchema | None:
         """The schema of some events; None when the trace has no metadata of them."""
         if batch.metadata is not self._metadata:  # a stream has forgotten all of it
-            self._metadata, self._made = batch.metadata, {}
+            self._metadata, self._made, self._looked_at = batch.metadata, {}, {}
         made = self._made.get(number)
         if made is None:
             metadata = batch.metadata.get(number)
             if metadata is None:
                 return None
             made = resolve(metadata, self._pointer_size or batch.stacks.pointer_size)
-        if made.source == Source.NONE:
+        looked_at = self._looked_at.get(number, 0)
+        if made.source == Source.NONE and looked_at < PROOF_ROWS:
+            self._looked_at[number] = looked_at + len(offsets)
             made = infer(made, batch.buffer, offsets, lengths.astype(np.int64)) or made
         self._made[number] = made
         return made

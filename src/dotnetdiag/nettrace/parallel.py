@@ -75,7 +75,8 @@ def in_order(
     """(work, ``act(work)``) for all of ``source``, which only the caller's thread reads, a few pieces ahead.
 
     Without an executor the caller's thread does everything; with one it does what nobody has begun instead of waiting:
-    waking a thread costs more than decoding a few thousand events. What ``act`` raises is raised in its place. When the
+    waking a thread costs more than decoding a few thousand events. So for n processors an executor has n - 1 threads (seen on two: 128
+    million events a second with one, 66 with two, which are in each other's way). What ``act`` raises is raised in its place. When the
     iteration is left, what nobody has begun is cancelled. ``size`` is that of a piece, ``usual`` that of most: smaller
     ones are taken ahead in larger numbers.
     """

@@ -22,7 +22,7 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
     """The trace in a file: NetPerf 1-3, nettrace 4-6, whole or cut, also packed as ``.xz`` or ``.gz``.
 
     The file is mapped, not read, and must not change while the trace is used. ``threads`` (default: as many as there
-    are processors) decode blocks side by side. Raises InputError, and FormatError for what is no trace at all.
+    are processors, with the caller's) decode blocks side by side. Raises InputError, and FormatError for what is no trace at all.
     """
     path = os.fspath(path)
     try:
@@ -33,7 +33,7 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
         raise InputError(path, getattr(error, "strerror", None) or str(error)) from error
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
-        pool = _Pool(count) if count > 1 else None
+        pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun
         trace = Trace(buffer, name=os.path.basename(path), executor=pool, release=_releaser(buffer))
         if pool is not None:
             weakref.finalize(trace, pool.shutdown)
