@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import struct
-import subprocess
-import sys
 import tracemalloc
 from array import array
 from collections.abc import Iterable
@@ -18,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.alone import printed_alone
 from tests.nettrace.by_hand import varuint
 from tests.nettrace.kernel_forms import COMPILED_FORMS, without_kernels
 from tests.nettrace.recordings import data_of, recordings
@@ -327,15 +325,7 @@ def test_numpy_is_not_loaded(tmp_path: Path) -> None:
         "from dotnetdiag.nettrace import LossCounter; counter = LossCounter(); data = Path(sys.argv[1]).read_bytes();"
         "counter.feed(data); print(outcome_of(Path(sys.argv[1])), counter.close().lost, 'numpy' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.stdout.strip() == "Outcome(complete=True, lost_events=3) 3 False"
+    assert printed_alone(code, path).strip() == "Outcome(complete=True, lost_events=3) 3 False"
 
 
 # the kernels ----------------------------------------------------------------------------------------------------------

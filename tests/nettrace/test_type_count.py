@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.alone import printed_alone
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import PLAIN, SMALL, large_trace, small_trace
 
@@ -177,16 +175,8 @@ def test_numpy_is_not_loaded(tmp_path: Path) -> None:
         "print(len(trace), 'numpy' in sys.modules, counts == dotnetdiag.open(sys.argv[1]).counts(),"
         "trace.source.counts() and trace.counts() == counts)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
     events = sum(count for count, _ in scan(small_trace(5)).counts().values())
-    assert done.stdout.split() == [str(events), "False", "True", "True"]
+    assert printed_alone(code, path).split() == [str(events), "False", "True", "True"]
 
 
 def test_event_without_payload_before_the_definition_of_its_type_is_left_to_the_index() -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any
 
 import pytest
 from tests.client.dialling import DiallingRuntime
@@ -139,34 +140,21 @@ def _give_up() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other processes are seen in /proc")
-def test_one_of_the_group_is_an_heir_whatever_stands_in_its_environment(port: Path) -> None:
-    """A title that it has given itself, for one."""
-    with subprocess.Popen(["sleep", "60"], process_group=0) as process:
+@pytest.mark.parametrize(
+    ("ports", "of_its_own"),
+    [
+        ("{port},connect,suspend", {"start_new_session": True}),  # it has left the group
+        ("/mine,nosuspend;{port},connect,suspend", {}),  # it has put another port before ours
+        (None, {"process_group": 0}),  # it is of the group, whatever stands in its environment: a title, for one
+    ],
+)
+def test_who_could_dial_is_an_heir(ports: str | None, of_its_own: dict[str, Any], port: Path) -> None:
+    environment = dict(os.environ) if ports is None else {**os.environ, PORTS_VARIABLE: ports.format(port=port)}
+    with subprocess.Popen(["sleep", "60"], env=environment, **of_its_own) as process:
+        group = process.pid if ports is None else 1
         try:
-            assert heirs(str(port), process.pid) == (process.pid,)
+            wait_until(lambda: heirs(str(port), group) == (process.pid,))
+            assert process.pid not in heirs(str(port) + "x", 1)
         finally:
             process.kill()
-    port.parent.rmdir()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other processes are seen in /proc")
-def test_one_that_has_put_another_port_before_it_is_an_heir(port: Path) -> None:
-    environment = {**os.environ, PORTS_VARIABLE: f"/mine,nosuspend;{port},connect,suspend"}
-    with subprocess.Popen(["sleep", "60"], env=environment) as process:
-        try:
-            wait_until(lambda: heirs(str(port), 1) == (process.pid,))
-        finally:
-            process.kill()
-    port.parent.rmdir()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other processes are seen in /proc")
-def test_one_that_has_left_the_group_is_an_heir(port: Path) -> None:
-    environment = {**os.environ, PORTS_VARIABLE: f"{port},connect,suspend"}
-    with subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True) as process:
-        try:
-            wait_until(lambda: heirs(str(port), 1) == (process.pid,))
-            assert heirs(str(port) + "x", 1) == ()
-        finally:
-            process.send_signal(signal.SIGKILL)
     port.parent.rmdir()

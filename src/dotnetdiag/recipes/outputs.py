@@ -132,7 +132,7 @@ class _Output:
         self._file: IO[bytes] | None = None
 
     def open(self) -> IO[bytes]:
-        self._file = _open_stream(self.path) if self._part is None else open(self._part, "xb", opener=_private)  # noqa: SIM115
+        self._file = _open_stream(self.path) if self._part is None else open(self._part, "xb", opener=_private)  # noqa: SIM115 - see close
         return self._file
 
     def close(self) -> None:
