@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from dotnetdiag.recipes.thread_stacks import StackReport, ThreadStack
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import FrameKind
 from dotnetdiag.trace.trace import Trace
+
+for _module in ("source", "event_types", "table", "process"):
+    # a trace loads them when it is first asked; these samples are read, and to load this module is to prepare for that
+    import_module(f"dotnetdiag.trace.{_module}")
 
 MODES = {1: "native", 2: "managed"}
 """By the type of a sample: which code the thread was in."""
