@@ -98,7 +98,7 @@ def test_group_that_was_taken_leaves_room_for_a_whole_one() -> None:
 def test_size_of_groups_follows_the_size_of_events() -> None:
     for each, size in (
         (0.0, FIRST_GROUP_BYTES),
-        (10.0, FIRST_GROUP_BYTES),
+        (5.0, FIRST_GROUP_BYTES),
         (50.0, 50 * GROUP_EVENTS),
         (1e6, GROUP_BYTES),
     ):

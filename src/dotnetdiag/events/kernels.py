@@ -83,6 +83,18 @@ def walk(
     ``origins`` are where their payloads start, ``widths`` the bytes per row and slot, ``values`` how many values a row has.
     """
     rows = len(starts)
+    if not len(ops):
+        nothing, left = np.empty(rows, np.int64), not np.array_equal(starts, ends)
+        return Walked(
+            slots=[],
+            ascii=[],
+            positions=starts,
+            present=nothing,
+            state=nothing,
+            least=values,
+            broken=False,
+            left=left,
+        )
     at, total = [], 0
     for width in widths:
         at.append(total)

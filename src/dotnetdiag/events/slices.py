@@ -171,10 +171,14 @@ class _Slices:
             room = max(SLICE_ROWS, len(batch))
             self._columns = (np.empty(room, np.uint32), np.empty(room, np.int64), np.empty(room, np.uint32))
         headers, rows = batch.headers, slice(self._rows, self._rows + len(batch))
-        only = kernels.only(headers.metadata_id)
-        self._only = only if not self._rows or only == self._only else None
         ids, offsets, lengths = self._columns
-        ids[rows], offsets[rows], lengths[rows] = headers.metadata_id, headers.payload_offset, headers.payload_length
+        before, only = self._only, kernels.only(headers.metadata_id)
+        self._only = only if not self._rows or only == before else None
+        if self._only is None:  # as long as all are of one type, nobody asks for their ids
+            if before is not None:
+                ids[: self._rows] = before
+            ids[rows] = headers.metadata_id
+        offsets[rows], lengths[rows] = headers.payload_offset, headers.payload_length
         self._rows = rows.stop
 
     def _sorted(self, batch: EventBatch) -> Iterator[_Piece]:

@@ -20,7 +20,7 @@ from dotnetdiag.nettrace.kernel_types import BLOCK, PROGRESS
 from dotnetdiag.nettrace.piece import Piece, Place, join
 from dotnetdiag.nettrace.translation import Tables, Translation
 
-GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 16
+GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 17
 """Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""

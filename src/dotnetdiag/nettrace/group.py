@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
 
@@ -59,7 +59,8 @@ class EventRun:
         return self._part(slice(0, count)), self._part(slice(count, None))
 
     def _part(self, part: slice) -> EventRun:
-        return replace(self, blocks=self.blocks[part], starts=self.starts[part], ends=self.ends[part])
+        starts, ends = self.starts[part], self.ends[part]
+        return EventRun(self.blocks[part], self.form, starts, ends, self.translation, self.segment, self.moves)
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.arena import Arena, Lent
 from dotnetdiag.nettrace.columns import HeaderColumns
-from dotnetdiag.nettrace.decode import GROUP_BYTES
 from dotnetdiag.nettrace.group import EventRun, Form, Group
 from dotnetdiag.nettrace.kernel_types import BLOCK
 from dotnetdiag.nettrace.parallel import Executor, in_order
@@ -19,8 +18,8 @@ from dotnetdiag.nettrace.translation import Tables
 
 SHARE_BYTES = 8 << 20
 """Bytes of blocks that one call of an executor counts."""
-WHOLE_GROUP_BYTES = 32 << 20
-"""Groups of a whole file that one thread decodes."""
+GROUP_BYTES, SHARED_GROUP_BYTES = 32 << 20, 16 << 20
+"""Of a whole file blocks are decoded together up to about this size: the columns do not stay in the cache anyway. An executor has to get some."""
 _SPARE = np.array([1, 1, 2])
 """Of rows, runs and GUIDs: a kernel stops where an event might not fit, before it looks at it."""
 
@@ -34,8 +33,7 @@ class Whole:
         self._ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(counts, axis=0)])
         self._arena = Arena(*(self._ends[-1] + _SPARE).tolist())
         self._block = 0
-        self.group_bytes = GROUP_BYTES if executor else WHOLE_GROUP_BYTES
-        """How large groups should be: the columns do not stay in the cache anyway."""
+        self.group_bytes = SHARED_GROUP_BYTES if executor else GROUP_BYTES
 
     def window(self, blocks: int) -> Lent:
         """That of the next blocks."""
