@@ -38,6 +38,11 @@ def pour(path: Path, sizes: list[int], quiet: frozenset[int] = frozenset()) -> b
     return bytes(expected)
 
 
+def write(sink: FileSink, data: bytes) -> None:
+    sink.view[: len(data)] = data
+    sink.take(len(data))
+
+
 SIZES = [1, 4095, 4096, 4097, 100_000, 262_144, BUFFER_BYTES, 3 * BUFFER_BYTES + 7] * 3
 
 
@@ -131,3 +136,44 @@ def test_what_a_tee_raises_comes_out_and_the_bytes_are_in_the_file(tmp_path: Pat
     with pytest.raises(ValueError, match="a mistake"):
         record()
     assert (tmp_path / "x").read_bytes() == b"1234"
+
+
+def test_who_has_the_file_open_keeps_what_was_there(tmp_path: Path) -> None:
+    path, link = tmp_path / "x", tmp_path / "link"
+    path.write_bytes(b"old")
+    link.symlink_to(path)
+    with path.open("rb") as reader, FileSink(link) as sink:
+        write(sink, b"new")
+        assert (reader.read(), path.read_bytes()) == (b"old", b"new")
+    assert link.is_symlink()
+
+
+def test_a_file_that_was_begun_anew_is_not_taken_from_who_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    opened = FileSink._open
+
+    def open_late(sink: FileSink, path: str) -> int:
+        descriptor = opened(sink, path)
+        monkeypatch.setattr(FileSink, "_open", opened)
+        with FileSink(path) as other:  # has come, and gone, between two steps of the first
+            write(other, b"new")
+        return descriptor
+
+    monkeypatch.setattr(FileSink, "_open", open_late)
+    with pytest.raises(OutputError, match="another recording writes into this file"):
+        FileSink(path)
+    assert path.read_bytes() == b"new"
+
+
+def test_a_file_that_may_not_be_removed_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"what was there")
+
+    def refuse(_: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with FileSink(path) as sink:
+        write(sink, b"new")
+    assert path.read_bytes() == b"new"

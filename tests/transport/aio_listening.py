@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from dotnetdiag.transport import Deadline, Listener, listening
 from dotnetdiag.transport.addresses import Address
-from dotnetdiag.transport.aio import AsyncStream, _AsyncClosing, drive
+from dotnetdiag.transport.aio import AsyncStream, Waits, drive
 
 
-class AsyncListener(_AsyncClosing[Listener]):
+class AsyncListener:
     """``Listener`` for asyncio."""
 
     def __init__(self, inner: Listener) -> None:
-        super().__init__(inner)
-        self.address = inner.address
+        self._inner, self.address = inner, inner.address
+        self._waits = Waits()
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+    async def close(self) -> None:
+        """As of ``AsyncStream``."""
+        self._waits.close()
+        self._inner.close()
+
+    aclose = close
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def accept(self, deadline: Deadline) -> AsyncStream:
         """The next connection; as ``Listener.accept``."""
-        return AsyncStream(await self._drive(self._inner.accepting(), deadline))
+        return AsyncStream(await drive(self._inner.accepting(), deadline, self._waits))
 
 
 async def listen(address: Address, *, allow_remote: bool = False, deadline: Deadline | None = None) -> AsyncListener:

@@ -11,6 +11,7 @@ from dotnetdiag.client.routes import PidRoute, ReverseRoute, Route, WhileOpen, r
 from dotnetdiag.client.running import run
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport import waiting as steps
+from dotnetdiag.transport.streams import Closing
 
 if TYPE_CHECKING:
     from dotnetdiag.ipc.exchange import Run
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dotnetdiag.transport import Endpoint
 
 
-class Client(Commands, AtOnce):
+class Client(Commands, AtOnce, Closing):
     """Talks to one runtime. Every command is a connection of its own, so threads may share a client.
 
     ``timeout_s`` bounds each call: all connecting, sending and quick answers of it together. Answers that take long (dumps, profilers,
@@ -61,12 +62,6 @@ class Client(Commands, AtOnce):
     def close(self) -> None:
         """Release a port of ours. Others hold nothing between calls."""
         self._route.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _open(self, kind: str, started: StartedSession, end_timeout_s: float | None, **options: Any) -> Any:
         from dotnetdiag.client.session import TraceSession

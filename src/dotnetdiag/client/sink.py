@@ -28,23 +28,27 @@ from dotnetdiag.transport.waiting import is_ready
 if sys.platform == "linux":
     import fcntl
 
-    def _lock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _set_direct(fd: int, on: bool) -> bool:
-        flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-        try:
+def _lock(fd: int, path: str) -> None:
+    """On Linux two recordings into one file are told apart, where its file system has locks."""
+    try:
+        if sys.platform == "linux":
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(fd), os.stat(path)):
+                raise BlockingIOError  # somebody has just begun it anew
+    except BlockingIOError as error:
+        raise OutputError(path, "another recording writes into this file") from error
+    except OSError:
+        pass
+
+
+def _set_direct(fd: int, on: bool) -> bool:
+    if sys.platform == "linux":
+        with suppress(OSError):  # this file system has no such thing
+            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
             fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_DIRECT if on else flags & ~os.O_DIRECT)
-        except OSError:
-            return False  # this file system has no such thing
-        return True
-else:
-
-    def _lock(fd: int) -> None:
-        """Two recordings into one file are told apart on Linux only."""
-
-    def _set_direct(fd: int, on: bool) -> bool:  # noqa: ARG001 - as the one above
-        return False
+            return True
+    return False
 
 
 BUFFER_BYTES = 1 << 20
@@ -129,16 +133,22 @@ class FileSink:
             raise OutputError(f"descriptor {descriptor}", error.strerror or str(error)) from error
 
     def _claim(self) -> None:
-        """Empty the file, unless somebody else records into it: both recordings would be lost."""
-        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+        """Begin anew, unless somebody else records into the file: both recordings would be lost. What was there stays for those who have it
+        open: a file that is mapped into memory and then cut kills its reader (SIGBUS).
+        """
+        status, old = os.fstat(self._fd), self._fd
+        if not stat.S_ISREG(status.st_mode):
             return  # a pipe or a device has no beginning
-        try:
-            _lock(self._fd)
-        except BlockingIOError as error:
-            raise OutputError(self.path, "another recording writes into this file") from error
-        except OSError:
-            pass  # this file system has no locks
-        os.ftruncate(self._fd, 0)
+        _lock(old, self.path)
+        if status.st_size:
+            try:
+                os.unlink(os.path.realpath(self.path))
+            except OSError:  # nothing may be removed in this folder
+                os.ftruncate(old, 0)
+            else:
+                self._fd = self._open(self.path)
+                os.close(old)
+                _lock(self._fd, self.path)
 
     @property
     def view(self) -> memoryview:

@@ -7,12 +7,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 from dotnetdiag.client.progress import Followed
 from dotnetdiag.errors import RequestRefused
 from dotnetdiag.ipc.exchange import Operation, Run
 from dotnetdiag.ipc.operations.sessions import StartedSession
+from dotnetdiag.transport.streams import Closing
 
 PLACES = ("/sys/kernel/tracing/user_events_data", "/sys/kernel/debug/tracing/user_events_data")
 
@@ -72,18 +73,12 @@ class UserEvents(Followed):
         return not self._progress.is_over and bool(self._stream.is_alive())
 
 
-class UserEventsSession(UserEvents):
+class UserEventsSession(UserEvents, Closing):
     """That of ``Client``."""
 
     def __init__(self, started: StartedSession, perform: Callable[[Run[None]], None], **options: Any) -> None:
         super().__init__(started, perform, **options)
         self._closing = threading.RLock()  # a signal handler may close, too
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the session: by command, and by closing the connection. May be called again, from any thread: it returns when all is closed.

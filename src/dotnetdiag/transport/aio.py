@@ -15,23 +15,21 @@ import asyncio
 import functools
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.transport import connecting
 from dotnetdiag.transport.addresses import Address
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.streams import Listener, Stream, receive_buffer
+from dotnetdiag.transport.streams import Stream, receive_buffer
 from dotnetdiag.transport.waiting import Blocking, Change, Outcome, Ready, Steps, T, result_of, start_thread, wait_for
 
-Inner = TypeVar("Inner", bound=Stream | Listener)
 
+class AsyncStream:
+    """``Stream`` for asyncio. One reader and one writer may use it at the same time."""
 
-class _AsyncClosing(Generic[Inner]):
-    """As ``streams.Closing``."""
-
-    def __init__(self, inner: Inner) -> None:
-        self._inner: Inner = inner
+    def __init__(self, inner: Stream) -> None:
+        self._inner, self.address = inner, inner.address
         self._waits = Waits()
 
     def fileno(self) -> int:
@@ -52,14 +50,6 @@ class _AsyncClosing(Generic[Inner]):
 
     async def _drive(self, steps: Steps[T], deadline: Deadline) -> T:
         return await drive(steps, deadline, self._waits)
-
-
-class AsyncStream(_AsyncClosing[Stream]):
-    """``Stream`` for asyncio. One reader and one writer may use it at the same time."""
-
-    def __init__(self, inner: Stream) -> None:
-        super().__init__(inner)
-        self.address = inner.address
 
     async def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
         """Send all of ``data``; as ``Stream.send``. After a cancellation an unknown part of it has been sent."""

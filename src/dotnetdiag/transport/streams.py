@@ -16,11 +16,7 @@ from dotnetdiag.transport.waiting import Steps, run
 
 
 class Closing(ABC):
-    """What has a descriptor, and is closed at the end of a ``with`` block."""
-
-    @abstractmethod
-    def fileno(self) -> int:
-        """The descriptor or handle; -1 when closed."""
+    """What is closed at the end of a ``with`` block."""
 
     @abstractmethod
     def close(self) -> None:
@@ -40,6 +36,10 @@ class Stream(Closing):
     """
 
     address: str
+
+    @abstractmethod
+    def fileno(self) -> int:
+        """The descriptor or handle; -1 when closed."""
 
     def send(self, data: bytes | bytearray | memoryview, deadline: Deadline) -> None:
         """Send all of ``data``, in one piece where the system takes it.
@@ -91,6 +91,9 @@ class Listener(Closing):
     """Waits for connections. ``address`` is the real one, with the port that the system chose."""
 
     address: Address
+
+    @abstractmethod
+    def fileno(self) -> int: ...
 
     def accept(self, deadline: Deadline) -> Stream:
         """The next connection. Raises ``TimedOut``, and ``TransportError`` once the listener is closed."""
