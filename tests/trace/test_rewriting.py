@@ -21,7 +21,7 @@ import dotnetdiag.trace.redact as redacting
 from dotnetdiag.errors import NotUnderstood, UnknownName, UsageError
 from dotnetdiag.nettrace import Block, Contents, LabelList, Metadata, ThreadInfo, Writer, rewrite
 from dotnetdiag.trace.json_lines import JsonLines
-from dotnetdiag.trace.merge import merge
+from dotnetdiag.trace.merge import NEXT_PROCESS, merge
 from dotnetdiag.trace.part import in_time_order, naming_types, part_of
 from dotnetdiag.trace.redact import redact
 from dotnetdiag.trace.trace import Trace
@@ -234,8 +234,30 @@ def test_losses_before_first_events_behind_last_ones_and_of_reused_ids_survive()
 def test_small_traces_of_all_formats_merge(other: str) -> None:
     for name in ("nettrace 4", "nettrace 6", "nettrace 6, uncompressed"):
         made = merged(opened(name), opened(other))
-        assert Counter(map(told, lines(made))) == Counter(map(told, [*lines(opened(name)), *lines(opened(other))]))
+        others = [{**line, "pid": line["pid"] + NEXT_PROCESS} for line in lines(opened(other))]  # the pid is one
+        assert Counter(map(told, lines(made))) == Counter(map(told, [*lines(opened(name)), *others]))
         assert made.lost.total == 6
+
+
+def test_processes_of_one_pid_stay_apart_in_a_merged_file() -> None:
+    files = [small(pid, START_NS, 0, [(time, time)]) for time, pid in enumerate((1, 1, 2, 1 + NEXT_PROCESS, 1))]
+    out = io.BytesIO()
+    given = [1, 1 + NEXT_PROCESS, 2, 1 + 2 * NEXT_PROCESS, 1 + 3 * NEXT_PROCESS]
+    assert [list(own.values()) for own in merge(files, out)] == [[number] for number in given]
+    made = Trace(out.getvalue())
+    assert [event.pid for event in made.events()] == given
+    assert [process.pid for process in made.processes] == given
+
+
+def test_the_stacks_of_two_processes_of_one_pid_have_their_own_names() -> None:
+    data = data_of("cpu-only-10.nettrace")
+    traces = [Trace(data), Trace(data.replace("Workload".encode("utf-16-le"), "Neighbor".encode("utf-16-le")))]
+    found = list(map(json.loads, texts(merged(*traces), frames=True)))
+    own = traces[0].process.pid
+    assert own
+    for trace, pid in zip(traces, (own, own + NEXT_PROCESS), strict=True):
+        theirs = [line["frames"] for line in found if line["pid"] == pid]
+        assert theirs == [line["frames"] for line in map(json.loads, texts(trace, frames=True))]
 
 
 def without_events(version: int) -> Trace:

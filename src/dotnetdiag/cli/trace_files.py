@@ -310,6 +310,9 @@ def _written(done: Rewritten, as_json: bool) -> None:
                 "size_bytes": done.size_bytes,
                 "redacted": done.replaced,
                 "blanked_bytes": done.blanked,
+                "renumbered": [
+                    {"file": str(file), "process_id": pid, "number": number} for file, pid, number in done.renumbered
+                ],
             },
             err=aside,
         )
@@ -320,6 +323,8 @@ def _written(done: Rewritten, as_json: bool) -> None:
         echo(f"  {name}: {count:,} redacted", err=aside)
     for name, count in done.blanked.items():
         echo(f"  {name}: {count:,} bytes blanked", err=aside)
+    for file, pid, number in done.renumbered:
+        echo(f"  process {pid} of {file} is {number} here: another file has a process {pid}", err=aside)
 
 
 @click.command()
@@ -443,6 +448,7 @@ def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> 
     """Make one trace (nettrace 6) of several, in time order.
 
     Clocks of one machine are taken as they are; others are aligned by the UTC dates of the files, to the millisecond.
+    Processes of different files stay apart, also when they have one pid.
 
     \b
     dotnetdiag trace merge web.nettrace worker.nettrace -o both.nettrace

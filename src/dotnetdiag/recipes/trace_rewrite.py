@@ -27,7 +27,8 @@ from dotnetdiag.trace.trace import Trace
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
     """What came out. ``damage`` are the findings of damaged inputs; ``replaced`` counts redacted texts by field,
-    ``blanked`` the bytes that were not understood by what they were."""
+    ``blanked`` the bytes that were not understood by what they were; ``renumbered`` are (file, pid, its number here) of
+    processes whose pid another file had before."""
 
     path: Path
     size_bytes: int
@@ -35,6 +36,7 @@ class Rewritten:
     damage: tuple[str, ...] = ()
     replaced: Mapping[str, int] = field(default_factory=dict)
     blanked: Mapping[str, int] = field(default_factory=dict)
+    renumbered: tuple[tuple[Path, int, int], ...] = ()
 
 
 def write_nettrace(
@@ -94,9 +96,20 @@ def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -
     """All events in time order, in nettrace 6 (``trace.merge``)."""
     traces = [open_trace(source) for source in sources]
     with replacing(output, force=force) as file:
-        merge([trace.contents for trace in traces], file)
+        processes = merge([trace.contents for trace in traces], file)
         size = file.tell()
-    return Rewritten(path=output, size_bytes=size, events=sum(map(len, traces)), damage=_findings(traces))
+    return Rewritten(
+        path=output,
+        size_bytes=size,
+        events=sum(map(len, traces)),
+        damage=_findings(traces),
+        renumbered=tuple(
+            (source, pid, number)
+            for source, own in zip(sources, processes, strict=True)
+            for pid, number in own.items()
+            if number != pid
+        ),
+    )
 
 
 def redact_file(

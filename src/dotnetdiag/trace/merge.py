@@ -4,6 +4,9 @@ Clocks. Files of one machine since its last start share a clock: when their cloc
 their dates to 10 ms, ticks are taken as they are. Otherwise times are UTC, from the dates of the files, which are
 known to the millisecond. The merged trace begins with the earliest.
 
+Processes. One is (file, pid): in containers every pid is 1. Where an earlier file has a process of that number too, it gets
+another, which no system gives: 10,000,001. So two recordings of one process are two processes, each with its own symbols.
+
 Numbers. Event types that are equal become one. Threads get a row for each file, with process id and OS thread id; stacks
 and activity ids are written again. Sequence numbers stay, so that lost events are counted as before; a thread id that
 was given to a new thread gets a row of its own for it. What says where events were lost gets coarser.
@@ -14,10 +17,10 @@ numbers mean something in their own file only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +36,17 @@ Rows = npt.NDArray[np.int64]
 SAME_CLOCK_NS = 10_000_000
 """Clocks that agree with the dates so well are one: a date is cut to 1 ms, and read some time beside the clock."""
 CHUNK_ROWS = 1 << 18
+NEXT_PROCESS = 10_000_000
+"""From a pid to the number of another process that has it too. Linux has pids to 4,194,304."""
 _HALF = 1 << 31
 _WORD = 0xFFFFFFFF
 
 
-def merge(files: Sequence[Contents], out: Sink) -> None:
-    """Write the events of all files in time order. UsageError, and nothing is written, for what cannot be merged."""
+def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
+    """Write the events of all files in time order. UsageError, and nothing is written, for what cannot be merged.
+
+    Returns for each file the numbers of its processes by their pids.
+    """
     _check(files)
     infos = [_info(contents) for contents in files]
     clock, times = _clock(infos, files)
@@ -54,9 +62,10 @@ def merge(files: Sequence[Contents], out: Sink) -> None:
     )
     metadata = _add_metadata(files, writer)
     numbered: list[_Numbers] = []
-    for contents in files:
+    processes = _number_processes(files)
+    for contents, own in zip(files, processes, strict=True):
         first = sum(len(one.threads) for one in numbered) + 1
-        numbered.append(_number(contents, first))
+        numbered.append(_number(contents, own, first))
     for one in numbered:
         for thread in one.threads:
             writer.add_thread(thread)
@@ -72,6 +81,19 @@ def merge(files: Sequence[Contents], out: Sink) -> None:
     writer.flush()
     writer.write_sequence_point(threads={index: n for one in numbered for index, n in one.final.items()})
     writer.close(sequence_point=False)
+    return processes
+
+
+def _number_processes(files: Sequence[Contents]) -> list[dict[int, int]]:
+    taken: set[int] = set()
+    made = []
+    for contents in files:
+        said = (_info(contents).process_id, *(thread.process_id for thread in contents.threads.values()))
+        own = {pid for pid in said if pid}  # 0 is the kernel's
+        free = {pid: next(number for number in count(pid, NEXT_PROCESS) if number not in taken) for pid in sorted(own)}
+        made.append(free)
+        taken.update(free.values())
+    return made
 
 
 def _info(contents: Contents) -> TraceInfo:
@@ -168,22 +190,25 @@ class _Numbers:
     final: dict[int, int]
 
 
-def _number(contents: Contents, first_index: int) -> _Numbers:
+def _number(contents: Contents, processes: Mapping[int, int], first_index: int) -> _Numbers:
     headers = contents.headers
     rows_of_threads = contents.format.startswith("nettrace 6")
     numbered = not contents.format.startswith("NetPerf")
     starts_at_one = numbered and not rows_of_threads
-    pid = contents.info.process_id if contents.info is not None else None
+    pid = _info(contents).process_id
     threads: list[ThreadInfo] = []
 
     def add(thread: int) -> int:
         known = contents.threads.get(thread) if rows_of_threads else None
         index = first_index + len(threads)
+        own = pid if known is None or known.process_id is None else known.process_id
+        process = processes[own] if own else own
         if known is None:
-            threads.append(ThreadInfo(index=index, process_id=pid, os_thread_id=None if rows_of_threads else thread))
+            threads.append(
+                ThreadInfo(index=index, process_id=process, os_thread_id=None if rows_of_threads else thread)
+            )
         else:
-            own = pid if known.process_id is None else known.process_id
-            threads.append(replace(known, index=index, process_id=own))
+            threads.append(replace(known, index=index, process_id=process))
         return index
 
     # lives: a capture thread begins anew where its numbers fall back, and where a sequence point forgets all
