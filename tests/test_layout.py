@@ -15,15 +15,18 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
 
 DATA_ROOMS = {"wire", "table", "nettrace", "events", "trace", "analysis", "heap", "query", "export"}
 SESSION_ROOMS = {"wire", "assemblies", "ipc", "providers", "transport", "client", "server", "router", "live"}
-BELOW_RECIPES = {"errors"} | DATA_ROOMS | SESSION_ROOMS
+BELOW_RECIPES = {"errors", "durations"} | DATA_ROOMS | SESSION_ROOMS
 FACES = {"cli", "tui", "service"}
 # What faces see beside recipes: errors, which they turn into exit codes; types of results; export's registry.
-SEEN_BY_FACES = {"errors", "recipes", "events", "table", "trace", "analysis", "heap", "export"}
+SEEN_BY_FACES = {"errors", "durations", "recipes", "events", "table", "trace", "analysis", "heap", "export"}
 
 # room -> the rooms of ours that it may import (itself always)
 ALLOWED: dict[str, set[str]] = {
     "_lazy": set(),  # how packages load their names; no room, and open to all
     "errors": set(),
+    "durations": {
+        "errors"
+    },  # as people type them: one file, which has no room above errors that fits all who take them
     "wire": {"errors"},
     "assemblies": set(),  # what the file of an assembly says of itself: is it a startup hook?
     "ipc": {"errors", "wire"},
@@ -31,16 +34,16 @@ ALLOWED: dict[str, set[str]] = {
     "table": {"errors"},
     "nettrace": {"errors", "wire"},
     "events": {"errors", "wire", "nettrace"},
-    "trace": {"errors", "nettrace", "events", "table"},
+    "trace": {"errors", "durations", "nettrace", "events", "table"},
     "analysis": {"errors", "events", "trace", "table"},
     "heap": {"errors", "wire", "events", "trace", "table"},
     "query": {"errors", "trace", "analysis", "heap", "table"},
     "export": {"errors", "trace", "analysis"},
     "transport": {"errors"},
-    "client": {"errors", "assemblies", "ipc", "providers", "transport"},
+    "client": {"errors", "durations", "assemblies", "ipc", "providers", "transport"},
     "server": {"errors", "ipc", "transport", "nettrace"},
     "router": {"errors", "ipc", "transport"},
-    "live": {"errors", "providers", "client", "nettrace", "events", "trace"},
+    "live": {"errors", "durations", "providers", "client", "nettrace", "events", "trace"},
     "recipes": BELOW_RECIPES - {"wire", "ipc"},
     "testing": BELOW_RECIPES,
     **dict.fromkeys(FACES, SEEN_BY_FACES),
@@ -48,6 +51,7 @@ ALLOWED: dict[str, set[str]] = {
 
 PURE = {
     "errors",
+    "durations",
     "wire",
     "assemblies",
     "ipc",

@@ -9,6 +9,7 @@ import struct
 import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, listing_of
 from tests.nettrace.traces import PLAIN, SMALL
 
+import dotnetdiag
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
 from dotnetdiag.events import Column, EventSchema, Scalar, Struct, Table, decode
 from dotnetdiag.events.columns import json_value
@@ -267,9 +269,9 @@ def test_the_number_of_filtered_events_is_found_with_them(monkeypatch: pytest.Mo
     looked: list[int] = []
     real = Where.mask
 
-    def counting(self: Where, columns: Any, rows: int) -> Any:
+    def counting(self: Where, columns: Any, rows: int, *more: Any) -> Any:
         looked.append(rows)
-        return real(self, columns, rows)
+        return real(self, columns, rows, *more)
 
     monkeypatch.setattr(Where, "mask", counting)
     events = opened("events-10").events(where="ms > 1")
@@ -489,9 +491,9 @@ def test_data_frames_and_arrow_tables_have_the_values(recording: str, event: str
 
     made = opened(recording)[event].slice(0, 300)
     values = expected(made)
-    arrow = made.to_arrow()
+    arrow = made.to_arrow(names=False)
     arrow.validate(full=True)
-    frame, polars = made.to_pandas(), made.to_polars()
+    frame, polars = made.to_pandas(names=False), made.to_polars(names=False)
     assert arrow.column_names == list(frame.columns) == polars.columns == list(made.columns)
     for name in made.columns:
         if name == "time":  # µs of arrow's ns
@@ -503,6 +505,94 @@ def test_data_frames_and_arrow_tables_have_the_values(recording: str, event: str
         assert [comparable(value) for value in polars[name].to_list()] == values[name], name
         shown = [None if value is pandas.NA or value is pandas.NaT else value for value in frame[name].tolist()]
         assert [comparable(value) for value in shown] == values[name], name
+
+
+def test_what_the_runtime_numbers_has_names_in_frames_and_filters() -> None:
+    trace = opened("gcverbose-10")
+    made = trace["GC/Start"]
+    enumeration = made.enumeration("Reason")
+    assert enumeration is not None
+    numbers = made.numpy("Reason").tolist()
+    assert enumeration.values[1] == "Induced"
+    assert set(numbers) >= {0, 1}
+    names = [enumeration.values[number] for number in numbers]
+    for frame in (made.to_pandas(), made.to_pandas(["ms", "Reason"]), made.to_polars(), made.to_arrow().to_pandas()):
+        assert list(frame["Reason"]) == names
+    assert list(made.to_pandas(["Reason"]).columns) == ["Reason"]
+    induced = [event.ms for event in made if event.Reason == 1]
+    for where in (
+        "Reason == Induced",
+        "induced = reason",
+        "Reason == 'Induced'",
+        "Reason ~ '^Induced$'",
+        "Reason == 1",
+    ):
+        assert [event.ms for event in trace.events(names="GC/Start", where=where)] == induced, where
+    others = [event.ms for event in made if event.Reason != 1]
+    assert [event.ms for event in trace.events(names="GC/Start", where="Reason != Induced")] == others
+    with pytest.raises(UnknownName, match="Inducd"):
+        trace.events(names="GC/Start", where="Reason == Inducd")
+    flags = opened("cpu-only-10")["Method/DCStopVerbose"]
+    jitted = [flag for flag in flags.numpy("MethodFlags").tolist() if flag & 8]
+    found = opened("cpu-only-10").events(
+        names="Method/DCStopVerbose", where="MethodFlags ~ Jitted".replace("Jitted", "'Jitted'")
+    )
+    assert 0 < len(jitted) == len(found) < len(flags)
+
+
+def test_a_column_named_by_header_and_payload_has_the_values_of_its_own() -> None:
+    made = opened("events-10")["Scalars"]
+    assert made.enumeration("id") is None
+    frame = made.to_pandas(["header.id", "payload.id"])
+    assert frame["payload.id"].tolist() == [str(event["payload.id"]) for event in made]
+    assert frame["header.id"].tolist() == [event.schema.event_id for event in made]
+
+
+def test_rows_and_parts_of_a_table_are_taken_by_number() -> None:
+    made = opened("gcverbose-10")["GC/Start"]
+    events = list(made)
+    assert made[0].ms == events[0].ms
+    assert made[-1].ms == events[-1].ms
+    for part in (slice(3), slice(-2, None), slice(None, None, -1), slice(1, 9, 3), slice(5, 2)):
+        assert [event.ms for event in made[part]] == [event.ms for event in events[part]]
+    with pytest.raises(IndexError):
+        made[len(made)]
+    shown = repr(made).splitlines()
+    assert f"{len(made)} rows" in shown[0]
+    assert shown[1:] == [f"  {event!r}" for event in events[:5]] + ["  ..."]
+    with pytest.raises(AttributeError, match=r"table\['Reason'\]"):
+        made.Reason  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'Reasons'$"):
+        made.Reasons  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_trace_is_iterated_for_its_events_and_says_what_a_number_is_not() -> None:
+    trace = opened("gccollect-10")
+    assert [event.ms for event in trace] == [event.ms for event in trace.events()]
+    with pytest.raises(UsageError, match=r"trace\[0\]: tables have names"):
+        trace[0]  # type: ignore[index]
+
+
+def test_a_closed_trace_says_so_and_what_was_taken_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(data_of("gccollect-10.nettrace"))
+    with dotnetdiag.open(path) as trace:
+        table, count = trace["GC/Start"], len(trace)
+        reasons = table.numpy("Reason").tolist()
+    assert count
+    assert repr(trace) == "<Trace x.nettrace: closed>"
+    for use in (lambda: len(trace), lambda: trace["GC/Start"], lambda: list(trace), lambda: trace.lost, trace.counts):
+        with pytest.raises(UsageError, match=r"x\.nettrace was closed"):
+            use()
+    trace.close()
+    assert table.numpy("Reason").tolist() == reasons
+
+
+def test_times_are_also_taken_as_people_type_them() -> None:
+    trace = opened("gcverbose-10")
+    assert [e.ms for e in trace.events(time=("2s", "2500ms"))] == [e.ms for e in trace.events(time=(2, 2.5))]
+    with pytest.raises(GrammarError):
+        trace.events(time=("two", None))
 
 
 def test_an_empty_selection_converts_too() -> None:

@@ -218,7 +218,7 @@ class Commands(Shell):
 
         On a runtime that is suspended at startup nothing comes before :meth:`resume`.
         """
-        from dotnetdiag.providers.durations import seconds_of
+        from dotnetdiag.durations import seconds_of
         from dotnetdiag.providers.text import parse_providers
 
         duration_s, drain_timeout_s = seconds_of(duration), Deadline(drain_timeout_s).timeout_s

@@ -12,10 +12,10 @@ from typing import Any, Self
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.progress import TICK_S, Followed
 from dotnetdiag.client.saving import receive_into, save_stream
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, UsageError
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations.sessions import StartedSession
-from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 from dotnetdiag.transport.streams import receive_buffer

@@ -13,10 +13,10 @@ from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.saving import save_stream
 from dotnetdiag.client.session import CHUNK, STOPPER_EXIT_S, StreamedSession
 from dotnetdiag.client.user_events import UserEvents
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, ServerError
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations.sessions import StartedSession
-from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.aio import begin_in_thread, sync_stream
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S

@@ -34,6 +34,12 @@ class ValueMap:
         remainder = value & ~sum(bit for bit in self.values if value & bit == bit)
         return "|".join(words + ([hex(remainder)] if remainder else [])) or self.values.get(0, "0")
 
+    def number(self, text: str) -> int | None:
+        """The value that a name stands for, or names of bits with ``|``, in any case; None when it is no such name."""
+        known = {word.lower(): value for value, word in self.values.items()}
+        found = [known.get(word.strip()) for word in (text.lower().split("|") if self.bits else [text.lower()])]
+        return None if None in found else sum({value for value in found if value is not None})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:

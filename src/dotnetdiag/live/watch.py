@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents, check_limit
 from dotnetdiag.providers.composition import compose
-from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client, TraceSession
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError
 from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
-from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.outputs import check_outputs, is_stdout
 from dotnetdiag.recipes.suspension import Hold, is_held, resume

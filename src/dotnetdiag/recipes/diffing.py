@@ -32,7 +32,7 @@ def parse_limit(text: str) -> Limit:
         return Limit(amount=float(number), percent=percent)
     if percent:
         raise GrammarError("limit", text, 0, "write 5%, or an amount such as 20ms")
-    from dotnetdiag.providers.durations import parse_duration
+    from dotnetdiag.durations import parse_duration
 
     return Limit(amount=parse_duration(stripped) * 1000, percent=False)
 

@@ -1,5 +1,5 @@
 """Durations as people type them, for faces, which see no room below this one."""
 
-from dotnetdiag.providers.durations import parse_duration, seconds_of
+from dotnetdiag.durations import parse_duration, seconds_of
 
 __all__ = ["parse_duration", "seconds_of"]

@@ -81,7 +81,7 @@ def parse_time_range(text: str) -> tuple[float | None, float | None]:
 
 
 def _seconds(text: str) -> float | None:
-    from dotnetdiag.providers.durations import parse_duration
+    from dotnetdiag.durations import parse_duration
 
     text = text.strip()
     if not text:

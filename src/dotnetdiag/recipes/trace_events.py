@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, repeat
 from typing import IO, Any
 
@@ -91,7 +92,7 @@ def write_parquet(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     """Parquet: header columns, then the payload's. Returns the rows. MissingDependency without pyarrow."""
     events = select(trace, options)
     pieces = chain([events.nothing()], _pieces(events, len(events.joined)))  # without events there are columns still
-    return write_tables((piece.to_arrow for piece in pieces), file)
+    return write_tables((partial(piece.to_arrow, names=False) for piece in pieces), file)
 
 
 def _pieces(events: Events, columns: int = 0, *, frames: bool = False) -> Iterator[EventTable]:

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.user_events import user_events_descriptor
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import NotPossible, RequestRefused, UnsupportedCommand
 from dotnetdiag.providers.composition import with_tracepoint
-from dotnetdiag.providers.durations import seconds_of
 
 
 def hold_user_events(

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.live import Account, LiveEvents
 from dotnetdiag.live.events import check_limit
 from dotnetdiag.live.watch import DEFAULT_PRESET
 from dotnetdiag.providers.composition import Composition, compose
-from dotnetdiag.providers.durations import seconds_of
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.trace.where import Where
 

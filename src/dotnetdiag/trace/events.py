@@ -12,13 +12,14 @@ import numpy as np
 
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column
+from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.source import wanted_of
-from dotnetdiag.trace.table import EventTable, FieldSource, fields_named, join_fields
+from dotnetdiag.trace.table import EventTable, FieldSource, enumeration_of, fields_named, join_fields
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Events:
         self._join: tuple[FieldSource, ...] | None = None
         self._found: list[HeaderColumns] | None = None
         if where is not None:
-            self._check_names(where.names)
+            self._check_names([name for name in where.names if not self._is_value(name, where)])
         if fields is not None:
             self._check_names(fields)
             wanted = {source.name for name in fields for source in self._fields_named(_bare(name))}
@@ -68,6 +69,20 @@ class Events:
             if not self._fields_named(bare):
                 known = [source.name for source in self.joined]
                 raise UnknownName("field", name, near(bare, [*known, *header.ALL]), where="in these events")
+
+    def _is_value(self, name: str, where: Where) -> bool:
+        """Whether it is no field, and the name of a value of one that it is compared with."""
+        if self._fields_named(_bare(name)):
+            return False
+        schemas = [self.trace.schema(number) for number in self.metadata_ids]
+        enumerations = (
+            enumeration_of(schema, source.by_type[number])
+            for other in where.compared.get(name, ())
+            for source in self._fields_named(_bare(other))
+            for number, schema in zip(self.metadata_ids, schemas, strict=True)
+            if number in source.by_type
+        )
+        return any(one is not None and one.number(name) is not None for one in enumerations)
 
     def _fields_named(self, bare: str) -> list[FieldSource]:
         """Those of a field, or of the structure that has it."""
@@ -170,7 +185,13 @@ def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype
             whole = whole if whole in own.fields else names.get(whole.lower(), "")
             return own.get(f"{PAYLOAD}{whole}.{member}") if whole else None
 
-        made[rows] = where.mask(column, len(rows))
+        def enumeration(name: str, own: EventTable = own, names: dict[str, str] = names) -> ValueMap | None:
+            bare = _bare(name)
+            field = bare if bare in own.fields else names.get(bare.lower())
+            is_key = field is None or header.key_meant(name.lower(), is_field=True) is not None
+            return None if is_key or field is None else own.enumeration(field)
+
+        made[rows] = where.mask(column, len(rows), enumeration)
     return made
 
 

@@ -10,14 +10,16 @@ Nothing is decoded before it is asked for: a column costs its own bytes only.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Table, Text, decode
+from dotnetdiag.events.catalogue import ValueMap, provider
 from dotnetdiag.events.columns import concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import HeaderColumns
@@ -26,6 +28,7 @@ from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.header import PAYLOAD
+from dotnetdiag.trace.where import named_values
 
 if TYPE_CHECKING:
     import pandas
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 CHUNK_ROWS = 4096
+SHOWN_ROWS = 5
 PIECE_BYTES = 32 << 20
 """Of a table that becomes texts or objects at once, as :meth:`EventTable.pieces` counts: ten times as much in memory at most.
 A window of usual events has less.
@@ -56,6 +60,13 @@ class FieldSource:
 def _empty(schema: EventSchema) -> Mapping[str, Column]:
     nothing = np.zeros(0, np.int64)
     return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False).flat
+
+
+def enumeration_of(schema: EventSchema, field: str) -> ValueMap | None:
+    """The names that the runtime gives to a field's values."""
+    map_name = next((one.map for one in schema.fields if one.name == field), "")
+    known = provider(schema.provider) if map_name else None
+    return None if known is None else known.maps.get(map_name)
 
 
 _VARIANTS_LIMIT = 16
@@ -210,15 +221,31 @@ class EventTable:
 
     def __repr__(self) -> str:
         events = dict.fromkeys(f"{s.provider}/{s.name} v{s.version}" for s in self.schemas.values())
-        return f"<EventTable {', '.join(events)}: {len(self):,} rows, columns {', '.join(self.columns)}>"
+        head = f"<EventTable {', '.join(events)}: {len(self):,} rows, columns {', '.join(self.columns)}>"
+        rows = [f"  {event!r}" for event in self[:SHOWN_ROWS]]
+        return "\n".join([head, *rows, *(["  ..."] if len(self) > SHOWN_ROWS else [])])
 
     # columns ------------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, name: str) -> Column:
-        """One column: a header column, a payload field, or another key of the header, whichever is first.
+    @overload
+    def __getitem__(self, name: str) -> Column: ...
+    @overload
+    def __getitem__(self, name: int) -> Event: ...
+    @overload
+    def __getitem__(self, name: builtins.slice[Any, Any, Any]) -> EventTable: ...
+
+    def __getitem__(self, name: str | int | builtins.slice[Any, Any, Any]) -> Column | Event | EventTable:
+        """One column: a header column, a payload field, or another key of the header, whichever is first. With a number one row, with a
+        slice a table of some.
 
         ``payload.x`` is the field's always, ``header.x`` the header's, ``a.b`` a member of a structure.
         """
+        if isinstance(name, int):
+            return self.row(name)
+        if isinstance(name, builtins.slice):
+            return self._with(
+                self.headers[np.arange(len(self))[name]] if name.step not in (None, 1) else self.headers[name]
+            )
         found = self._column(name)
         if found is None:
             raise UnknownName("column", name, near(name, self.columns), where="in the table")
@@ -227,6 +254,22 @@ class EventTable:
     def get(self, name: str) -> Column | None:
         """The column, or None."""
         return self._column(name)
+
+    def enumeration(self, name: str) -> ValueMap | None:
+        """The names that the runtime gives to a payload field's values, where all events of the table have the same; otherwise None."""
+        source = self._fields.get(name)
+        found = (
+            [enumeration_of(self.schemas[n], field) for n, field in source.by_type.items() if n in self.schemas]
+            if source
+            else []
+        )
+        return found[0] if found and all(one == found[0] for one in found) else None
+
+    if not TYPE_CHECKING:  # where types are checked, this says that every attribute is there
+
+        def __getattr__(self, name: str) -> object:
+            hint = f"; the column is table[{name!r}]" if not name.startswith("_") and name in self else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def numpy(self, name: str) -> Array:
         """The numbers of a column as they lie in memory (times: ns since 1970); texts and the rest as objects.
@@ -379,7 +422,9 @@ class EventTable:
 
     def slice(self, first: int, last: int) -> EventTable:
         """Some rows as a table of their own."""
-        headers = self.headers[first:last]
+        return self._with(self.headers[first:last])
+
+    def _with(self, headers: HeaderColumns) -> EventTable:
         schemas = self.schemas
         if len(schemas) > len(headers):
             schemas = {number: schemas[number] for number in dict.fromkeys(headers.metadata_id.tolist())}
@@ -430,19 +475,20 @@ class EventTable:
 
     # elsewhere ----------------------------------------------------------------------------------------------------
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """A data frame; MissingDependency without the extra ``pandas``."""
+    def to_pandas(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pandas.DataFrame:
+        """A data frame, of all columns or some. What the runtime numbers (``GC/Start.Reason``) has its names, as categories, or numbers.
+
+        MissingDependency without the extra ``pandas``.
+        """
         from dotnetdiag.trace.to_pandas import data_frame
 
-        self.load()
-        return data_frame(self._named())
+        return data_frame(self._named(columns, names=names))
 
-    def to_arrow(self) -> pyarrow.Table:
-        """An Arrow table; MissingDependency without the extra ``arrow``."""
+    def to_arrow(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pyarrow.Table:
+        """An Arrow table; as ``to_pandas``, MissingDependency without the extra ``arrow``."""
         from dotnetdiag.trace.to_arrow import arrow_table
 
-        self.load()
-        return arrow_table(self._named())
+        return arrow_table(self._named(columns, names=names))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """For ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and all others that speak Arrow; MissingDependency without the
@@ -450,15 +496,22 @@ class EventTable:
         """
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def to_polars(self) -> polars.DataFrame:
-        """A data frame of polars; MissingDependency without the extra ``polars``."""
+    def to_polars(self, columns: Sequence[str] | None = None, *, names: bool = True) -> polars.DataFrame:
+        """A data frame of polars; as ``to_pandas``, MissingDependency without the extra ``polars``."""
         from dotnetdiag.trace.to_polars import polars_frame
 
-        self.load()
-        return polars_frame(self._named())
+        return polars_frame(self._named(columns, names=names))
 
-    def _named(self) -> dict[str, Column]:
-        return {name: self[name] for name in self.columns}
+    def _named(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:
+        if wanted is None:
+            self.load()
+        made: dict[str, Column] = {}
+        for name in self.columns if wanted is None else wanted:
+            column, field = self[name], name.removeprefix(PAYLOAD)
+            is_field = header.key_meant(name, is_field=field in self._fields) is None
+            enumeration = self.enumeration(field) if names and is_field else None
+            made[name] = column if enumeration is None else named_values(column, enumeration)
+        return made
 
 
 def _text_costs(schema: EventSchema) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from types import TracebackType
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from dotnetdiag.nettrace.buffers import Buffer
     from dotnetdiag.nettrace.parallel import Executor
+    from dotnetdiag.trace.event import Event
     from dotnetdiag.trace.event_types import EventTypes
     from dotnetdiag.trace.events import Events
     from dotnetdiag.trace.header import HeaderMeaning
@@ -71,7 +72,8 @@ class Trace:
         """
         self.name = name
         self._tables: dict[str, EventTable] = {}
-        self._view, self._executor, self._release = flat_view(buffer), executor, release
+        self._executor, self._release = executor, release
+        self._data: memoryview | None = flat_view(buffer)
         if not is_usual(self._view) and not (scan := self.source.scan).format:
             raise FormatError(scan.damage or "not a trace: no format is recognised", where=name)
 
@@ -86,9 +88,25 @@ class Trace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held but memory; it is released with the trace."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file, and of all that was kept of it. What was taken from the trace stays good, and may keep the file mapped.
+
+        Asked for more, a closed trace raises UsageError. May be called again.
+        """
+        self._data = None
+        self._tables.clear()
+        for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
+            delattr(self, name)
 
     # the file -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _view(self) -> memoryview:
+        if self._data is None:
+            raise UsageError(f"{self.name or 'the trace'} was closed")
+        return self._data
 
     @cached_property
     def source(self) -> Source:
@@ -341,6 +359,10 @@ class Trace:
 
         Raises UnknownName, with near names, when the file has no such event.
         """
+        if not isinstance(name, str):
+            raise UsageError(
+                f"trace[{name!r}]: tables have names, as trace['GC/Start']; events by number: trace.events()"
+            )
         found = self._tables.get(name)
         if found is None:
             from dotnetdiag.trace.source import wanted_of
@@ -350,6 +372,10 @@ class Trace:
             schemas = {number: self.schema(number) for number in numbers}
             found = self._tables[name] = EventTable(self, schemas, self.source.collect(wanted_of(numbers)))
         return found
+
+    def __iter__(self) -> Iterator[Event]:
+        """All events in time order, as ``trace.events()``."""
+        return iter(self.events())
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.types.has(name)
@@ -363,15 +389,15 @@ class Trace:
         *,
         providers: str | Sequence[str] | None = None,
         names: str | Sequence[str] | None = None,
-        time: tuple[float | None, float | None] | None = None,
+        time: tuple[float | str | None, float | str | None] | None = None,
         fields: Sequence[str] | None = None,
         where: str | Where | None = None,
         limit: int | None = None,
     ) -> Events:
         """Events in time order. All that is given must hold.
 
-        ``time`` is (from, to) in seconds since the start, half-open, None: open; ``fields`` are the payload fields to
-        read; ``where`` is a filter (``trace.where``). Raises UnknownName for names that the file does not have.
+        ``time`` is (from, to) in seconds since the start, or as ``"1m30s"``, half-open, None: open; ``fields`` are the payload
+        fields to read; ``where`` is a filter (``trace.where``). Raises UnknownName for names that the file does not have.
         """
         from dotnetdiag.trace.events import Events
         from dotnetdiag.trace.where import Where
@@ -396,8 +422,11 @@ class Trace:
             limit=limit,
         )
 
-    def ticks_between(self, start: float | None, end: float | None) -> tuple[int, int]:
-        """The half-open range of the clock for seconds since the start; None: open."""
+    def ticks_between(self, start: float | str | None, end: float | str | None) -> tuple[int, int]:
+        """The half-open range of the clock for times since the start, as ``events`` takes them; None: open."""
+        from dotnetdiag.durations import parse_duration
+
+        start, end = (parse_duration(given) if isinstance(given, str) else given for given in (start, end))
         first = self._tick_at(-math.inf if start is None else start)
         last = self._tick_at(math.inf if end is None else end)
         if first > last:
@@ -476,6 +505,8 @@ class Trace:
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
+        if self._data is None:
+            return f"<Trace {name}closed>"
         parts = [self.format, f"{len(self):,} events of {len(self.providers)} providers"]
         if self.source.has_totals or len(self.buffer) <= _REPR_BYTES:
             parts.append(f"{self.duration_ns / 1e9:.3f} s")

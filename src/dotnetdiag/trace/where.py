@@ -12,7 +12,8 @@
 Example: ``Duration > 5 and Path ~ "^/api"``. A name means what it means in tables: a column of the header
 (``trace.header.COLUMNS``), then a field of the payload, then another key; ``payload.x`` and ``header.x`` say which. Case of
 names does not count. A comparison with a value that is not there is false, except with ``null``: ``x == null`` asks for
-just that. Numbers compare as numbers, everything else as the text that JSON has.
+just that. Numbers compare as numbers, everything else as the text that JSON has. What the runtime numbers has names too, in
+quotes or without: ``Reason == Induced``, ``MethodFlags ~ "Jitted"``.
 
 Everything is done on whole columns; no text runs as code.
 """
@@ -29,12 +30,15 @@ import numpy as np
 
 from dotnetdiag.errors import GrammarError
 from dotnetdiag.events import Column, Scalar, Text
+from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Columns: TypeAlias = Callable[[str], "Column | None"]
 """Gives the column of a name, or None where events of the type have no such field."""
+Enumerations: TypeAlias = Callable[[str], "ValueMap | None"]
+"""Gives the names of the values of a field, where they have some."""
 
 DEPTH_LIMIT = 100
 """Nesting that is followed: more is no filter that a person wrote."""
@@ -120,13 +124,17 @@ class Where:
         self._at = 0
         self.names: dict[str, int] = {}
         """Each name with the position where it stands first."""
+        self.compared: dict[str, set[str]] = {}
+        """Names that are compared with names: one of the two may be that of a value."""
+        self.values_met: set[str] = set()
+        """Those that were values of what they were compared with."""
         self._root = self._filter(0)
         if self._token.kind != "end":
             raise self._fail(f"{text[self._token.position :][:1]!r} not expected here")
 
-    def mask(self, columns: Columns, rows: int) -> Array:
+    def mask(self, columns: Columns, rows: int, enumerations: Enumerations = lambda _: None) -> Array:
         """Which of the rows pass."""
-        return _evaluate(self._root, columns, rows)
+        return _evaluate(self._root, _Rows(columns, rows, enumerations, self.values_met))
 
     # parsing ------------------------------------------------------------------------------------------------------
 
@@ -183,6 +191,9 @@ class Where:
         if isinstance(left, Constant) and isinstance(right, Constant):
             raise self._fail("a name is missing: both sides are constants", start)
         if token.value not in ("~", "!~"):
+            if isinstance(left, Name) and isinstance(right, Name):
+                self.compared.setdefault(left.name, set()).add(right.name)
+                self.compared.setdefault(right.name, set()).add(left.name)
             return Comparison(token.value, left, right)
         if not isinstance(right, Constant) or not isinstance(right.value, str):
             raise self._fail("a regular expression in quotes belongs here", right_position)
@@ -251,24 +262,37 @@ def _number(text: str) -> int | float:
 # evaluation -------------------------------------------------------------------------------------------------------
 
 
-def _evaluate(node: Node, columns: Columns, rows: int) -> Array:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What a filter is evaluated on: events of one type."""
+
+    columns: Columns
+    count: int
+    enumerations: Enumerations
+    values_met: set[str]
+
+    def none(self) -> Array:
+        return np.zeros(self.count, np.bool_)
+
+
+def _evaluate(node: Node, rows: _Rows) -> Array:
     if isinstance(node, Both):
-        mask = np.ones(rows, np.bool_)
+        mask = ~rows.none()
         for term in node.terms:
             if mask.any():
-                mask = mask & _evaluate(term, columns, rows)
+                mask = mask & _evaluate(term, rows)
         return mask
     if isinstance(node, Either):
-        mask = np.zeros(rows, np.bool_)
+        mask = rows.none()
         for term in node.terms:
             if not mask.all():
-                mask = mask | _evaluate(term, columns, rows)
+                mask = mask | _evaluate(term, rows)
         return mask
     if isinstance(node, Not):
-        return ~_evaluate(node.inner, columns, rows)
+        return ~_evaluate(node.inner, rows)
     if isinstance(node, Name):
-        return _truth(columns(node.name), rows)
-    return _compare(node, columns, rows)
+        return _truth(rows.columns(node.name), rows.count)
+    return _compare(node, rows)
 
 
 def _truth(column: Column | None, rows: int) -> Array:
@@ -288,25 +312,30 @@ def _is_number(column: Column) -> bool:
     return isinstance(column, Scalar) and column.kind not in _NOT_NUMBERS
 
 
-def _compare(node: Comparison, columns: Columns, rows: int) -> Array:
+def _compare(node: Comparison, rows: _Rows) -> Array:
     left, right, word = node.left, node.right, node.operator
-    if isinstance(left, Constant):
+    if isinstance(left, Constant) or (isinstance(right, Name) and rows.columns(left.name) is None):
         left, right, word = right, left, _MIRRORED.get(word, word)
     assert isinstance(left, Name)
-    column = columns(left.name)
+    column = rows.columns(left.name)
     if isinstance(right, Constant) and right.value is None:
-        present = np.zeros(rows, np.bool_) if column is None else _and_valid(np.ones(rows, np.bool_), column)
-        return present if word == "!=" else ~present if word in ("==", "=") else np.zeros(rows, np.bool_)
+        present = rows.none() if column is None else _and_valid(~rows.none(), column)
+        return present if word == "!=" else ~present if word in ("==", "=") else rows.none()
     if column is None:
-        return np.zeros(rows, np.bool_)
+        return rows.none()
+    enumeration = rows.enumerations(left.name)
     if node.pattern is not None:
-        return _search(column, node.pattern, wanted=word == "~")
+        return _search(column, node.pattern, enumeration, wanted=word == "~")
     compare = _COMPARISONS[word]
-    if isinstance(right, Constant):
-        return _against_constant(column, right.value, compare)
-    other = columns(right.name)
+    other = rows.columns(right.name) if isinstance(right, Name) else None
     if other is None:
-        return np.zeros(rows, np.bool_)
+        value = right.name if isinstance(right, Name) else right.value
+        number = enumeration.number(value) if enumeration is not None and isinstance(value, str) else None
+        if isinstance(right, Name):
+            if number is None:
+                return rows.none()
+            rows.values_met.add(right.name)
+        return _against_constant(column, value if number is None else number, compare)
     if _is_number(column) and _is_number(other):
         assert isinstance(column, Scalar)
         assert isinstance(other, Scalar)
@@ -330,10 +359,11 @@ def _against_constant(column: Column, value: Any, compare: Callable[[Any, Any], 
     return np.array([text is not None and bool(compare(text, value)) for text in _texts(column)], np.bool_)
 
 
-def _search(column: Column, pattern: re.Pattern[str], *, wanted: bool) -> Array:
+def _search(column: Column, pattern: re.Pattern[str], enumeration: ValueMap | None, *, wanted: bool) -> Array:
     known: dict[str, bool] = {}
     made = np.zeros(len(column), np.bool_)
-    for row, text in enumerate(_texts(column)):
+    texts = _texts(column) if enumeration is None else named_values(column, enumeration).to_pylist()
+    for row, text in enumerate(texts):
         if text is None:
             continue
         found = known.get(text)
@@ -341,6 +371,14 @@ def _search(column: Column, pattern: re.Pattern[str], *, wanted: bool) -> Array:
             found = known[text] = (pattern.search(text) is not None) == wanted
         made[row] = found
     return made
+
+
+def named_values(column: Column, enumeration: ValueMap) -> Text:
+    """The names of the values."""
+    assert isinstance(column, Scalar)
+    distinct, which = np.unique(column.values, return_inverse=True)
+    texts = Text.from_pylist([enumeration.text(value) for value in distinct.tolist()]).take(which)
+    return Text(texts.offsets, texts.data, column.valid)
 
 
 def _texts(column: Column) -> list[str | None]:

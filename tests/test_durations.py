@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import UsageError
-from dotnetdiag.providers.durations import seconds_of
 
 
 @pytest.mark.parametrize("duration", [-1, math.nan, math.inf, 10**400, "9" * 400 + "d"])
