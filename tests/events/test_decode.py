@@ -513,6 +513,17 @@ def test_a_layout_is_proved_by_all_payloads_and_not_by_the_first() -> None:
     assert not decoded(schema_of(""), [*payloads, blob(1, 4) + b"x"]).inferred
 
 
+def test_one_damaged_payload_in_a_thousand_is_marked_and_the_others_keep_their_fields() -> None:
+    payloads = [blob(number, 4 + number % 7) for number in range(1000)]
+    payloads[3] = payloads[3][:8] + b"\xff" + payloads[3][9:]
+    table = decoded(schema_of(""), payloads)
+    assert table.inferred
+    assert table.undecodable_count == 1
+    assert not decoded(schema_of(""), payloads[:999]).inferred
+    payloads[900] = payloads[900][:8] + b"\xff" + payloads[900][9:]
+    assert not decoded(schema_of(""), payloads).inferred
+
+
 def test_a_layout_that_two_offsets_would_prove_is_not_inferred() -> None:
     def both(size: int) -> bytes:
         return struct.pack("<II", size + 4, size) + bytes(size)

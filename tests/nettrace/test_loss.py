@@ -221,3 +221,20 @@ def test_losses_of_a_thread_that_got_another_number_are_those_of_that_number() -
     add(account, [(9, 8), (1, 50)])
     assert account.by_thread == {9: 2}
     assert list(account._last) == [9, 1]
+
+
+def test_what_a_thread_that_is_not_followed_has_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "THREADS_LIMIT", 8)
+    account = LossAccount()
+    for thread in range(10):
+        add(account, [(thread, 3)])
+    assert (account.total, account.at_least) == (20, False)
+    add(account, [(10, 3)])
+    assert (account.total, account.at_least) == (22, True)
+    add(account, [(0, 4)])  # forgotten
+    add(account, [(11, 3)])  # may be new, or forgotten
+    account.add_sequence_point(0, 50, [(1, 3), (2, 3), (12, 7)])
+    assert account.total == 22
+    add(account, [(0, 6)])
+    account.add_sequence_point(0, 60, [(12, 8)])
+    assert account.total == 22 + 1 + 1

@@ -43,9 +43,22 @@ class LossAccount:
 
     ``by_thread`` and ``by_segment`` (number of sequence points before) hold only what lost something, the first 100,000.
     ``gaps`` lists the first 10,000 places; ``restarts`` counts thread ids whose numbers fell back (the id was given to a new thread).
+    ``at_least``: there were more threads than are followed (docs/limits.md). What one has lost that was forgotten, or is seen for the
+    first time from then on, is not known before its second event, and not in ``total``.
     """
 
-    __slots__ = ("_ended", "_last", "_starts_at_one", "by_segment", "by_thread", "gaps", "known", "restarts", "total")
+    __slots__ = (
+        "_ended",
+        "_last",
+        "_starts_at_one",
+        "at_least",
+        "by_segment",
+        "by_thread",
+        "gaps",
+        "known",
+        "restarts",
+        "total",
+    )
 
     def __init__(self, *, known: bool = True, starts_at_one: bool = True) -> None:
         self.known = known
@@ -54,6 +67,7 @@ class LossAccount:
         self.by_segment: dict[int, int] = {}
         self.gaps: list[Gap] = []
         self.restarts = 0
+        self.at_least = False
         self._starts_at_one = starts_at_one
         self._last: dict[int, tuple[int, int | None]] = {}
         self._ended: dict[int, tuple[int, int | None]] = {}
@@ -99,7 +113,7 @@ class LossAccount:
             last[thread] = (final, final_time)
         for thread in capture_thread[seen].tolist():
             last[thread] = last.pop(thread)  # behind all others: it was seen last
-        _forget_oldest(last)
+        self._forget_oldest(last)
 
     def _jump(self, thread: int, segment: int, before: tuple[int, int | None] | None, first: int, time: int) -> None:
         if before is None and (ended := self._ended.pop(thread, None)) is not None:
@@ -113,7 +127,7 @@ class LossAccount:
                 return
             self.restarts += 1
             before = None
-        if self._starts_at_one and 0 < first < _HALF:
+        if self._starts_at_one and not self.at_least and 0 < first < _HALF:
             self._lose(thread, segment, None, time, first - 1)
 
     def add_sequence_point(
@@ -134,8 +148,8 @@ class LossAccount:
             gone = [thread for thread in self._last if thread not in listed]
             for thread in gone:
                 self._ended[thread] = self._last.pop(thread)
-            _forget_oldest(self._ended)
-        _forget_oldest(self._last)
+            self._forget_oldest(self._ended)
+        self._forget_oldest(self._last)
 
     def remove_thread(self, segment: int, time: int, thread: int, number: int) -> None:
         """Take a RemoveThread: the last attempted number of a thread that ends (version 6)."""
@@ -150,7 +164,7 @@ class LossAccount:
     def _compare_with_last(self, thread: int, segment: int, time: int, number: int) -> None:
         before = self._last.pop(thread, None)
         if before is None and self._starts_at_one:
-            before = self._ended.pop(thread, None) or (0, None)
+            before = self._ended.pop(thread, None) or (None if self.at_least else (0, None))
         if before is None:
             self._last[thread] = (number, None)
             return
@@ -159,6 +173,13 @@ class LossAccount:
             self._lose(thread, segment, before[1], time, delta)
             before = (number, before[1])
         self._last[thread] = before
+
+    def _forget_oldest(self, threads: dict[int, tuple[int, int | None]]) -> None:
+        """Those that were not seen for longest, many at once: what is gone stands at the front of a dict for a while."""
+        if len(threads) > THREADS_LIMIT + THREADS_LIMIT // 4:
+            self.at_least = True
+            for thread in list(islice(threads, len(threads) - THREADS_LIMIT)):
+                del threads[thread]
 
     def _lose(self, thread: int, segment: int, after: int | None, before: int, count: int) -> None:
         if not count:
@@ -189,10 +210,3 @@ def _join(
     firsts, finals = runs[np.append(0, edges)], ends[np.append(edges, len(runs)) - 1]
     in_file_order = np.argsort(firsts)
     return firsts[in_file_order], finals[in_file_order], np.sort(ends[np.append(is_other, True)])
-
-
-def _forget_oldest(threads: dict[int, tuple[int, int | None]]) -> None:
-    """Those that were not seen for longest, many at once: what is gone stands at the front of a dict for a while."""
-    if len(threads) > THREADS_LIMIT + THREADS_LIMIT // 4:
-        for thread in list(islice(threads, len(threads) - THREADS_LIMIT)):
-            del threads[thread]

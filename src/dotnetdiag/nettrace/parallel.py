@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 class Executor(Protocol):
-    """What is asked of a ``concurrent.futures.Executor``. Threads pay: kernels release the GIL."""
+    """What is asked of a ``concurrent.futures.Executor``, whose workers must be threads of this process. They pay: kernels release the GIL."""
 
     def submit(self, fn: Callable[[Any], Any], argument: Any, /) -> Future[Any]:
         """Call ``fn(argument)`` some time."""

@@ -58,7 +58,9 @@ class Reader(Findings):
 
     Memory is bounded: it holds one unfinished block (64 MB at most) and the tables of metadata and stacks, and the
     latter are replaced when they grow (:attr:`EventBatch.stacks` and :attr:`EventBatch.guids` are those its ids
-    belong to). What it has found (``lost``, ``damage``, ``complete`` …) is that of the batches given so far, and when
+    belong to). With ``tolerant=False`` the first damage is raised as FormatError when what
+    is whole before it was delivered: by the iteration that comes to it, or by the next ``feed`` or ``close`` when nobody iterates, and again
+    by each call that reads on. What it has found (``lost``, ``damage``, ``complete`` …) is that of the batches given so far, and when
     nobody iterates any more, of all.
     """
 

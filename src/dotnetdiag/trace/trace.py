@@ -198,6 +198,8 @@ class Trace:
         scan = self.source.passed()
         found = list(scan.warnings)
         found += [f"{count} blocks of unknown kind {kind!r} skipped" for kind, count in scan.skipped.items()]
+        if self.lost.at_least:
+            found.append("more threads than are followed: more events than are counted may be lost")
         for number, (events, _) in self.source.counts().items():
             name = self.types.name_of(number)
             if name.source == SchemaSource.NONE and not name.fields:
