@@ -23,8 +23,8 @@ from dotnetdiag.events.table import Table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-OUTPUT_LIMIT = 256 << 20
-"""Bytes of output of one call that need no reason; more must stand in proportion to the payloads."""
+OUTPUT_LIMIT, ROW_LIMIT = 16 << 20, 1024
+"""Bytes of output of one call, and of each row, that need no reason; more must stand in proportion to the payloads."""
 NESTED_LIMIT = 64 << 20
 """The same, of the elements of lists."""
 OUTPUT_RATIO = 64
@@ -79,7 +79,9 @@ def decode(
         schema = infer(schema, buffer, starts, ends - starts) or schema
     selection = None if fields is None else tuple(fields)
     made = _program(schema.fields, pointer_size or schema.pointer_size, selection)
-    if made.row_bytes * rows > OUTPUT_LIMIT + OUTPUT_RATIO * payload_bytes:  # a hostile field list (nettrace.md §13)
+    if (
+        made.row_bytes * rows > OUTPUT_LIMIT + ROW_LIMIT * rows + OUTPUT_RATIO * payload_bytes
+    ):  # a hostile field list (nettrace.md §13)
         payloads = Bytes(*kernels.gather(buffer, starts, ends - starts))
         return Table(schema=schema, columns={}, rows=rows, undecodable=np.ones(rows, np.bool_), remainder=payloads)
     done, refused = _run(made, buffer, starts, ends, NESTED_LIMIT + OUTPUT_RATIO * payload_bytes, lazy_text)

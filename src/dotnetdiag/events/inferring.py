@@ -52,6 +52,16 @@ def infer(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array) ->
     return replace(schema, fields=tuple(fields), source=Source.INFERRED)
 
 
+def contradicts(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array, seen: int) -> bool:
+    """Whether an inferred layout is none after all: more of further payloads have something else there than may be damaged of all that
+    were ``seen``.
+    """
+    size = sum(4 if field.layout.kind == Kind.U4 else 1 for field in schema.fields[:-1])
+    long = lengths >= size + 4
+    found = len(offsets) - int(np.count_nonzero(long))
+    return found + _misfits(buffer, offsets[long], lengths[long].astype(np.int64), size) > seen // _ODD_ONE
+
+
 def _misfits(buffer: Array, offsets: Array, lengths: Array, size: int) -> int:
     """How many payloads have something else there than the count of the bytes behind it."""
     at = offsets + size

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.events import kernels
 from dotnetdiag.events.decoding import decode
-from dotnetdiag.events.inferring import infer
+from dotnetdiag.events.inferring import contradicts, infer
 from dotnetdiag.events.resolving import resolve
 from dotnetdiag.events.schema import EventSchema, Source
 from dotnetdiag.events.table import Table
@@ -27,6 +27,8 @@ PROOF_ROWS = 1 << 16
 """Events without a declared layout that are looked at for one: what they do not prove is not looked for again in each slice."""
 AHEAD_ROWS = 3 << 14
 """Of the size of pieces taken ahead: less lets threads wait while the next slice is read, more leaves the cache."""
+_ROW_BYTES, _LEAST_AHEAD = 64, 2048
+"""So many bytes of payload count as a row there, and a small piece as so many rows: it may hold a whole batch in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ def tables(
     metadata are left out.
     """
     pieces = _Slices(pointer_size).pieces(batches)
-    for piece, table in in_order(pieces, _Piece.table, executor, size=len, usual=AHEAD_ROWS):
+    for piece, table in in_order(pieces, _Piece.table, executor, size=_Piece.weight, usual=AHEAD_ROWS):
         yield piece.metadata_id, table
 
 
@@ -103,24 +105,27 @@ class _Schemas:
         self._pointer_size = pointer_size
         self._metadata: Mapping[int, Metadata] | None = None
         self._made: dict[int, EventSchema] = {}
-        self._looked_at: dict[int, int] = {}
+        self._seen: dict[int, int] = {}
 
     def of(
         self, batch: EventBatch, number: int, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32]
     ) -> EventSchema | None:
         """The schema of some events; None when the trace has no metadata of them."""
         if batch.metadata is not self._metadata:  # a stream has forgotten all of it
-            self._metadata, self._made, self._looked_at = batch.metadata, {}, {}
+            self._metadata, self._made, self._seen = batch.metadata, {}, {}
         made = self._made.get(number)
         if made is None:
             metadata = batch.metadata.get(number)
             if metadata is None:
                 return None
             made = resolve(metadata, self._pointer_size or batch.stacks.pointer_size)
-        looked_at = self._looked_at.get(number, 0)
-        if made.source == Source.NONE and looked_at < PROOF_ROWS:
-            self._looked_at[number] = looked_at + len(offsets)
+        before = self._seen.get(number, 0)
+        seen = self._seen[number] = before + len(offsets)
+        if made.source == Source.NONE and before < PROOF_ROWS:
             made = infer(made, batch.buffer, offsets, lengths.astype(np.int64)) or made
+        elif made.source == Source.INFERRED and contradicts(made, batch.buffer, offsets, lengths, seen):
+            made = replace(made, fields=(), source=Source.NONE)
+            self._seen[number] = PROOF_ROWS
         self._made[number] = made
         return made
 
@@ -135,8 +140,9 @@ class _Piece:
     offsets: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.uint32]
 
-    def __len__(self) -> int:
-        return len(self.offsets)
+    def weight(self) -> int:
+        """Rows, by what it holds in memory."""
+        return max(len(self.offsets), int(self.lengths.sum(dtype=np.int64)) // _ROW_BYTES, _LEAST_AHEAD)
 
     def table(self) -> Table:
         return decode(self.schema, self.buffer, self.offsets, self.lengths, infer_layout=False)
@@ -182,11 +188,15 @@ class _Slices:
         self._rows = rows.stop
 
     def _sorted(self, batch: EventBatch) -> Iterator[_Piece]:
-        if self._columns is None:
+        if not self._rows or self._columns is None:
             return
         ids, offsets, lengths = self._columns
         rows = slice(self._rows)
-        self._columns, self._rows = None, 0
+        if self._rows < len(ids) // 4:  # used again, rather than kept by a small piece
+            offsets, lengths = offsets[rows].copy(), lengths[rows].copy()
+        else:
+            self._columns = None
+        self._rows = 0
         if self._only is not None:
             yield from self._cut(batch, self._only, offsets[rows], lengths[rows])
             return

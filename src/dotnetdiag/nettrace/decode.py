@@ -51,9 +51,13 @@ class Lender(Arenas):
 def decode(group: Group, data: memoryview, base: int, lender: Lender, place: Place) -> Piece:
     """Events of a group from ``place`` on. ``data[0]`` stands at ``base``; payload offsets are positions in ``data``."""
     form = one_form(group.runs)
-    if kernels.KERNELS is None or form is None:
-        return _decode_blocks(group, data, base, place)
     starts, ends = group.bounds(base)
+    if kernels.KERNELS is None or form is None:
+        piece = _decode_blocks(group, data, base, place)
+        done = slice(place.block, None if piece.remainder is None else piece.remainder.block)
+        if size_bytes := int((ends[done] - starts[done]).sum()):
+            lender.expect(len(piece.headers), size_bytes)
+        return piece
     size_bytes = int((ends[place.block :] - starts[place.block :]).sum())
     lent = lender.take(size_bytes) if group.window is None else group.window
     piece = _fill(
@@ -118,6 +122,9 @@ def _decode_blocks(group: Group, data: memoryview, base: int, place: Place) -> P
     while block < group.edges[-1]:
         run, at = group.run_of(block)
         part = _decode_block(run, at, data, base, here)
+        if parts and rows + len(part.headers) > BATCH_ROWS:
+            remainder = Place(block)
+            break
         parts.append(part)
         rows += len(part.headers)
         if part.remainder is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -78,7 +79,7 @@ class Group:
 
     def run_of(self, block: int) -> tuple[EventRun, int]:
         """The run of a block, and its place there."""
-        run = int(np.searchsorted(self.edges, block, side="right")) - 1
+        run = bisect_right(self.edges, block) - 1
         return self.runs[run], block - self.edges[run]
 
     def bounds(self, base: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -87,7 +88,10 @@ class Group:
 
 
 class Gathering:
-    """Runs of event blocks on their way to become groups of about ``group_bytes()`` bytes."""
+    """Runs of event blocks on their way to become groups of one form, of about ``group_bytes()`` bytes."""
+
+    MOST_RUNS = 1024
+    """Of a group: a run may be of next to no bytes."""
 
     LEAST_FULL = 0.95
     """Of a group's size: less room than that is not worth a run of its own."""
@@ -99,13 +103,15 @@ class Gathering:
 
     def add(self, run: EventRun) -> Iterator[list[EventRun]]:
         """The runs of each group that is full now."""
+        if self.runs and run.form is not self.runs[-1].form:
+            yield self.take()
         remainder: EventRun | None = run
         while remainder is not None:
             limit = self._group_bytes()
             part, remainder = remainder.cut(limit - self._size)
             self.runs.append(part)
             self._size += part.size_bytes
-            if self._size >= self.LEAST_FULL * limit:
+            if self._size >= self.LEAST_FULL * limit or len(self.runs) >= self.MOST_RUNS:
                 yield self.take()
 
     def take(self) -> list[EventRun]:
@@ -122,4 +128,4 @@ def one_form(runs: Iterable[EventRun]) -> Form | None:
 
 
 def _joined(parts: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])

@@ -41,10 +41,10 @@ class _Piece(Generic[_Work, _Result]):
 
     @property
     def is_done(self) -> bool:
-        return self._done or self._future.done()
+        return self._done or (self._future.done() and not self._future.cancelled())
 
     def cancel(self) -> bool:
-        """False when somebody has begun it."""
+        """False when somebody has begun it. True also where somebody else has cancelled it."""
         return not self._done and self._future.cancel()
 
     def run_here(self, act: Callable[[_Work], _Result]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ def resolve(state: TraceState, group: Group, piece: Piece, data: memoryview, bas
         np.cumsum(rows, out=begun[1:])
         firsts = begun[np.clip(np.array(group.edges) - piece.place.block, 0, len(rows))].tolist()
         block = group.edges[-1] if piece.remainder is None else piece.remainder.block
-        complete = int(np.searchsorted(group.edges, block, side="right")) - 1
+        complete = bisect_right(group.edges, block) - 1
     for run, first, last in zip(group.runs, firsts, firsts[1:], strict=False):
         if last > first:
             state.threads.moves.advance(run.moves)

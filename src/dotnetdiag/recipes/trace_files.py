@@ -34,15 +34,12 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
         pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun
-        trace = Trace(buffer, name=os.path.basename(path), executor=pool, release=_releaser(buffer))
-        if pool is not None:
-            weakref.finalize(trace, pool.shutdown)
-        return trace
+        return Trace(buffer, name=os.path.basename(path), executor=pool, release=_releaser(buffer))
     return Trace(buffer, name=os.path.basename(path))
 
 
 class _Pool:
-    """Threads that are made when something is first submitted to them, and end with the trace that uses them."""
+    """Threads that are made when something is first submitted to them, and end when nobody holds this any more: the trace, or a pass over it."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -53,12 +50,8 @@ class _Pool:
             from concurrent.futures import ThreadPoolExecutor  # brings logging with it
 
             self._executor = ThreadPoolExecutor(self._threads)
+            weakref.finalize(self, self._executor.shutdown, wait=False, cancel_futures=True)
         return self._executor.submit(fn, argument)
-
-    def shutdown(self) -> None:
-        """Their threads end when they have nothing more to do; nobody waits for that."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _mapped(path: str) -> memoryview:
