@@ -513,6 +513,15 @@ def test_a_layout_is_proved_by_all_payloads_and_not_by_the_first() -> None:
     assert not decoded(schema_of(""), [*payloads, blob(1, 4) + b"x"]).inferred
 
 
+def test_fields_of_events_without_bytes_are_not_made_up_by_the_megabyte() -> None:
+    few, many = (schema_of(",".join(f"f{at}:u4" for at in range(count))) for count in (100, 4000))
+    empty = [b""] * 3000
+    assert len(decoded(few, empty).columns) == 100
+    refused = decoded(many, empty)
+    assert (len(refused.columns), refused.undecodable_count) == (0, 3000)
+    assert len(decoded(many, [bytes(4 * 4000)] * 3000).columns) == 4000
+
+
 def test_one_damaged_payload_in_a_thousand_is_marked_and_the_others_keep_their_fields() -> None:
     payloads = [blob(number, 4 + number % 7) for number in range(1000)]
     payloads[3] = payloads[3][:8] + b"\xff" + payloads[3][9:]

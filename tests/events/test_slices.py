@@ -207,3 +207,54 @@ def test_the_example_decodes_a_recording(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(example), str(path)], capture_output=True, text=True, check=True)
     assert "P/E7, from tick" in done.stdout
     assert "'number': " in done.stdout
+
+
+def undeclared(*blocks: list[bytes]) -> Iterator[EventBatch]:
+    """A stream of blocks of events of a type without fields, whose payloads these are; each block comes by itself."""
+    file, reader, taken = io.BytesIO(), Reader(), 0
+    writer = Writer(file, process_id=1)
+    writer.add_metadata(Metadata(metadata_id=1, provider="Mine", event_id=1, name="Blob"))
+    for number, payloads in enumerate(blocks):
+        for payload in payloads:
+            writer.write_event(1, number, payload, thread=1)
+        writer.write_sequence_point()
+        yield from reader.feed(file.getvalue()[taken:])
+        taken = len(file.getvalue())
+
+
+def blob(size: int) -> bytes:
+    return struct.pack("<I", size) + bytes(size)
+
+
+def test_a_layout_that_later_payloads_contradict_was_none() -> None:
+    odd = [b"\xff\xff\xff\xffhello"] * 5
+    first, second, third = (table for batch in undeclared([blob(1), blob(2)], odd, [blob(3)]) for table in [batch])
+    decoder = Decoder()
+    found = [table.table for batch in (first, second, third) for table in decoder.tables(batch)]
+    assert [table.inferred for table in found] == [True, False, False]
+    assert [table.undecodable_count for table in found] == [0, 0, 0]
+    assert [len(table) for table in found] == [2, 5, 1]
+
+
+def test_a_layout_outlives_one_damaged_payload_in_a_thousand() -> None:
+    decoder = Decoder()
+    blocks = [[blob(size % 50) for size in range(1000)], [b"\xff\xff\xff\xffhello"], [blob(3)], [b"\xff" * 9]]
+    found = [table.table for batch in undeclared(*blocks) for table in decoder.tables(batch)]
+    assert [table.inferred for table in found] == [True, True, True, True]
+    assert [table.undecodable_count for table in found] == [0, 1, 0, 1]
+
+
+def test_pieces_ahead_are_counted_by_what_they_hold() -> None:
+    given = 0
+
+    def batches() -> Iterator[EventBatch]:
+        nonlocal given
+        for batch in undeclared(*([bytes(60_000)] for _ in range(300))):
+            given += 1
+            yield batch
+
+    with ThreadPoolExecutor(1) as pool:
+        made = tables(batches(), executor=pool)
+        next(made)
+        assert given <= slices.AHEAD_ROWS * 4 // 2048 + 2
+        made.close()  # type: ignore[attr-defined]  # it is a generator

@@ -95,6 +95,17 @@ def test_group_that_was_taken_leaves_room_for_a_whole_one() -> None:
     assert [[len(run) for run in full] for full in gathering.add(run_of(95))] == [[1]]
 
 
+def test_a_group_has_runs_of_one_form_and_not_too_many_of_them() -> None:
+    gathering = Gathering(lambda: 1 << 20)
+    assert list(gathering.add(run_of(10))) == []
+    (full,) = gathering.add(run_of(20, form=Form.UNCOMPRESSED))
+    assert [run.form for run in full] == [Form.COMPRESSED]
+    assert [run.form for run in gathering.take()] == [Form.UNCOMPRESSED]
+    groups = [full for number in range(2 * Gathering.MOST_RUNS + 1) for full in gathering.add(run_of(0, start=number))]
+    assert [len(full) for full in groups] == [Gathering.MOST_RUNS] * 2
+    assert len(gathering.take()) == 1
+
+
 def test_size_of_groups_follows_the_size_of_events() -> None:
     for each, size in (
         (0.0, FIRST_GROUP_BYTES),

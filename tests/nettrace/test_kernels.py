@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.nettrace.kernel_forms import COMPILED_FORMS, decoded, without_kernels
 from tests.nettrace.recordings import data_of, recordings
-from tests.nettrace.traces import SMALL, flood
+from tests.nettrace.traces import SMALL, flood, large_trace
 
 from dotnetdiag.nettrace import (
     Block,
@@ -234,3 +234,14 @@ def test_block_of_exactly_the_limit_is_found_with_the_others(name: str) -> None:
 def test_both_forms_have_the_same_numbers() -> None:
     assert KERNELS is not None
     assert KERNELS.PROBLEMS == (NO_PROBLEM, BROKEN_HEADER, CUT_PAYLOAD, BAD_SIZE)
+
+
+def test_a_batch_of_several_blocks_keeps_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (decode, fallback, uncompressed):
+        monkeypatch.setattr(module, "BATCH_ROWS", 1500)
+    without_kernels(monkeypatch)
+    data = large_trace(20_000)
+    whole, batches = read(data).headers, [batch.headers for batch in scan(data).iter_batches()]
+    assert len(batches) > 10
+    assert max(map(len, batches)) <= 1500
+    assert HeaderColumns.concatenate(batches).equals(whole)

@@ -237,3 +237,16 @@ def test_what_a_thread_that_is_not_followed_has_lost_is_not_made_up(monkeypatch:
     assert account.total == 22
     account.add_sequence_point(0, 60, [(12, 8)])
     assert account.total == 22 + 1
+
+
+def test_what_follows_the_call_before_is_taken_and_so_is_all_behind_it() -> None:
+    account = LossAccount()
+    add(account, [(1, 1), (1, 2)])
+    account.add_block(
+        0,
+        np.array([1, 1, 2, 1], np.uint64),
+        np.array([3, 4, 3, 9], np.uint32),
+        np.arange(4, dtype=np.int64),
+        np.array([2, 3], np.int64),
+    )
+    assert (account.total, account.by_thread) == (2 + 4, {2: 2, 1: 4})

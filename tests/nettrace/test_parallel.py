@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from tests.nettrace.traces import large_trace
 
+import dotnetdiag
 from dotnetdiag.nettrace import scan
 from dotnetdiag.nettrace.parallel import AHEAD, Executor, in_order
 
@@ -95,6 +97,18 @@ def test_an_error_in_the_callers_loop_leaves_its_pool() -> None:
         make_a_mistake()
 
 
+def test_a_pass_outlives_its_trace(tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(large_trace())
+    assert path.stat().st_size > 4 << 20
+    trace = dotnetdiag.open(path, threads=2)
+    count, batches = len(trace), trace.source.batches()
+    found = len(next(batches))
+    del trace
+    gc.collect()
+    assert found + sum(map(len, batches)) == count
+
+
 OPEN = """
 trace = dotnetdiag.open(sys.argv[1], threads=2)
 events = iter(trace.events())
@@ -173,6 +187,15 @@ def test_what_the_executor_has_done_is_not_done_again_and_the_others_wait_for_it
     assert done == [0]
     assert list(work) == [(number, number) for number in range(2, 6)]
     assert done == [0, 2, 3, 4, 5]
+
+
+def test_what_somebody_else_has_cancelled_is_done_here() -> None:
+    log = Log(at_once=False)
+    work = in_order(log.source(6), square, log)
+    assert next(work) == (0, 0)
+    for future in log.futures:
+        future.cancel()
+    assert list(work) == [(number, number * number) for number in range(1, 6)]
 
 
 def test_pieces_are_done_here_while_the_first_is_being_done_elsewhere() -> None:
