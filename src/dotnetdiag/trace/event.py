@@ -10,6 +10,23 @@ from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.header import COLUMNS, HEADER, PAYLOAD
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ATTRIBUTES = frozenset(
+    (
+        "activity",
+        "bytes",
+        "ms",
+        "payload",
+        "pid",
+        "related",
+        "schema",
+        "stack",
+        "tid",
+        "time_ns",
+        "time",
+        "provider",
+        "event",
+    )
+)
 
 
 class Event:
@@ -20,14 +37,16 @@ class Event:
     the trace, ``stack`` is an id.
     """
 
-    __slots__ = ("activity", "bytes", "ms", "payload", "pid", "related", "schema", "stack", "tid", "time_ns")
+    __slots__ = (
+        "_names", "_payload", "_values", "activity", "bytes", "ms", "pid", "related", "schema", "stack", "tid", "time_ns",
+    )  # fmt: skip
     COLUMNS: ClassVar = ("time", "ms", "pid", "tid", "activity", "related", "stack", "bytes")
 
     def __init__(
         self,
-        *,
         schema: EventSchema,
-        payload: dict[str, Any],
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
         time: int | None,
         ms: float,
         pid: int | None,
@@ -37,9 +56,18 @@ class Event:
         stack: int,
         bytes: int,
     ) -> None:
-        self.schema, self.payload = schema, payload
+        """``names`` and ``values`` are those of the payload; its dict is made when it is asked for. Called a million times: by position."""
+        self.schema, self._names, self._values = schema, names, values
         self.time_ns, self.ms, self.pid, self.tid = time, ms, pid, tid
         self.activity, self.related, self.stack, self.bytes = activity, related, stack, bytes
+        self._payload: dict[str, Any] | None = None
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The fields."""
+        if self._payload is None:
+            self._payload = dict(zip(self._names, self._values, strict=True))
+        return self._payload
 
     @property
     def time(self) -> datetime | None:
@@ -62,7 +90,7 @@ class Event:
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return object.__getattribute__(self, "payload")[name]
+            return self.payload[name] if name not in Event.__slots__ else object.__getattribute__(self, name)
         except KeyError:
             raise AttributeError(f"{self.schema.name} has no field {name!r}") from None
 
@@ -71,7 +99,7 @@ class Event:
         if bare in self.payload and (bare != name or name not in COLUMNS):
             return self.payload[bare]
         bare = name.removeprefix(HEADER)
-        if bare in self.__slots__ or bare in ("time", "provider", "event"):
+        if bare in _ATTRIBUTES:
             return getattr(self, bare)
         raise KeyError(name)
 

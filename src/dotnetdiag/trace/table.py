@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
@@ -458,20 +459,23 @@ class EventTable:
 
     def _events(self) -> list[Event]:
         """All rows as objects; each has the fields of its own type only."""
+        header_values = [self.header_column(key).to_pylist() for key in Event.COLUMNS]
+        if len(self.schemas) == 1:
+            (number,) = self.schemas
+            return self._events_of(number, header_values)
         made: list[Event | None] = [None] * len(self)
-        header_values = {key: self.header_column(key).to_pylist() for key in Event.COLUMNS}
-        for number, schema in self.schemas.items():
-            rows = self.rows_of(number)
-            if not len(rows):
-                continue
-            columns = self.own_columns(number)
-            values = [column.to_pylist() for column in columns.values()]
-            names = tuple(columns)
-            for place, row in enumerate(rows.tolist()):
-                payload = dict(zip(names, (column[place] for column in values), strict=True))
-                own = {key: column[row] for key, column in header_values.items()}
-                made[row] = Event(schema=schema, payload=payload, **own)
+        for number in self.schemas:
+            places = self.rows_of(number).tolist()
+            for place, event in zip(
+                places, self._events_of(number, [_picked(one, places) for one in header_values]), strict=True
+            ):
+                made[place] = event
         return [event for event in made if event is not None]
+
+    def _events_of(self, number: int, header_values: list[list[Any]]) -> list[Event]:
+        columns = self.own_columns(number)
+        values = zip(*(column.to_pylist() for column in columns.values()), strict=True) if columns else repeat(())
+        return list(map(Event, repeat(self.schemas[number]), repeat(tuple(columns)), values, *header_values))
 
     # elsewhere ----------------------------------------------------------------------------------------------------
 
@@ -512,6 +516,10 @@ class EventTable:
             enumeration = self.enumeration(field) if names and is_field else None
             made[name] = column if enumeration is None else named_values(column, enumeration)
         return made
+
+
+def _picked(values: list[Any], places: list[int]) -> list[Any]:
+    return [values[place] for place in places]
 
 
 def _text_costs(schema: EventSchema) -> tuple[int, int]:
