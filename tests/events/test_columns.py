@@ -11,6 +11,7 @@ import pytest
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events.columns import (
     Bytes,
+    Coded,
     Column,
     ListOf,
     Scalar,
@@ -26,6 +27,10 @@ from dotnetdiag.events.layout import Kind
 OFFSETS = np.array([0, 2, 2, 5], np.int64)
 NUMBERS = Scalar(np.array([1, 2, 3, 4, 5], np.int32), None, Kind.I4)
 SAMPLES: dict[str, tuple[Column, list[object]]] = {
+    "few texts": (
+        Coded(Text.from_pylist(["a", "", "\ud800é"]), np.array([2, 0, 2]), np.array([True, False, True])),
+        ["\ud800é", None, "\ud800é"],
+    ),
     "numbers": (Scalar(np.array([1, 2, 3], np.uint8), np.array([True, False, True]), Kind.U1), [1, None, 3]),
     "singles": (Scalar(np.array([0.1, 2, -3], np.float32), None, Kind.F4), [0.1, 2.0, -3.0]),
     "bools": (Scalar(np.array([True, False, True]), None, Kind.BOOL), [True, False, True]),
@@ -111,3 +116,11 @@ def test_values_in_the_forms_of_json() -> None:
         "g": "00000000-0000-0000-0000-000000000001",
         "d": "1.20",
     }
+
+
+def test_few_texts_are_written_out_as_others_are_stored() -> None:
+    made = Coded(Text.from_pylist(["GC", "Jit", "x"]), np.array([1, 1, 0, 2]))
+    assert (made.offsets.tolist(), made.data.tobytes()) == ([0, 3, 6, 8, 9], b"JitJitGCx")
+    assert made.to_pylist() == ["Jit", "Jit", "GC", "x"]
+    assert concat([made, Text.from_pylist(["y", None])]).to_pylist() == ["Jit", "Jit", "GC", "x", "y", None]
+    assert concat([Text.from_pylist(["y"]), made.take([3, 0])]).to_pylist() == ["y", "x", "Jit"]

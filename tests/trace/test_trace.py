@@ -519,6 +519,7 @@ def test_what_the_runtime_numbers_has_names_in_frames_and_filters() -> None:
     for frame in (made.to_pandas(), made.to_pandas(["ms", "Reason"]), made.to_polars(), made.to_arrow().to_pandas()):
         assert list(frame["Reason"]) == names
     assert list(made.to_pandas(["Reason"]).columns) == ["Reason"]
+    assert [str(made.to_pandas().dtypes[name]) for name in ("provider", "event", "Reason")] == ["category"] * 3
     induced = [event.ms for event in made if event.Reason == 1]
     for where in (
         "Reason == Induced",

@@ -251,6 +251,39 @@ class Text(_Variable):
         return Text(*self._taken(rows), _pick(self.valid, rows))
 
 
+class Coded(Text):
+    """A column of few different texts: ``which`` says of each row which of ``texts`` it has. Written out when its bytes are asked for."""
+
+    __slots__ = ("texts", "which")
+
+    def __init__(self, texts: Text, which: Array, valid: Mask | None = None) -> None:
+        self._offsets = self._data = None
+        self._spans, self.valid = None, valid
+        self.texts, self.which = texts, which
+
+    def load(self) -> None:
+        """Write the texts out."""
+        if self._data is None:
+            self._offsets, self._data = self.texts._taken(self.which)
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def item(self, row: int) -> str | None:
+        """The text of one row."""
+        return self.texts.item(int(self.which[row])) if self.valid is None or self.valid[row] else None
+
+    def to_pylist(self) -> list[str | None]:
+        """All texts; equal ones are one object."""
+        known = self.texts.to_pylist()
+        return _with_nulls([known[number] for number in self.which.tolist()], self.valid)
+
+    def take(self, rows: Array | Sequence[int]) -> Coded:
+        """The column of some rows."""
+        rows = _rows(rows)
+        return Coded(self.texts, self.which[rows], _pick(self.valid, rows))
+
+
 class Bytes(_Variable):
     """Some bytes per row."""
 
@@ -361,7 +394,7 @@ def nulls(like: Column, count: int) -> Column:
         return ListOf(offsets, like.child.take(np.zeros(0, np.int64)), valid)
     if isinstance(like, Struct):
         return Struct({name: nulls(column, count) for name, column in like.fields.items()}, count, valid)
-    return type(like)(offsets, np.zeros(0, np.uint8), valid)
+    return (Text if isinstance(like, Text) else Bytes)(offsets, np.zeros(0, np.uint8), valid)
 
 
 def concat(columns: Sequence[Column]) -> Column:
@@ -369,7 +402,7 @@ def concat(columns: Sequence[Column]) -> Column:
     first = columns[0]
     if len(columns) == 1:
         return first
-    if any(type(column) is not type(first) for column in columns):
+    if len({Text if isinstance(column, Text) else type(column) for column in columns}) > 1:
         raise UsageError("columns of different kinds cannot be joined")
     valid: Mask | None = None
     if any(column.valid is not None for column in columns):
@@ -388,7 +421,7 @@ def concat(columns: Sequence[Column]) -> Column:
     if isinstance(first, ListOf):
         return ListOf(offsets, concat([column.child for column in columns]), valid)  # type: ignore[union-attr]
     data = np.concatenate([column.data[bound[0] : bound[-1]] for column, bound in zip(columns, bounds, strict=True)])  # type: ignore[union-attr]
-    return type(first)(offsets, data, valid)
+    return (Text if isinstance(first, Text) else Bytes)(offsets, data, valid)
 
 
 def json_value(value: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Table, Text, decode
 from dotnetdiag.events.catalogue import ValueMap, provider
-from dotnetdiag.events.columns import concat, nulls
+from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.info import NO_TIME
@@ -393,11 +393,13 @@ class EventTable:
         return self._type_column(key)
 
     def _type_column(self, key: str) -> Column:
-        distinct, which = np.unique(self.headers.metadata_id, return_inverse=True)
+        if len(self.schemas) == 1:
+            distinct, which = np.array(list(self.schemas), np.uint32), np.zeros(len(self), np.intp)
+        else:
+            distinct, which = np.unique(self.headers.metadata_id, return_inverse=True)
         values = [type_value(self.schemas[number], key) for number in distinct.tolist()]
         if key in ("provider", "event"):
-            made = Text.from_pylist(values)
-            return made.take(which) if len(distinct) != 1 else _repeat(made, len(self))
+            return Coded(Text.from_pylist(values), which)
         kind = Kind.U8 if key == "keywords" else Kind.I8
         column = np.array(values, np.uint64 if key == "keywords" else np.int64)[which]
         changed = self.trace.overrides
@@ -507,7 +509,7 @@ class EventTable:
         return polars_frame(self._named(columns, names=names))
 
     def _named(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:
-        if wanted is None:
+        if wanted is None and self._fields:
             self.load()
         made: dict[str, Column] = {}
         for name in self.columns if wanted is None else wanted:
@@ -543,9 +545,3 @@ def type_value(schema: EventSchema, key: str) -> Any:
     if key == "id":
         return schema.event_id
     return getattr(schema, key)
-
-
-def _repeat(text: Text, count: int) -> Text:
-    """The one text of a column, ``count`` times, stored so."""
-    size = len(text.data)
-    return Text(np.arange(count + 1, dtype=np.int64) * size, np.tile(text.data, count))

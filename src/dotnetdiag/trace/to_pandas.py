@@ -1,7 +1,7 @@
 """Columns as a pandas data frame. Needs pandas (extra ``pandas``).
 
-Numbers keep their width (the nullable kind where values are missing), texts are objects, ``time`` is a timestamp in
-ns, dates of payloads in µs; lists and structures are Python objects.
+Numbers keep their width (the nullable kind where values are missing), texts are objects (those that say what kind an event or a value
+is: categories), ``time`` is a timestamp in ns, dates of payloads in µs; lists and structures are Python objects.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dotnetdiag.errors import MissingDependency
-from dotnetdiag.events import Column, Scalar
+from dotnetdiag.events import Column, Scalar, Text
+from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.trace.to_arrow import AS_TEXT, FILETIME_EPOCH_US, TIME
 
@@ -45,8 +46,18 @@ def _values(pd: Any, column: Column, *, is_time: bool) -> Any:
             return np.where(column.valid, values, np.nan)
         kind = pd.arrays.BooleanArray if values.dtype.kind == "b" else pd.arrays.IntegerArray
         return kind(values.copy(), ~column.valid)
-    made = np.empty(len(column), object)
-    made[:] = [
-        str(value) if isinstance(column, Scalar) and value is not None else value for value in column.to_pylist()
-    ]
+    if isinstance(column, Coded):
+        known = column.texts.to_pylist()  # of several types, one may have the name of another
+        codes, names = pd.factorize(np.array(known, object))
+        which = codes[column.which] if column.valid is None else np.where(column.valid, codes[column.which], -1)
+        return pd.Categorical.from_codes(which, names)
+    made = np.full(len(column), None, object)
+    if column.valid is not None and not column.valid.any():
+        return pd.Series(made, dtype=object)
+    items: list[Any] = column.to_pylist()
+    if isinstance(column, Text):
+        same: dict[str | None, str | None] = {}
+        made[:] = list(map(same.setdefault, items, items))  # equal texts as one object: most occur often
+    else:
+        made[:] = [str(value) if isinstance(column, Scalar) and value is not None else value for value in items]
     return pd.Series(made, dtype=object)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Struct, Text
+from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.trace.to_arrow import AS_TEXT, FILETIME_EPOCH_US, TIME, texts, valid_names
 
@@ -39,6 +40,10 @@ def _series(pl: Any, name: str, column: Column, *, is_time: bool) -> Any:
         if column.valid is not None:
             made = pl.select(pl.when(pl.Series(column.valid)).then(made).alias(name)).to_series()
         return made
+    if isinstance(column, Coded) and column.valid is None:
+        return pl.Series(name, texts(column.texts), dtype=pl.String).gather(column.which)
+    if column.valid is not None and not column.valid.any():
+        return pl.Series(name, [None], dtype=_type(pl, column)).new_from_index(0, len(column))
     return pl.Series(name, _values(column), dtype=_type(pl, column), strict=False)
 
 

@@ -31,7 +31,7 @@ import numpy as np
 from dotnetdiag.errors import GrammarError
 from dotnetdiag.events import Column, Scalar, Text
 from dotnetdiag.events.catalogue import ValueMap
-from dotnetdiag.events.columns import json_value
+from dotnetdiag.events.columns import Coded, json_value
 from dotnetdiag.events.layout import Kind
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -373,12 +373,11 @@ def _search(column: Column, pattern: re.Pattern[str], enumeration: ValueMap | No
     return made
 
 
-def named_values(column: Column, enumeration: ValueMap) -> Text:
+def named_values(column: Column, enumeration: ValueMap) -> Coded:
     """The names of the values."""
     assert isinstance(column, Scalar)
     distinct, which = np.unique(column.values, return_inverse=True)
-    texts = Text.from_pylist([enumeration.text(value) for value in distinct.tolist()]).take(which)
-    return Text(texts.offsets, texts.data, column.valid)
+    return Coded(Text.from_pylist([enumeration.text(value) for value in distinct.tolist()]), which, column.valid)
 
 
 def _texts(column: Column) -> list[str | None]:
