@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from dotnetdiag.events.layout import SchemaField
 from dotnetdiag.events.names import Description
 
 
@@ -94,6 +95,12 @@ def _provider(name: str) -> Provider:
         maps=MappingProxyType(maps),
         event_ids=tuple(sorted(int(number) for number in entry["events"])),
     )
+
+
+def enumeration(provider_name: str, field: SchemaField | None) -> ValueMap | None:
+    """The names that the runtime gives to a field's values; None where it has none."""
+    known = provider(provider_name) if field is not None and field.map else None
+    return None if known is None or field is None else known.maps.get(field.map)
 
 
 def guids() -> dict[UUID, str]:

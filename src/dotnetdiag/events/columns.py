@@ -261,6 +261,12 @@ class Coded(Text):
         self._spans, self.valid = None, valid
         self.texts, self.which = texts, which
 
+    @classmethod
+    def naming(cls, numbers: Scalar, name: Callable[[int], str]) -> Coded:
+        """The names of numbers."""
+        distinct, which = np.unique(numbers.values, return_inverse=True)
+        return cls(Text.from_pylist([name(value) for value in distinct.tolist()]), which, numbers.valid)
+
     def load(self) -> None:
         """Write the texts out."""
         if self._data is None:

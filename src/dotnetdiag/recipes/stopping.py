@@ -7,17 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dotnetdiag.errors import UsageError
-from dotnetdiag.events import EventSchema, decode, resolve
+from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.events import EventSchema, catalogue, decode, resolve
+from dotnetdiag.events.layout import parse_fields
 from dotnetdiag.events.names import matches
 from dotnetdiag.nettrace import EventBatch, Reader
+from dotnetdiag.trace.event_types import near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingEvent:
     """The event that ends a recording. ``event`` in any spelling (``GC/Start``, ``GCStart_V2``); None: any of the provider.
 
-    ``payload``: field names and the texts that their values must have (numbers as digits, booleans True or False).
+    ``payload``: field names and the texts that their values must have: numbers as digits, or by the name that the runtime gives to them
+    (``Reason:Induced``), booleans True or False.
     """
 
     provider: str
@@ -33,7 +36,35 @@ def parse_stopping_event(provider: str | None, event: str | None, payload: str |
         raise UsageError("--stopping-event-payload-filter needs --stopping-event-event-name")
     if provider is None:
         return None
-    return StoppingEvent(provider=provider, event=event, payload=_pairs(payload or ""))
+    wanted = StoppingEvent(provider=provider, event=event, payload=_pairs(payload or ""))
+    _require_known(wanted)
+    return wanted
+
+
+def _require_known(wanted: StoppingEvent) -> None:
+    """Of a provider of the runtime all events are known, and their fields. Raises UnknownName: the recording would never stop."""
+    provider = catalogue.provider(wanted.provider)
+    if provider is None or wanted.event is None:
+        return
+    known = [
+        found
+        for number in provider.event_ids
+        for version in catalogue.versions(provider.name, number)
+        if (found := catalogue.describe(provider.name, number, version)) is not None
+    ]
+    named = [one for one in known if matches(wanted.event, provider.name, one.name, one.manifest_name)]
+    if not named:
+        raise UnknownName(
+            "event", wanted.event, near(wanted.event, {one.name for one in known}), where=f"in {provider.name}"
+        )
+    fields = {field.name: field for one in named for field in parse_fields(one.fields)}
+    for name, value in wanted.payload:
+        if name not in fields:
+            raise UnknownName("field", name, near(name, fields) or tuple(fields), where=f"in {named[0].name}")
+        values = catalogue.enumeration(provider.name, fields[name])
+        if values is not None and not value.isdecimal() and values.number(value) is None:
+            words = tuple(values.values.values())
+            raise UnknownName("value", value, near(value, words) or words, where=f"of {named[0].name}.{name}")
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
@@ -105,8 +136,10 @@ class EventWatcher:
             self.missing = {field for field, _ in self.wanted.payload if field not in table}
             if self.missing:
                 continue
-            columns = [(table[field].to_pylist(), value) for field, value in self.wanted.payload]
-            if any(all(_text(values[row]) == value for values, value in columns) for row in range(len(rows))):
+            columns = [
+                (table[field].to_pylist(), _texts_of(schema, field, value)) for field, value in self.wanted.payload
+            ]
+            if any(all(str(values[row]) in texts for values, texts in columns) for row in range(len(rows))):
                 return True
         return False
 
@@ -126,5 +159,8 @@ class EventWatcher:
         return self._schemas[number]
 
 
-def _text(value: object) -> str:
-    return str(value)
+def _texts_of(schema: EventSchema, field: str, value: str) -> tuple[str, ...]:
+    """What a value is printed as that is given as a text or by its name."""
+    values = catalogue.enumeration(schema.provider, next((one for one in schema.fields if one.name == field), None))
+    number = None if values is None else values.number(value)
+    return (value,) if number is None else (value, str(number))

@@ -20,7 +20,7 @@ import numpy as np
 
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Table, Text, decode
-from dotnetdiag.events.catalogue import ValueMap, provider
+from dotnetdiag.events.catalogue import ValueMap, enumeration
 from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import HeaderColumns
@@ -29,7 +29,6 @@ from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.header import PAYLOAD
-from dotnetdiag.trace.where import named_values
 
 if TYPE_CHECKING:
     import pandas
@@ -65,9 +64,7 @@ def _empty(schema: EventSchema) -> Mapping[str, Column]:
 
 def enumeration_of(schema: EventSchema, field: str) -> ValueMap | None:
     """The names that the runtime gives to a field's values."""
-    map_name = next((one.map for one in schema.fields if one.name == field), "")
-    known = provider(schema.provider) if map_name else None
-    return None if known is None else known.maps.get(map_name)
+    return enumeration(schema.provider, next((one for one in schema.fields if one.name == field), None))
 
 
 _VARIANTS_LIMIT = 16
@@ -516,7 +513,9 @@ class EventTable:
             column, field = self[name], name.removeprefix(PAYLOAD)
             is_field = header.key_meant(name, is_field=field in self._fields) is None
             enumeration = self.enumeration(field) if names and is_field else None
-            made[name] = column if enumeration is None else named_values(column, enumeration)
+            if enumeration is not None and isinstance(column, Scalar):
+                column = Coded.naming(column, enumeration.text)
+            made[name] = column
         return made
 
 

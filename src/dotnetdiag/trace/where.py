@@ -362,7 +362,9 @@ def _against_constant(column: Column, value: Any, compare: Callable[[Any, Any], 
 def _search(column: Column, pattern: re.Pattern[str], enumeration: ValueMap | None, *, wanted: bool) -> Array:
     known: dict[str, bool] = {}
     made = np.zeros(len(column), np.bool_)
-    texts = _texts(column) if enumeration is None else named_values(column, enumeration).to_pylist()
+    if enumeration is not None and isinstance(column, Scalar):
+        column = Coded.naming(column, enumeration.text)
+    texts = _texts(column)
     for row, text in enumerate(texts):
         if text is None:
             continue
@@ -371,13 +373,6 @@ def _search(column: Column, pattern: re.Pattern[str], enumeration: ValueMap | No
             found = known[text] = (pattern.search(text) is not None) == wanted
         made[row] = found
     return made
-
-
-def named_values(column: Column, enumeration: ValueMap) -> Coded:
-    """The names of the values."""
-    assert isinstance(column, Scalar)
-    distinct, which = np.unique(column.values, return_inverse=True)
-    return Coded(Text.from_pylist([enumeration.text(value) for value in distinct.tolist()]), which, column.valid)
 
 
 def _texts(column: Column) -> list[str | None]:
