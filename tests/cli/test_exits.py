@@ -54,16 +54,58 @@ def test_errors_have_the_codes_of_the_table(code: int, error: BaseException) -> 
     assert f"\n| {code} |" in README.read_text("utf-8")
 
 
-def test_an_error_that_nobody_expected_is_unknown_and_tells_all() -> None:
-    program = (
-        "from dotnetdiag.recipes import processes\n"
-        "processes.list_processes = lambda **_: 1 / 0\n"
-        "import sys; sys.argv = ['dotnetdiag', 'ps']\n"
-        "from dotnetdiag.cli.main import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+BROKEN = """
+from dotnetdiag.recipes import processes
+processes.list_processes = lambda **_: 1 / 0
+import sys; sys.argv = ['dotnetdiag', *sys.argv[1:]]
+from dotnetdiag.cli.main import main; main()
+"""
+
+
+def broken(*words: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", BROKEN, *words]
+    return subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_an_error_that_nobody_expected_is_unknown_and_one_line_that_says_how_to_learn_more() -> None:
+    done = broken("ps")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (5, "", 1)
+    assert "ZeroDivisionError: division by zero (<string>:3); --traceback" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["ps", "--traceback"], ["--traceback", "ps"], ["trace", "ps", "--traceback"]])
+def test_the_traceback_is_shown_where_it_is_asked_for(words: list[str]) -> None:
+    done = broken(*words)
     assert done.returncode == 5
-    assert re.search(r"Traceback.*ZeroDivisionError: division by zero\n$", done.stderr, re.DOTALL)
+    assert re.match(r"Traceback .*\nZeroDivisionError: division by zero\nerror: .*\n$", done.stderr, re.DOTALL)
+
+
+def test_an_expected_error_has_a_traceback_too() -> None:
+    program = [sys.executable, "-m", "dotnetdiag.cli.main", "trace", "info", "/no/such", "--traceback"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert re.match(r"Traceback .*\nerror: /no/such: No such file or directory\n$", done.stderr, re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("words", "usual", "compatible"),
+    [
+        (["trace", "collect", "-p", "x"], 3, 1),
+        (["trace", "nosuch"], 3, 1),
+        (["trace"], 0, 1),
+        (["trace", "collect", "-p", "999999999"], 3, 2),
+        (["trace", "collect", "-n", "no such process"], 3, 3),
+        (["trace", "convert", "no such file", "--format", "speedscope"], 2, 1),
+        (["trace", "convert", __file__, "--format", "speedscope"], 2, 3),
+    ],
+)
+def test_codes_are_those_of_dotnet_trace_where_it_is_asked_for(words: list[str], usual: int, compatible: int) -> None:
+    program = [sys.executable, "-m", "dotnetdiag.cli.main"]
+    codes = [
+        subprocess.call([*program, *more, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        for more in ([], ["--compat"])
+    ]
+    assert codes == [usual, compatible]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dotnetdiag.cli.exits import ARGUMENT_ERROR
+from dotnetdiag.cli.command import traceback_option
+from dotnetdiag.cli.exits import COMPATIBLE_PARSE_ERROR, OK, is_compatible, parse_error_code
 from dotnetdiag.cli.lazy import LazyGroup
 from dotnetdiag.cli.render import echo, write_raw
 
@@ -67,8 +68,19 @@ def _passed_on() -> Iterator[None]:
         raise _Raised(error) from error
 
 
-@click.group(cls=_Root, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Root,
+    entries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "-?", "--help"]},
+    params=[traceback_option(hidden=False)],
+)
 @click.version_option(package_name="dotnetdiag")
+@click.option(
+    "--compat",
+    is_flag=True,
+    expose_value=False,
+    help="Exit codes are those of dotnet-trace: 1 for what is no command line, 2 for no such process, 1 for no such file.",
+)
 def commands() -> None:
     """Diagnostics for running .NET processes.
 
@@ -90,11 +102,11 @@ def run() -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except _HELP_WANTED as error:
-        write_raw(error.format_message() + "\n", err=True)
-        return ARGUMENT_ERROR
+        write_raw(error.format_message() + "\n")
+        return COMPATIBLE_PARSE_ERROR if is_compatible() else OK
     except click.ClickException as error:
         echo(f"error: {' '.join(_usage_text(error).split())}", err=True)
-        return ARGUMENT_ERROR
+        return parse_error_code()
     except click.Abort as abort:  # what click makes of an interrupt
         raise (abort.__cause__ if isinstance(abort.__cause__, KeyboardInterrupt) else KeyboardInterrupt()) from None
     except _Raised as raised:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.render import write_raw
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script for a shell; it completes verbs, options, process ids and names.

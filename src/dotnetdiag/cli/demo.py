@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.render import echo, size_text
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="How long to record.")
 def demo(seconds: float) -> None:
     """Start a small .NET program, record it, and show what came.

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import how_to_resume, json_option, process_options
 from dotnetdiag.cli.render import echo, is_terminal, json_text, write_raw
 
@@ -16,11 +17,10 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@click.command()
-@click.argument("number", metavar="[PID]", type=int, required=False)
+@click.command(cls=Command)
 @process_options
 @json_option
-def doctor(number: int | None, pid: int | None, name: str | None, as_json: bool) -> None:
+def doctor(pid: int | None, name: str | None, as_json: bool) -> None:
     """Say why the process PID can or cannot be attached to; without PID, what this installation can do and sees.
 
     One finding a line, each with what to do. The process is asked who it is, and otherwise only looked at: no session is started.
@@ -34,9 +34,9 @@ def doctor(number: int | None, pid: int | None, name: str | None, as_json: bool)
     from dotnetdiag.recipes.examination import examine, examine_installation
     from dotnetdiag.recipes.processes import find_pid
 
-    if sum(given is not None for given in (number, pid, name)) > 1:
+    if pid is not None and name is not None:
         raise UsageError("give one process: PID, -p or -n")
-    pid = number if name is None and pid is None else pid if name is None else find_pid(name)
+    pid = pid if name is None else find_pid(name)
     findings = examine_installation() if pid is None else examine(pid)
     if as_json:
         from dataclasses import asdict

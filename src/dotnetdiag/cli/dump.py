@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import client_of, json_option, target_options
 from dotnetdiag.cli.processes import ps
 from dotnetdiag.cli.render import echo, json_text
@@ -14,7 +15,7 @@ def dump() -> None:
     """Write core dumps."""
 
 
-@dump.command("collect")
+@dump.command("collect", cls=Command)
 @target_options
 @click.option("-o", "--output", help="Path, as the target sees it.  [default: core_DATE_TIME]")
 @click.option(

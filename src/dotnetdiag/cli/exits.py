@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from itertools import takewhile
+
 from dotnetdiag import errors
 from dotnetdiag.cli.render import echo
 from dotnetdiag.cli.signals import Terminated
@@ -31,17 +34,50 @@ TABLE: tuple[tuple[type[BaseException], int], ...] = (
 )
 
 
-def exit_code(error: BaseException) -> int:
-    """The code for an error; for a signal what a shell says of a program that it ended."""
+# Where dotnet-trace itself gives others, for scripts that test them: measured with 10.0.750501.
+COMPATIBLE: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.NoDiagnostics, TRACING_ERROR),
+    (errors.InputError, SESSION_ERROR),
+    (errors.FormatError, ARGUMENT_ERROR),
+)
+COMPATIBLE_PARSE_ERROR = 1
+"""Of System.CommandLine, also for a verb that lacks its verb."""
+
+
+def is_compatible() -> bool:
+    """Whether ``--compat`` stands before the verb."""
+    return "--compat" in takewhile(lambda word: word.startswith("-"), sys.argv[1:])
+
+
+def wants_traceback() -> bool:
+    """Whether ``--traceback`` is among the words that are ours."""
+    return "--traceback" in takewhile(lambda word: word != "--", sys.argv[1:])
+
+
+def exit_code(error: BaseException, *, compatible: bool = False) -> int:
+    """The code for an error; for a signal what a shell says of a program that it ended. ``compatible``: as of dotnet-trace."""
     if isinstance(error, Terminated):
         return error.exit_code
-    return next((code for kind, code in TABLE if isinstance(error, kind)), UNKNOWN_ERROR)
+    if compatible and isinstance(error, errors.ProcessNotFound) and error.pid is not None:
+        return TRACING_ERROR
+    table = (*COMPATIBLE, *TABLE) if compatible else TABLE
+    return next((code for kind, code in table if isinstance(error, kind)), UNKNOWN_ERROR)
+
+
+def parse_error_code() -> int:
+    """For words that are no command line."""
+    return COMPATIBLE_PARSE_ERROR if is_compatible() else ARGUMENT_ERROR
 
 
 def report(text: str, error: BaseException) -> int:
-    """The line, with what to type where that helps; the exit code."""
+    """The line, with what to type where that helps, after the traceback where it is asked for; the exit code."""
     from dotnetdiag.cli.advice import advice_for
 
+    if wants_traceback():
+        import traceback
+
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            echo(line, err=True)
     advice = advice_for(error)
     echo(f"error: {' '.join(text.split())}{'; ' if advice else ''}{advice}", err=True)
-    return exit_code(error)
+    return exit_code(error, compatible=is_compatible())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import client_of, target_options
 
 
-@click.command("startup-hook")
+@click.command("startup-hook", cls=Command)
 @target_options
 @click.argument("path")
 def startup_hook(pid: int | None, name: str | None, port: str | None, path: str) -> None:

@@ -79,15 +79,12 @@ def _report(text: str, error: BaseException) -> int:
 
 
 def _report_bug(error: Exception) -> int:
-    """What nobody expected, with all that helps to find it."""
-    import traceback
-
-    from dotnetdiag.cli.exits import exit_code
-    from dotnetdiag.cli.render import echo
-
-    for line in "".join(traceback.format_exception(error)).splitlines():
-        echo(line, err=True)
-    return exit_code(error)
+    """What nobody expected, and where: for whoever mends it."""
+    place, step = "", error.__traceback__
+    while step is not None:
+        place, step = f"{os.path.basename(step.tb_frame.f_code.co_filename)}:{step.tb_lineno}", step.tb_next
+    text = f"a mistake of dotnetdiag itself, {type(error).__name__}: {error} ({place}); --traceback shows how it came about"
+    return _report(text, error)
 
 
 def _run(words: list[str]) -> int:

@@ -62,6 +62,11 @@ def process_options(function: F) -> F:
     )
 
 
+def _joined(separator: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], str | None]:
+    """An option that is given several times is one list."""
+    return lambda _, __, texts: separator.join(texts) if texts else None
+
+
 def provider_options(function: F) -> F:
     """What a session records: ``--providers``, ``--profile``, ``--clrevents``, ``--clreventlevel``, ``--event-filter``."""
     for option in (
@@ -73,10 +78,24 @@ def provider_options(function: F) -> F:
             help="Only (=) or all but (!=) these event ids (.NET 10).",
         ),
         click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]"),
-        click.option("--clrevents", help="Keywords of the runtime's provider, joined by +: gc+exception."),
-        click.option("--profile", "presets", help="Named sets of providers, joined by commas; see list-profiles."),
         click.option(
-            "--providers", help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +."
+            "--clrevents",
+            multiple=True,
+            callback=_joined("+"),
+            help="Keywords of the runtime's provider, joined by +: gc+exception.",
+        ),
+        click.option(
+            "--profile",
+            "presets",
+            multiple=True,
+            callback=_joined(","),
+            help="Named sets of providers, joined by commas; see list-profiles.",
+        ),
+        click.option(
+            "--providers",
+            multiple=True,
+            callback=_joined(","),
+            help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +.",
         ),
     ):
         function = option(function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import client_of, target_options
 from dotnetdiag.cli.processes import ps
 
@@ -13,7 +14,7 @@ def perfmap() -> None:
     """Write a map of jitted code for perf."""
 
 
-@perfmap.command("enable")
+@perfmap.command("enable", cls=Command)
 @target_options
 @click.option(
     "--type",
@@ -34,7 +35,7 @@ def perfmap_enable(pid: int | None, name: str | None, port: str | None, kind: st
         enable_perf_map(client, kind)
 
 
-@perfmap.command("disable")
+@perfmap.command("disable", cls=Command)
 @target_options
 def perfmap_disable(pid: int | None, name: str | None, port: str | None) -> None:
     """Stop writing them.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import client_of, how_to_resume, json_option, target_of, target_options
 from dotnetdiag.cli.process_list import show_processes
 from dotnetdiag.cli.render import echo, json_text
 
 
-@click.command()
+@click.command(cls=Command)
 @json_option
 def ps(as_json: bool) -> None:
     """List the .NET processes that can be reached.
@@ -23,7 +24,7 @@ def ps(as_json: bool) -> None:
     show_processes(as_json=as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @target_options
 @json_option
 def info(pid: int | None, name: str | None, port: str | None, as_json: bool) -> None:
@@ -44,7 +45,7 @@ def info(pid: int | None, name: str | None, port: str | None, as_json: bool) -> 
         echo(f"{key.replace('_', ' '):<20} {value}")
 
 
-@click.command()
+@click.command(cls=Command)
 @target_options
 @json_option
 def env(pid: int | None, name: str | None, port: str | None, as_json: bool) -> None:
@@ -62,7 +63,7 @@ def env(pid: int | None, name: str | None, port: str | None, as_json: bool) -> N
         echo(f"{key}={variables[key]}")
 
 
-@click.command()
+@click.command(cls=Command)
 @target_options
 @click.argument("assignments", nargs=-1, required=True, metavar="NAME=VALUE...")
 def setenv(pid: int | None, name: str | None, port: str | None, assignments: tuple[str, ...]) -> None:
@@ -80,7 +81,7 @@ def setenv(pid: int | None, name: str | None, port: str | None, assignments: tup
         set_variables(client, assignments)
 
 
-@click.command()
+@click.command(cls=Command)
 @target_options
 def resume(pid: int | None, name: str | None, port: str | None) -> None:
     """Let a runtime run that is suspended at startup: by a port of DOTNET_DiagnosticPorts, over that port.

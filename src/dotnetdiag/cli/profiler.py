@@ -6,6 +6,7 @@ from uuid import UUID
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import client_of, target_options
 from dotnetdiag.cli.processes import ps
 
@@ -15,7 +16,7 @@ def profiler() -> None:
     """Load a native profiler into a runtime."""
 
 
-@profiler.command("attach")
+@profiler.command("attach", cls=Command)
 @target_options
 @click.argument("clsid", type=click.UUID)
 @click.argument("path")
@@ -32,7 +33,7 @@ def profiler_attach(pid: int | None, name: str | None, port: str | None, clsid: 
         attach_profiler(client, clsid, path, data)
 
 
-@profiler.command("startup")
+@profiler.command("startup", cls=Command)
 @target_options
 @click.argument("clsid", type=click.UUID)
 @click.argument("path")

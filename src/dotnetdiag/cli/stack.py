@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.lazy import LazyGroup
 from dotnetdiag.cli.options import client_of, json_option, target_options
 from dotnetdiag.cli.render import echo, json_text
@@ -26,7 +27,7 @@ def stack() -> None:
     """Say what the threads of a process are doing now."""
 
 
-@click.command()
+@click.command(cls=Command)
 @target_options
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Take stacks so many times.")
 @click.option("--interval", default="1s", show_default=True, help="From one time to the next: 500ms, 10s.")

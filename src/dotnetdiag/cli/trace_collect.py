@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR, report
 from dotnetdiag.cli.options import (
     client_of,
@@ -36,7 +37,7 @@ OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--c
 LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command(cls=Command)
 @target_options
 @click.option(
     "-o",
@@ -390,7 +391,7 @@ def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
         watch.stop()
 
 
-@click.command("list-profiles")
+@click.command("list-profiles", cls=Command)
 @json_option
 def list_profiles(as_json: bool) -> None:
     """Show the named sets of providers that --profile takes.
@@ -411,7 +412,7 @@ def list_profiles(as_json: bool) -> None:
             echo(f"    {provider}")
 
 
-@click.command("user-events")
+@click.command("user-events", cls=Command)
 @target_options
 @click.option("--providers", required=True, help="As in trace collect.")
 @click.option("--tracepoint", required=True, help="Name of the kernel tracepoint that gets the events.")

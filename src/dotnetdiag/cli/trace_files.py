@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import clean, echo, json_text, stdout_bytes, table
@@ -77,7 +78,7 @@ def _seconds(text: str | None) -> float | None:
     return seconds
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @json_option
 @click.option("--all", "everything", is_flag=True, help="All threads, not the busiest twenty.")
@@ -140,7 +141,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
         echo(f"and {len(contents.threads) - len(shown)} more threads (--all)")
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @click.option("--provider", "providers", multiple=True, help="Only events of these providers.")
 @click.option("--event", "names", multiple=True, help="Only these: GC/Start, GCStart_V2, or Provider/Event.")
@@ -251,7 +252,7 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     return count
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @click.option("--events", "with_events", is_flag=True, help="Also the header of every event.")
 @json_option
@@ -327,7 +328,7 @@ def _written(done: Rewritten, as_json: bool) -> None:
         echo(f"  process {pid} of {file} is {number} here: another file has a process {pid}", err=aside)
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @click.option(
     "--format",
@@ -384,7 +385,7 @@ def convert(
 _strict = click.option("--strict", is_flag=True, help="Drop also what names methods, types and processes.")
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @click.option("--from", "start", help="From so long after the start: 1.5, 1.5s, 2m.")
 @click.option("--to", "end", help="Up to so long after the start.")
@@ -409,7 +410,7 @@ def trim(
     _written(trim_file(file, output, start_s=_seconds(start), end_s=_seconds(end), strict=strict, force=force), as_json)
 
 
-@click.command("filter")
+@click.command("filter", cls=Command)
 @_file
 @click.option("--providers", multiple=True, help="Keep the events of these providers.")
 @click.option("--events", "names", multiple=True, help="Keep these events.")
@@ -440,7 +441,7 @@ def filter_command(
     )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE FILE...")
 @_output(required=True)
 @json_option
@@ -458,7 +459,7 @@ def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> 
     _written(merge_files(files, output, force=force), as_json)
 
 
-@click.command()
+@click.command(cls=Command)
 @_file
 @click.option("--field", "fields", multiple=True, help="Also this one: Provider/Event.Field")
 @click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import echo, is_terminal, json_text, table
@@ -90,7 +91,7 @@ def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> View
     return ViewOptions(start_s=start, end_s=end, style=style, **more)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", type=_FILE)
 @click.argument("kind", type=click.Choice(["topN"]), default="topN", expose_value=False)
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
@@ -176,7 +177,7 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     return parse_limit(text)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE)
 @click.option("-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")

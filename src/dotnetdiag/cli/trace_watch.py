@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.options import client_of, json_option, provider_options, say_held, target_of, target_options
 from dotnetdiag.cli.render import clean, clean_json, echo, stdout_bytes
@@ -34,7 +35,7 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-@click.command()
+@click.command(cls=Command)
 @target_options
 @provider_options
 @click.option("--event", "names", multiple=True, help="Only these: GC/Start, GCStart_V2, or Provider/Event.")

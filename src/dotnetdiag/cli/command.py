@@ -1,0 +1,105 @@
+"""What every verb takes: options as the dotnet-* tools write them, a pid without ``-p``, no option twice, ``--traceback``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+_BOOLEANS = ("true", "false", "1", "0", "yes", "no")
+_TARGETS = ("pid", "name", "port")
+
+
+def traceback_option(*, hidden: bool) -> click.Option:
+    """``--traceback``. ``main`` looks for it among the words: an error may come before they are understood."""
+    return click.Option(
+        ["--traceback"], is_flag=True, expose_value=False, hidden=hidden, help="Show where an error comes from."
+    )
+
+
+class Command(click.Command):
+    """A verb. Before click sees the words they are brought into its form:
+
+    ``--output:x``, ``-o:x`` and ``-o=x`` are ``--output=x`` and ``-ox``; ``--rundown``, an option of true or false, is
+    ``--rundown=true``; ``--json:false`` is left out; a number where a process may be named is ``-p``. An option that has one value
+    is refused when it is given twice: the first would be forgotten.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params.append(traceback_option(hidden=True))
+
+    @property
+    def takes_pid(self) -> bool:
+        """Whether a process may be named by ``-p``."""
+        return any(one.name == "pid" for one in self.params)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        return [*pieces[:1], "[PID]", *pieces[1:]] if self.takes_pid else pieces
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if ctx.resilient_parsing else _Words(self, ctx).plain(args))
+
+
+class _Words:
+    def __init__(self, command: Command, ctx: click.Context) -> None:
+        options = [one for one in command.get_params(ctx) if isinstance(one, click.Option)]
+        self._options = {text: one for one in options for text in (*one.opts, *one.secondary_opts)}
+        self._may_be_pid = command.takes_pid
+        self._given: dict[str | None, tuple[click.Option, str]] = {}
+        self._ctx = ctx
+
+    def plain(self, args: Sequence[str]) -> list[str]:
+        """The words as click takes them. Raises click's UsageError for an option given twice."""
+        made: list[str] = []
+        rest = list(args)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                return [*made, word, *rest]
+            spelling, value = self._split(word)
+            option = self._options.get(spelling)
+            if option is not None:
+                made += self._option(option, spelling, value, rest)
+            elif self._may_be_pid and not word.startswith("-"):
+                is_pid = word.isdecimal() and not any(name in self._given for name in _TARGETS)
+                made += self._option(self._options["-p"], "-p", word, rest) if is_pid else [word]
+                self._may_be_pid = False
+            else:
+                made.append(word)
+        return made
+
+    def _split(self, word: str) -> tuple[str, str | None]:
+        """The option as it is spelled, and the value that is joined to it."""
+        if word.startswith("--"):
+            found = re.fullmatch(r"(--[^=:]+)[=:](.*)", word, re.DOTALL)
+            return (found[1], found[2]) if found else (word, None)
+        option = self._options.get(word[:2])
+        if len(word) > 2 and option is not None and not option.is_flag:
+            return word[:2], word[3:] if word[2] in "=:" else word[2:]
+        return word, None
+
+    def _option(self, option: click.Option, spelling: str, value: str | None, rest: list[str]) -> list[str]:
+        self._require_once(option, spelling)
+        if option.is_flag:
+            said = None if value is None else value.lower()
+            return [] if said == "false" else [spelling] if said in (None, "true") else [f"{spelling}={value}"]
+        if value is None and option.type is click.BOOL:
+            value = rest.pop(0) if rest and rest[0].lower() in _BOOLEANS else "true"
+        if value is None:
+            return [spelling, *([rest.pop(0)] if rest else [])]
+        return [f"{spelling}={value}"] if spelling.startswith("--") else [spelling, value]
+
+    def _require_once(self, option: click.Option, spelling: str) -> None:
+        before = self._given.get(option.name)
+        self._given[option.name] = option, spelling
+        if before is None:
+            return
+        first, other = before
+        if first is option and (option.multiple or (option.is_flag and not option.secondary_opts)):
+            return
+        both = f"'{spelling}'" if spelling == other else f"'{other}' and '{spelling}'"
+        raise click.UsageError(f"{both}: only one of them would count. Give it once.", self._ctx)
