@@ -136,3 +136,17 @@ def test_a_reader_who_has_gone_is_no_error_of_any_verb(words: str) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "00:00:00:00"),
+        (30, "00:00:00:30"),
+        (90061.0, "01:01:01:01"),
+        (0.2, "00:00:00:00.2"),
+        (1.25, "00:00:00:01.25"),
+    ],
+)
+def test_durations_are_written_as_dotnet_trace_writes_them(seconds: float, text: str) -> None:
+    assert render.timespan_text(seconds) == text

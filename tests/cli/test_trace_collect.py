@@ -113,3 +113,33 @@ def test_nothing_is_said_to_be_recorded_before_the_file_could_be_made(words: lis
     done = subprocess.run(program(*words, "-o", str(path)), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr == f"error: {path}: there is no folder {path.parent}\n"
+
+
+def test_what_a_script_sees_is_what_is_told_before_and_after(words: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        program(*words, "-o", str(tmp_path / "x")), capture_output=True, text=True, timeout=60, check=False
+    )
+    said = [line.partition("  ")[0] for line in done.stderr.splitlines()]
+    assert said == [
+        "No profile or providers specified, defaulting to trace profiles 'dotnet-common' + 'dotnet-sampled-thread-time'.",
+        "Provider Name",
+        "Microsoft-Windows-DotNETRuntime",
+        "Microsoft-DotNETCore-SampleProfiler",
+        "Process",
+        f"Output File    : {tmp_path / 'x'}".partition("  ")[0],
+        "Trace Duration : 00:00:00:00.2",
+        "Recording trace in progress. Press <Ctrl+C> to exit...",
+        "Stopping the trace. This may take several minutes depending on the application being traced.",
+        "Trace ended.",
+        "The trace has no end: names of methods and the last events may be missing.",
+    ]
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["ios", "android-emu"])
+def test_a_router_is_to_be_started_by_who_wants_one(kind: str) -> None:
+    done = subprocess.run(
+        program("trace", "collect", "--dsrouter", kind), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    assert f"start `dotnet-dsrouter {kind}` beside this" in done.stderr

@@ -313,13 +313,34 @@ def test_convert_writes_the_version_asked_for(name: str, version: str, small: Pa
 def test_convert_names_the_file_after_the_source_but_never_overwrites_it(tmp_path: Path) -> None:
     source = tmp_path / "a.nettrace"
     source.write_bytes(SMALL["nettrace 5"])
-    output("convert", source, "--format", "NetTrace")
+    output("convert", source, "--format", "NetTrace", "--nettrace-version", "6")
     assert (tmp_path / "a.converted.nettrace").exists()
     assert source.read_bytes() == SMALL["nettrace 5"]
     with pytest.raises(OutputExists, match="already"):
-        run("convert", source, "--format", "nettrace")
+        run("convert", source, "--format", "nettrace", "--nettrace-version", "6")
     with pytest.raises(UsageError, match=r"there are: .*, nettrace"):
         run("convert", source, "--format", "elf")
+
+
+@pytest.mark.parametrize("formats", ["nettrace", "NetTrace,speedscope"])
+def test_a_nettrace_file_that_is_to_be_one_stays_as_it_is(formats: str, tmp_path: Path) -> None:
+    source = tmp_path / "a.nettrace"
+    source.write_bytes(SMALL["nettrace 5"])
+    assert "a.nettrace is a nettrace file already" in run("convert", source, "--format", formats).stderr
+    assert source.read_bytes() == SMALL["nettrace 5"]
+    assert not (tmp_path / "a.converted.nettrace").exists()
+    assert (tmp_path / "a.speedscope.json").exists() == ("speedscope" in formats)
+
+
+def test_a_converted_file_has_the_name_that_was_said_and_that_of_dotnet_trace_with_compat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "a.nettrace"
+    source.write_bytes(SMALL["nettrace 5"])
+    output("convert", source, "--format", "speedscope", "-o", tmp_path / "z.json")
+    monkeypatch.setattr("sys.argv", ["dotnetdiag", "--compat", "trace", "convert"])
+    output("convert", source, "--format", "speedscope", "-o", tmp_path / "z.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.nettrace", "z.json", "z.speedscope.json"]
 
 
 @pytest.mark.parametrize(("name", "what"), [("made", "an array"), ("http-10", "an opcode")])

@@ -79,7 +79,7 @@ def _passed_on() -> Iterator[None]:
     "--compat",
     is_flag=True,
     expose_value=False,
-    help="Exit codes are those of dotnet-trace: 1 for what is no command line, 2 for no such process, 1 for no such file.",
+    help="As dotnet-trace in what scripts may test: exit codes, and the suffix of what `convert -o` writes.",
 )
 def commands() -> None:
     """Diagnostics for running .NET processes.

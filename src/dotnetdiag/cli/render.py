@@ -143,6 +143,13 @@ def seconds_text(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
 
 
+def timespan_text(seconds: float) -> str:
+    """``dd:hh:mm:ss``, as dotnet-trace writes a duration; parts of a second where there are any."""
+    whole = int(seconds)
+    rest = f"{seconds - whole:.3f}"[1:].rstrip("0").rstrip(".")
+    return f"{whole // 86400:02}:{whole // 3600 % 24:02}:{whole // 60 % 60:02}:{whole % 60:02}{rest}"
+
+
 def size_text(size_bytes: float) -> str:
     """Decimal units, as dotnet-trace shows them: ``12.34 MB``."""
     for unit, step in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):

@@ -26,7 +26,7 @@ from dotnetdiag.cli.options import (
     target_of,
     target_options,
 )
-from dotnetdiag.cli.render import echo, json_text, write_raw
+from dotnetdiag.cli.render import echo, json_text, seconds_text, timespan_text, write_raw
 from dotnetdiag.cli.signals import ALL, ONE_PRESS_S, handled
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
 """Which option each source of providers is here."""
 LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
+
+
+def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> None:
+    if kind is not None:
+        from dotnetdiag.errors import NotPossible
+
+        raise NotPossible("--dsrouter", f"start `dotnet-dsrouter {kind}` beside this, and give its process id with -p")
 
 
 @click.command(cls=Command)
@@ -70,6 +77,13 @@ LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informati
 @click.option("--stopping-event-provider-name", "stop_provider", help="Stop at an event of this provider …")
 @click.option("--stopping-event-event-name", "stop_event", help="… of this name …")
 @click.option("--stopping-event-payload-filter", "stop_payload", help="… with these values: field:value,field:value.")
+@click.option(
+    "--dsrouter",
+    type=click.Choice(["ios", "ios-sim", "android", "android-emu"]),
+    expose_value=False,
+    callback=_refuse_router,
+    help="Not done here: start dotnet-dsrouter, and give its process id with -p.",
+)
 @click.option(
     "--force", is_flag=True, help="Overwrite files of --format that are there; the recording's own always is."
 )
@@ -284,6 +298,8 @@ class Display:
             echo(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {OPTIONS[source.value]}", err=True)
         echo(f"Process        : {'' if pid is None else pid}", err=True)
         echo(f"Output File    : {path}", err=True)
+        if self._left_s is not None:
+            echo(f"Trace Duration : {timespan_text(self._left_s)}", err=True)
         if sys.stdin.isatty():
             echo("Press <Enter> or <Ctrl+C> to exit...", err=True)
         elif not self._live:
@@ -293,7 +309,7 @@ class Display:
         self._size_bytes = size_bytes
         if not self._live:
             return
-        from dotnetdiag.cli.render import seconds_text, size_text
+        from dotnetdiag.cli.render import size_text
 
         then, before = self._last
         if elapsed_s - then < 0.1:

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.exits import is_compatible
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import clean, echo, json_text, stdout_bytes, table
@@ -365,10 +366,17 @@ def convert(
     lean_numpy()
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
     from dotnetdiag.recipes.outputs import is_stdout
+    from dotnetdiag.recipes.trace_files import open_trace
 
     version = None if nettrace_version is None else int(nettrace_version)
-    options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force)
-    made = convert_file(file, _names(formats), output, options)
+    options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force, suffixes=is_compatible())
+    names = _names(formats)
+    others = tuple(name for name in names if name.lower() != "nettrace")
+    if others != names and output is None and version is None and file.suffix == ".nettrace":
+        open_trace(file)  # it may be none
+        echo(f"note: {file.name} is a nettrace file already, and stays as it is", err=True)
+        names = others
+    made = convert_file(file, names, output, options) if names else []
     for warning in dict.fromkeys(one.damage for one in made if one.damage):
         echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
     for note in dict.fromkeys(note for one in made for note in one.notes):

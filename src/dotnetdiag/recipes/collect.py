@@ -193,7 +193,8 @@ class Watch:
 
     def report(self, size_bytes: int, elapsed_s: float) -> None:
         """For the recipe: so much has come."""
-        if self._asked and not self._told:
+        ends = self._asked or (self._session is not None and self._session.was_stopped)  # by its duration
+        if ends and not self._told:
             self._told = True
             self.stopping()
         self.progress(size_bytes, elapsed_s)

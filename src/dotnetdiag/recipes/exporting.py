@@ -40,11 +40,14 @@ class Converted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertOptions:
-    """``view`` is what the profile shows (None: all of it); ``nettrace_version`` is for nettrace alone."""
+    """``view`` is what the profile shows (None: all of it); ``nettrace_version`` is for nettrace alone. ``suffixes``: a file has the
+    suffix of its format, whatever the one that was named has.
+    """
 
     view: ViewOptions | None = None
     nettrace_version: int | None = None
     force: bool = False
+    suffixes: bool = False
 
 
 def convert(source: str | os.PathLike[str], formats: Sequence[str]) -> list[Path]:
@@ -63,7 +66,7 @@ def convert_file(
     With several formats, and without a suffix in ``output``, that of the format is added.
     """
     options = options or ConvertOptions()
-    plan = plan_outputs(source, formats, output)
+    plan = plan_outputs(source, formats, output, suffixes=options.suffixes)
     check_outputs(plan.values(), force=options.force)
     trace = open_trace(source)
     made = []
@@ -87,9 +90,11 @@ def convert_file(
     return made
 
 
-def plan_outputs(source: Path, formats: Sequence[str], output: Path | None = None) -> dict[str, Path]:
-    """Which file each format goes to. Raises UsageError for a format that is not there, or for two that would share a file, and
-    MissingDependency where a library for one is.
+def plan_outputs(
+    source: Path, formats: Sequence[str], output: Path | None = None, *, suffixes: bool = False
+) -> dict[str, Path]:
+    """Which file each format goes to; ``suffixes``: with that of the format. Raises UsageError for a format that is not there, or for
+    two that would share a file, and MissingDependency where a library for one is.
     """
     if not formats:
         raise UsageError(f"no format given; there are: {', '.join(format_names())}")
@@ -104,12 +109,12 @@ def plan_outputs(source: Path, formats: Sequence[str], output: Path | None = Non
         if len(names) > 1:
             raise UsageError(f"{len(names)} formats do not go into one stream")
         return {names[0]: STDOUT}
-    return {name: _path(source, output, name, len(names) > 1) for name in names}
+    return {name: _path(source, output, name, suffixes or len(names) > 1) for name in names}
 
 
-def _path(source: Path, output: Path | None, name: str, several: bool) -> Path:
+def _path(source: Path, output: Path | None, name: str, with_suffix: bool) -> Path:
     suffix = ".nettrace" if name == NETTRACE else FORMATS[name].suffix
-    if output is None or several:
+    if output is None or with_suffix:
         return beside(output or source, suffix, source)
     return output if output.suffix or name == NETTRACE or is_stream(output) else output.with_name(output.name + suffix)
 
