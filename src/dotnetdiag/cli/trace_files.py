@@ -14,6 +14,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import is_compatible
 from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import clean, echo, json_text, stdout_bytes, table
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
@@ -104,7 +105,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
     lost = "not known: the format does not tell" if contents.lost is None else f"{contents.lost:,}"
     rows = [
         ("Format", contents.format),
-        ("Verdict", contents.verdict),
+        ("Verdict", contents.verdict + (f", but {contents.lost:,} events were lost" if contents.lost else "")),
         ("Size", f"{contents.size_bytes:,} bytes"),
         ("Start", contents.start or "-"),
         ("Duration", f"{contents.duration_ms / 1e3:,.4f} s"),
@@ -195,6 +196,7 @@ def events(
         stacks=stacks,
     )
     trace = open_trace(file)
+    require_within(trace, options.start_s, options.end_s)
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise UsageError("parquet is not for a terminal: name a file with -o")
     writers: dict[str, Callable[[Trace, EventsOptions, IO[bytes]], int]] = {
@@ -209,6 +211,7 @@ def events(
 
         with replacing(output, force=force) as target:
             write(trace, options, target)
+        say_losses_of(trace)
         return
     stream = stdout_bytes()
     try:
@@ -220,6 +223,7 @@ def events(
         if isinstance(error, OutputError):
             raise
         raise OutputError("stdout", error.strerror or str(error)) from error
+    say_losses_of(trace)
 
 
 def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
@@ -377,8 +381,8 @@ def convert(
         echo(f"note: {file.name} is a nettrace file already, and stays as it is", err=True)
         names = others
     made = convert_file(file, names, output, options) if names else []
-    for warning in dict.fromkeys(one.damage for one in made if one.damage):
-        echo(f"warning: {file.name}: {warning}; what was whole is in the output", err=True)
+    for one in made[:1]:
+        say_losses(file.name, one.lost, one.damage)
     for note in dict.fromkeys(note for one in made for note in one.notes):
         echo(f"note: {note}", err=True)
     aside = any(is_stdout(one.path) for one in made)
@@ -411,10 +415,12 @@ def trim(
     \b
     dotnetdiag trace trim app.nettrace --from 10s --to 12.5s -o part.nettrace
     """
+    from dotnetdiag.recipes.trace_files import open_trace
     from dotnetdiag.recipes.trace_rewrite import trim as trim_file
 
     if start is None and end is None:
         raise UsageError("give --from, --to, or both")
+    require_within(open_trace(file), _seconds(start), _seconds(end))
     _written(trim_file(file, output, start_s=_seconds(start), end_s=_seconds(end), strict=strict, force=force), as_json)
 
 

@@ -11,6 +11,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.losses import say_losses
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import echo, is_terminal, json_text, table
 
@@ -118,6 +119,7 @@ def report(file: Path, number: int, inclusive: bool, verbose: bool, as_json: boo
     if view["event_marks"] is None:
         view["event_marks"] = view["state"] == "all"
     made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
+    say_losses(made.trace, made.lost, made.damage)
     if as_json:
         json_text(made.to_json())
         return
@@ -162,9 +164,7 @@ def _show(made: Report, verbose: bool) -> None:
     else:
         echo("No method calls found.")
     echo()
-    echo(made.shortcomings)
-    if not made.complete:
-        echo(f"broken: {made.damage}; what was whole was read")
+    echo(f"{made.unresolved:,} of {made.frames:,} frames unresolved")
     for note in made.notes:
         echo(f"note: {note}")
 
@@ -210,16 +210,25 @@ def diff(
 
     Time on the processor only, unless --state says otherwise: waiting depends on how long was recorded.
 
-    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read; 3 wrong arguments.
+    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read; 3 wrong arguments, or a file
+    without samples.
 
     \b
     dotnetdiag trace diff before.nettrace after.nettrace --fail-above 5%
     """
     lean_numpy()
+    from dotnetdiag.errors import UsageError
     from dotnetdiag.recipes.diffing import DiffOptions, compare
+    from dotnetdiag.recipes.report import ReportOptions
+    from dotnetdiag.recipes.report import report as make
 
     options = DiffOptions(number=number, inclusive=inclusive, shares=shares, limit=limit, view=view_of(**view))
     made = compare(before, after, options)
+    for path, total in ((before, made.total.before), (after, made.total.after)):
+        if not total and not make(path, ReportOptions(number=0)).samples:
+            raise UsageError(f"{path.name} has no samples: nothing can be said of it")
+    for line in made.shortcomings:
+        echo(line, err=True)
     if as_json:
         json_text(made.to_json())
     else:
@@ -253,8 +262,6 @@ def _show_diff(made: Compared, verbose: bool) -> None:
     cells = [_diff_cells(row, above) for row in (made.total, *shown)]
     _rows((f"before {made.unit}", f"after {made.unit}", "change", "relative", made.by), cells, verbose)
     echo()
-    for line in made.shortcomings:
-        echo(line)
     for note in made.notes:
         echo(f"note: {note}")
 

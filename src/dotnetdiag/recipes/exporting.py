@@ -29,12 +29,15 @@ def format_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """A file that was written. ``damage`` is where the trace was damaged; ``notes`` are those of the profile."""
+    """A file that was written. ``damage`` is where the trace was damaged; ``lost`` events, None where it is not known; ``notes`` are
+    those of the profile.
+    """
 
     path: Path
     format: str
     size_bytes: int
     damage: str | None = None
+    lost: int | None = 0
     notes: tuple[str, ...] = ()
 
 
@@ -86,7 +89,10 @@ def convert_file(
                     profile = view(trace, options.view or ViewOptions())
                 FORMATS[name].write(profile, file, style=None if options.view is None else options.view.style)
                 notes = profile.notes
-            made.append(Converted(path=path, format=name, size_bytes=file.tell(), damage=trace.damage, notes=notes))
+            lost = trace.lost.total if trace.lost.known else None
+            made.append(
+                Converted(path=path, format=name, size_bytes=file.tell(), damage=trace.damage, lost=lost, notes=notes)
+            )
     return made
 
 
