@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,15 +175,22 @@ def test_no_colours_on_a_terminal_where_they_are_not_wanted(words: list[str]) ->
     assert b"\x1b[" in coloured or b"No supported" in coloured
 
 
-def in_terminal(words: list[str], until: bytes, then: bytes, **environment: str) -> tuple[int, bytes]:
+def in_terminal(
+    words: list[str], until: bytes, then: bytes, *, columns: int = 80, **environment: str
+) -> tuple[int, bytes]:
     """Run on a terminal; send ``then`` when ``until`` was seen. The exit code and all output."""
     leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, columns))
     process = subprocess.Popen(
         [sys.executable, "-m", "dotnetdiag.cli.main", *words],
         stdin=follower,
         stdout=follower,
         stderr=follower,
-        env={**os.environ, "TERM": "xterm", **environment},
+        env={
+            **{name: value for name, value in os.environ.items() if name != "COLUMNS"},
+            "TERM": "xterm",
+            **environment,
+        },
         start_new_session=True,
     )
     os.close(follower)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -76,31 +76,59 @@ LEAST_WIDTH = 8
 """What is left of a last column that is cut, on the narrowest terminal: such lines are then longer than it."""
 
 
+def shortened(text: str, width: int) -> str:
+    """``text`` in ``width`` characters: both ends say something, and the last more."""
+    head = (width - 1) // 3
+    return text if len(text) <= width else f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def shortened_method(text: str, width: int) -> str:
+    """A method's name in ``width`` characters: its parameters give way first, then its beginning."""
+    if len(text) <= width:
+        return text
+    bare = text.partition("(")[0] or text
+    if bare != text and len(bare) + 3 <= width:
+        return f"{bare}(…)"
+    return bare if len(bare) <= width else f"…{bare[len(bare) - (width - 1) :]}"
+
+
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), last_fills: bool = True
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    last_fills: bool = True,
+    shorten: Callable[[str, int], str] = shortened,
 ) -> None:
     """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
 
-    Where a terminal is too narrow, the last column is cut; without ``last_fills``, those that are aligned to the left are folded.
-    Nothing else gives way.
+    Where a terminal is too narrow, the last column is shortened, as ``shorten`` has it; without ``last_fills``, those that are aligned
+    to the left are folded. Nothing else gives way.
     """
     cleaned = [tuple(map(clean, row)) for row in rows]
     if is_terminal():
-        _rich(columns, cleaned, right, last_fills)
+        _rich(columns, cleaned, right, last_fills, shorten)
         return
     widths = [max(map(len, cells)) for cells in zip(columns, *cleaned, strict=True)]
-    limit = None
     if sys.stdout.isatty() and last_fills:
-        limit = max(_terminal_width(), sum(widths[:-1]) + 2 * (len(widths) - 1) + LEAST_WIDTH)
+        room = max(_terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1), LEAST_WIDTH)
+        cleaned = [(*row[:-1], shorten(row[-1], room)) for row in cleaned]
+        widths[-1] = min(widths[-1], room)
     for row in (columns, *cleaned):
         cells = [
             cell.rjust(width) if name in right else cell.ljust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
-        print("  ".join(cells).rstrip()[:limit])
+        print("  ".join(cells).rstrip())
 
 
-def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str], last_fills: bool) -> None:
+def _rich(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str],
+    last_fills: bool,
+    shorten: Callable[[str, int], str],
+) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.console import Console
@@ -113,6 +141,7 @@ def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
     room = max(_terminal_width(), rest)  # all that gives way has its least width then
     if last_fills:
         widths[-1] = min(widths[-1], room - rest + LEAST_WIDTH)
+        rows = [(*row[:-1], shorten(row[-1], widths[-1])) for row in rows]
     made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for name, most in zip(columns, widths, strict=True):
         if last_fills or name in right:

@@ -16,7 +16,7 @@ from dotnetdiag.cli.exits import is_compatible
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.render import clean, echo, json_text, stdout_bytes, table
+from dotnetdiag.cli.render import LEAST_WIDTH, clean, echo, json_text, shortened, stdout_bytes, table
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -252,7 +252,9 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     line(f"{'ms':>14}  {'tid':>8}  event")
     for event in iter_shown(found):
         payload = " ".join(f"{name}={value}" for name, value in event.payload)
-        line(f"{event.ms:>14,.4f}  {event.tid:>8}  {event.provider}/{event.event}  {payload}")
+        head, rest = f"{event.ms:>14,.4f}  {event.tid:>8}  ", f"/{event.event}  {payload}"
+        room = len(event.provider) if width is None else width - len(head) - len(rest)
+        line(head + shortened(event.provider, max(room, LEAST_WIDTH)) + rest)
         count += 1
     return count
 

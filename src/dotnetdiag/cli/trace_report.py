@@ -13,7 +13,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.render import echo, is_terminal, json_text, table
+from dotnetdiag.cli.render import echo, is_terminal, json_text, shortened_method, table
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.diffing import Compared, DiffRow
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
 
+ABOVE = "  <- above the limit"
 WORSE = 1
 """The exit code of ``trace diff --fail-above`` when something grew by more, as that of diff(1) when files differ."""
 
@@ -137,7 +138,12 @@ def _rows(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], verbose: bo
         for row in (columns, *rows):
             echo("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
         return
-    table(columns, rows, right=columns[:-1])
+    table(columns, rows, right=columns[:-1], shorten=_shortened)
+
+
+def _shortened(cell: str, width: int) -> str:
+    name = cell.removesuffix(ABOVE)
+    return shortened_method(name, width - len(cell) + len(name)) + cell[len(name) :]
 
 
 def _show(made: Report, verbose: bool) -> None:
@@ -246,7 +252,7 @@ def _signed(value: float) -> str:
 
 def _diff_cells(row: DiffRow, above: frozenset[str]) -> tuple[str, ...]:
     relative = "new" if row.relative is None and row.after else "" if row.relative is None else f"{row.relative:+.1f}%"
-    mark = "  <- above the limit" if row.name in above else ""
+    mark = ABOVE if row.name in above else ""
     return _amount(row.before), _amount(row.after), _signed(row.absolute), relative, row.name + mark
 
 
