@@ -115,6 +115,17 @@ def test_nothing_is_said_to_be_recorded_before_the_file_could_be_made(words: lis
     assert done.stderr == f"error: {path}: there is no folder {path.parent}\n"
 
 
+def test_a_reader_who_has_gone_ends_a_recording_and_is_no_error(words: list[str]) -> None:
+    with subprocess.Popen(
+        program(*words, "-o", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read().splitlines()
+    assert (process.returncode, said[-1]) == (0, "The reader of the recording has gone, and the recording has ended.")
+
+
 def test_what_a_script_sees_is_what_is_told_before_and_after(words: list[str], tmp_path: Path) -> None:
     done = subprocess.run(
         program(*words, "-o", str(tmp_path / "x")), capture_output=True, text=True, timeout=60, check=False

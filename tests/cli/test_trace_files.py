@@ -6,8 +6,11 @@ import csv
 import io
 import json
 import lzma
+import re
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from tests.cli.test_commands import in_terminal
+from tests.cli.test_strange_sockets import environment
 from tests.nettrace.recordings import data_of, listing_of, recording
 from tests.nettrace.traces import SMALL
 
@@ -24,6 +28,7 @@ from dotnetdiag.cli.trace_files import COMMANDS
 from dotnetdiag.errors import FormatError, GrammarError, InputError, OutputError, OutputExists, UnknownName, UsageError
 from dotnetdiag.nettrace import read
 
+README = Path(__file__).parents[2] / "README.md"
 GROUP = click.Group(commands={one.name or "": one for one in COMMANDS})
 
 
@@ -436,3 +441,50 @@ def test_a_trace_may_replace_its_own_file(small: Path, tmp_path: Path) -> None:
     path = shutil.copy(small, tmp_path / "own.nettrace")
     output("redact", path, "-o", path, "--force")
     assert len(dotnetdiag.open(path)) == 11
+
+
+# a plain install ----------------------------------------------------------------------------------------------------------
+
+PLAIN = """
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("google", "pyarrow", "pandas", "polars", "duckdb", "nanoarrow"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Without())
+from dotnetdiag.cli.main import main
+main()
+"""
+
+
+def on_a_plain_install(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", PLAIN, *words]
+    return subprocess.run(
+        program, capture_output=True, text=True, timeout=60, check=False, cwd=folder, env=environment()
+    )
+
+
+def test_the_conversion_of_the_readme_works_on_a_plain_install(tmp_path: Path) -> None:
+    (tmp_path / "x.nettrace").write_bytes(SMALL["nettrace 5"])
+    found = re.search(r"`dotnetdiag (trace convert x\.nettrace [^`]*)`", README.read_text("utf-8"))
+    assert found is not None
+    done = on_a_plain_install(tmp_path, *found[1].split())
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.iterdir())) == 1 + len(found[1].rpartition(" ")[2].split(","))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "trace convert x.nettrace --format speedscope,pprof,flamegraph",
+        "trace events x.nettrace --format parquet -o y",
+        "trace events x.nettrace --format parquet",
+        "trace collect --dport /no/such/port --format pprof -o y",
+    ],
+)
+def test_a_missing_library_is_found_out_before_anything_is_written_or_recorded(words: str, tmp_path: Path) -> None:
+    (tmp_path / "x.nettrace").write_bytes(SMALL["nettrace 5"])
+    done = on_a_plain_install(tmp_path, *words.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
+    assert re.search(r"pip install 'dotnetdiag\[(pprof|arrow)\]'", done.stderr)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.nettrace"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.exits import TRACING_ERROR, report
+from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
 from dotnetdiag.cli.options import (
     client_of,
     json_option,
@@ -178,6 +178,9 @@ def collect(
         with ends_nicely(watch, enter=not show_child_io):
             done = record(options, watch)
     except DiagnosticsError as error:
+        if to_stdout and isinstance(error.__cause__, BrokenPipeError):  # `| head`
+            echo("The reader of the recording has gone, and the recording has ended.", err=True)
+            raise click.exceptions.Exit(OK) from error
         if not display.has_started:
             raise
         display.broken()
