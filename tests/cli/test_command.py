@@ -11,6 +11,7 @@ from tests.cli.test_commands import LEAVES
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.commands import commands
+from dotnetdiag.errors import GrammarError
 
 
 def parsed(*words: str) -> dict[str, Any]:
@@ -111,6 +112,12 @@ def test_an_option_of_one_value_is_refused_when_it_is_given_twice(verb: str, wor
     with pytest.raises(click.UsageError) as caught:
         parsed(*verb.split(), *words.split())
     assert caught.value.message == f"{said}: only one of them would count. Give it once."
+
+
+def test_stack_report_takes_the_duration_of_dotnet_stack() -> None:
+    assert "duration" not in parsed("stack", "report", "1", "--duration", "00:00:00:01")
+    with pytest.raises(GrammarError):
+        parsed("stack", "report", "1", "--duration", "soon")
 
 
 @pytest.mark.parametrize("words", [[], ["trace"], ["info"], ["trace", "collect"]])

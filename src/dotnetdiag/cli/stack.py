@@ -27,10 +27,19 @@ def stack() -> None:
     """Say what the threads of a process are doing now."""
 
 
+def _check_duration(_: click.Context, __: click.Parameter, text: str | None) -> None:
+    """dotnet-stack's own, hidden there too: how long it samples before it takes a stack. Here that is as long as it takes."""
+    if text is not None:
+        from dotnetdiag.recipes.durations import parse_duration
+
+        parse_duration(text)
+
+
 @click.command(cls=Command)
 @target_options
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Take stacks so many times.")
 @click.option("--interval", default="1s", show_default=True, help="From one time to the next: 500ms, 10s.")
+@click.option("--duration", hidden=True, expose_value=False, callback=_check_duration)
 @click.option("--thread", "thread", help="Only this thread: an id (0x1F3A or decimal), or a name.")
 @click.option("--short", is_flag=True, help="Names as in C#, without module and parameters.")
 @click.option("--source", is_flag=True, help="As --short, and lambdas and async methods as in the source.")
