@@ -31,8 +31,8 @@ SILENT = {
     "profiler startup",
 }
 """They change something and print nothing."""
-OTHER = {"completion", "demo", "trace user-events"}
-"""Print a script, a walk, one line on stderr."""
+OTHER = {"completion", "demo", "trace user-events", "stack symbolicate"}
+"""Print a script, a walk, one line on stderr, the text that they were given."""
 
 
 def leaves(group: click.Group = commands, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

@@ -338,3 +338,55 @@ def test_a_report_has_as_many_rows_as_asked_for(sampled: Path) -> None:
     assert len(re.findall(r"^\d\. ", theirs.stdout, re.MULTILINE)) == 2
     assert len(re.findall(r"^ *[\d.]+% ", ours.stdout, re.MULTILINE)) == 2
     assert re.findall(r"[\d.]+%", theirs.stdout) == re.findall(r"[\d.]+%", ours.stdout)
+
+
+# dotnet-stack -------------------------------------------------------------------------------------------------------------
+
+THROWS = """
+using System;
+static class Program
+{
+    static int Deep(int x)
+    {
+        if (x > 2)
+            throw new InvalidOperationException("deep");
+        return Deep(x + 1) + 1;
+    }
+    static void Main()
+    {
+        try { Deep(0); }
+        catch (Exception error) { Console.WriteLine(error); }
+    }
+}
+"""
+
+
+def test_tokens_become_the_lines_that_the_runtime_itself_would_say(tmp_path: Path) -> None:
+    folder = unpack()
+    host, framework = folder / "dotnet" / "dotnet", folder / "dotnet" / "shared" / "Microsoft.NETCore.App" / "10.0.14"
+    Path("throws.cs").write_text(THROWS)
+    Path("throws.runtimeconfig.json").write_text(
+        '{"runtimeOptions":{"tfm":"net10.0","framework":{"name":"Microsoft.NETCore.App","version":"10.0.0"},'
+        '"configProperties":{"Switch.System.Diagnostics.StackTrace.ShowILOffsets":true}}}'
+    )
+    libraries = [
+        f"-r:{framework / name}.dll" for name in ("System.Private.CoreLib", "System.Runtime", "System.Console")
+    ]
+    options = ["-nologo", "-noconfig", "-nostdlib", "-debug:portable", "-out:throws.dll", *libraries, "throws.cs"]
+
+    def says(*words: str) -> str:
+        return subprocess.run(
+            [str(host), *words], stdout=subprocess.PIPE, text=True, timeout=120, check=True, env=environment()
+        ).stdout
+
+    says(str(folder / "bincore" / "csc.dll"), *options)
+    lines = says("throws.dll")
+    Path("symbols").mkdir()
+    Path("throws.pdb").rename("symbols/throws.pdb")
+    tokens = says("throws.dll")
+    assert tokens.count(".dll:token 0x6000001+0x") == 4
+    Path("trace.txt").write_text(tokens)
+    ours = programs()["ours"][:-1]
+    words = [*ours, "stack", "symbolicate", "trace.txt", "-d", "symbols", "-o", "-"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True, env=environment())
+    assert done.stdout == lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 ENTRIES = {
     "report": ("stack", "report", "Print the stacks of all managed threads."),
+    "symbolicate": ("stack", "symbolicate", "Lines of source for the tokens in a stack trace."),
     "ps": ("processes", "ps", "List the .NET processes that can be reached."),
 }
 MARKS = {"managed": "CPU_TIME", "native": "[Native Frames]"}
@@ -113,6 +115,47 @@ def _head(group: ThreadGroup) -> str:
     (only,) = group.threads
     more = [f"#{only.managed_id}" if only.managed_id else None, only.name or only.role]
     return f"Thread ({ids}): {', '.join([state, *(text for text in more if text)])}"
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "-d",
+    "--search-dir",
+    "folders",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Look for .pdb files in this folder and below it, too; the current one is looked at last.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="[default: FILE.symbolicated]")
+@click.option("-c", "--stdout", "to_stdout", is_flag=True, help="Print it as well.")
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+def symbolicate(file: Path, folders: tuple[Path, ...], output: Path | None, to_stdout: bool, force: bool) -> None:
+    """Replace the tokens in a stack trace, the text FILE, by lines of source: `in App.dll:token 0x6000001+0x12` by `in App.cs:line 7`.
+
+    .NET writes tokens where it has no PDB and the switch Switch.System.Diagnostics.StackTrace.ShowILOffsets is on. The PDB (a portable one)
+    must be of the same build.
+
+    \b
+    dotnetdiag stack symbolicate crash.txt -d bin/Release/net10.0 -c
+    """
+    from dotnetdiag.errors import InputError
+    from dotnetdiag.recipes.outputs import is_stdout, replacing
+    from dotnetdiag.recipes.symbolication import symbolicate as symbolicated
+
+    path = file.with_name(f"{file.name}.symbolicated") if output is None else output
+    try:
+        lines = file.read_text("utf-8-sig", "replace").splitlines()
+    except OSError as error:
+        raise InputError(str(file), error.strerror or str(error)) from error
+    made = list(symbolicated(lines, (*folders, Path())))
+    if not is_stdout(path):
+        with replacing(path, force=force) as target:
+            target.write("".join(f"{line}\n" for line in made).encode("utf-8"))
+        echo(f"Output: {path}", err=True)
+    if to_stdout or is_stdout(path):
+        for line in made:
+            echo(line.expandtabs())
 
 
 COMMANDS = (stack,)
