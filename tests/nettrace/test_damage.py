@@ -13,8 +13,9 @@ import pytest
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, large_trace, small_trace
 
-from dotnetdiag.nettrace import COMPILED, BlockKind, HeaderColumns, Reader, arena, decode, read, scan
+from dotnetdiag.nettrace import COMPILED, Block, BlockKind, HeaderColumns, Reader, arena, decode, read, scan
 from dotnetdiag.nettrace.arena import Arena, Arenas
+from dotnetdiag.nettrace.columns import COLUMN_NAMES
 
 LIES = (0x7FFFFFF0, 0xFFFFFFFF, 0x00FFFFFF)
 LARGE_BYTES = 8 << 20
@@ -42,14 +43,31 @@ def test_length_that_lies_never_allocates(name: str) -> None:
         tracemalloc.stop()
 
 
+UNTRANSLATED = sorted({*COLUMN_NAMES} - {"metadata_id", "stack", "activity", "related", "label_list"})
+"""What a block of events says by itself."""
+
+
 @pytest.mark.parametrize("name", recordings())
 def test_recording_with_bytes_turned_over_gives_the_blocks_that_are_not_touched(name: str) -> None:
     data = data_of(name)
-    rng = np.random.default_rng(11)
-    for at in rng.integers(0, len(data), 6).tolist():
+    whole, blocks = read(data).headers, scan(data).blocks
+    for at in np.random.default_rng(11).integers(0, len(data), 6).tolist():
         broken = bytearray(data)
         broken[at] ^= 0xFF
-        contents = read(broken)
+        touched = next(block for block in blocks if block.end > at)
+
+        def untouched(headers: HeaderColumns, touched: Block = touched, at: int = at) -> HeaderColumns:
+            """The events before the damaged block; those behind it too, where its frame is as it was."""
+            place = headers.payload_offset
+            behind = place >= touched.end if at >= touched.start else np.zeros(len(headers), np.bool_)
+            return headers[(place + headers.payload_length <= touched.offset) | behind]
+
+        expected, contents = untouched(whole), read(broken)
+        found = untouched(contents.headers)
+        columns = UNTRANSLATED if touched.kind is not BlockKind.EVENT else [*UNTRANSLATED, "metadata_id", "stack"]
+        for column in columns:
+            assert np.array_equal(getattr(found, column), getattr(expected, column)), (at, column)
+        assert len(expected) or at < touched.start or len(blocks) < 10
         counts = scan(broken).counts()
         ids, numbers = np.unique(contents.headers.metadata_id, return_counts=True)
         assert {number: events for number, (events, _) in counts.items()} == dict(

@@ -33,15 +33,14 @@ DELTAS = [0, 1, 127, 128, 20_000, 1 << 30, (1 << 64) - 1]
 
 
 def said_of(piece: Piece) -> tuple[Any, ...]:
-    """Everything a decoder says about one block but what ids stand for: to compare."""
+    """Everything a decoder says about one block: to compare."""
     values = {name: getattr(piece.headers, name).tolist() for name in COLUMN_NAMES}
-    values["stack"] = values["label_list"] = []  # translated by the kernels: without a table all are 0
-    (block,) = piece.blocks[["rows", "stop", "problem", "missing"]].tolist()
+    (block,) = piece.blocks[["rows", "stop", "problem", "missing", "unknown_stack", "unknown_labels"]].tolist()
     return values, piece.jumps.tolist(), piece.guids.tolist(), block
 
 
 def made_by(by: Any, data: bytes, form: Form) -> tuple[Any, ...]:
-    return said_of(decoded(by, data, form))
+    return said_of(decoded(by, data, form, is_translated=True))
 
 
 def random_blobs(rng: np.random.Generator, *, honest: bool) -> bytes:
@@ -63,14 +62,17 @@ def random_blobs(rng: np.random.Generator, *, honest: bool) -> bytes:
 @pytest.mark.parametrize("form", [Form.COMPRESSED, Form.COMPRESSED_V6])
 def test_random_blocks_decode_the_same_in_every_form(form: Form) -> None:
     rng = np.random.default_rng(5)
-    rows = 0
+    rows = stacks = unknown = 0
     for turn in range(400):
         data = random_blobs(rng, honest=turn % 2 == 0)
         said = made_by(fallback, data, form)
         rows += len(said[0]["time"])
+        stacks += len({*said[0]["stack"]} - {0})
+        unknown += said[3][-2]
         for kernels in COMPILED_FORMS:
             assert made_by(kernels, data, form) == said
     assert rows > 2000
+    assert min(stacks, unknown) > 200
 
 
 @pytest.mark.parametrize("version", [5, 6])
@@ -188,7 +190,7 @@ def pieces_of(by: Any, data: bytes, form: Form) -> tuple[Any, ...]:
     joined: dict[str, list[Any]] = {name: [] for name in COLUMN_NAMES}
     jumps: list[int] = []
     while place is not None:
-        piece = decoded(by, data, form, place, most_rows=3)
+        piece = decoded(by, data, form, place, most_rows=3, is_translated=True)
         jumps += (piece.jumps + len(joined["time"])).tolist()
         for name in COLUMN_NAMES:
             values = getattr(piece.headers, name).tolist()
@@ -196,7 +198,6 @@ def pieces_of(by: Any, data: bytes, form: Form) -> tuple[Any, ...]:
                 values = [int(piece.guids[number - 1]) if number else None for number in values]
             joined[name] += values
         place = piece.remainder
-    joined["stack"] = joined["label_list"] = []
     (block,) = piece.blocks[["stop", "problem", "missing"]].tolist()
     return joined, jumps, block
 
@@ -211,7 +212,7 @@ def test_random_blocks_in_pieces_are_the_whole_blocks(form: Form, monkeypatch: p
             whole[name] = [guids[number - 1] if number else None for number in whole[name]]
         monkeypatch.setattr(fallback, "BATCH_ROWS", 3)
         for kernels in (fallback, *COMPILED_FORMS):
-            assert pieces_of(kernels, data, form) == (whole, jumps, block[1:])
+            assert pieces_of(kernels, data, form) == (whole, jumps, block[1:4])
         monkeypatch.undo()
 
 

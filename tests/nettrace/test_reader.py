@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.nettrace.traces import (
     START_NS,
     SYNC,
     V6_ONLY,
+    large_trace,
     netperf_3,
     netperf_flat,
     opening,
@@ -27,7 +29,19 @@ from tests.nettrace.traces import (
 )
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.nettrace import Block, BlockKind, Contents, EventBatch, HeaderColumns, Reader, iter_blocks, read, scan
+from dotnetdiag.nettrace import (
+    COMPILED,
+    Block,
+    BlockKind,
+    Contents,
+    EventBatch,
+    HeaderColumns,
+    Reader,
+    iter_blocks,
+    read,
+    scan,
+    whole,
+)
 from dotnetdiag.nettrace.constants import V6_NAMES
 
 NETTRACE = [name for name in SMALL if name.startswith("nettrace")]
@@ -211,12 +225,25 @@ def test_random_bytes_in_random_places_read_the_same_both_ways(name: str, data: 
         same(bytes(broken), 50)
 
 
-def test_strict_reader_raises_where_the_tolerant_one_records() -> None:
-    data = SMALL["nettrace 5"][:-40]
-    reader = Reader(tolerant=False)
-    reader.feed(data)
-    with pytest.raises(FormatError, match="left"):
-        reader.close()
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "turned over"])
+def test_strict_reader_gives_what_the_tolerant_one_gives_and_raises_what_it_records(name: str, is_cut: bool) -> None:
+    data, raised = SMALL[name], 0
+    for at in range(1, len(data), 23):
+        broken = data[:at] + (b"" if is_cut else bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        tolerant, strict = Reader(), Reader(tolerant=False)
+        expected = payloads(tolerant.feed(broken)) + payloads(tolerant.close())
+        given, damage = list[bytes](), None
+        try:
+            for batch in strict.feed(broken):
+                given += payloads([batch])
+            for batch in strict.close():
+                given += payloads([batch])
+        except FormatError as error:
+            damage = str(error)
+        assert (damage, given) == (tolerant.damage, expected), at
+        raised += damage is not None
+    assert raised >= (len(data) // 23 if is_cut else 1)
 
 
 def test_closed_reader_takes_nothing_more() -> None:
@@ -332,10 +359,22 @@ def test_scan_gives_counts_and_blocks_without_columns(name: str, data: bytes) ->
     assert scanned.blocks == list(iter_blocks(data))
 
 
-def test_shares_of_the_work_give_the_same_columns() -> None:
-    with ThreadPoolExecutor(3) as pool:
-        one, three = scan(SMALL["nettrace 5"]).decode(), scan(SMALL["nettrace 5"]).decode(executor=pool)
-    assert one.headers.equals(three.headers)
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled here")
+def test_shares_of_the_work_give_the_same_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = scan(large_trace(20_000)).decode()
+    monkeypatch.setattr(whole, "SHARE_BYTES", 100_000)
+    monkeypatch.setattr(whole, "SHARED_GROUP_BYTES", 100_000)
+    shares = []
+
+    class Counted(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *arguments: Any, **more: Any) -> Any:
+            shares.append(arguments)
+            return super().submit(fn, *arguments, **more)
+
+    with Counted(3) as pool:
+        shared = scan(large_trace(20_000)).decode(executor=pool)
+    assert len(shares) >= 3
+    assert one.headers.equals(shared.headers)
 
 
 def test_file_of_32_bits_has_short_pointers() -> None:
@@ -391,8 +430,9 @@ def test_strict_reader_raises_for_a_cut_file_when_everything_before_was_given(na
     given += payloads(reader.feed(cut))
     batches = reader.close()
     with pytest.raises(FormatError, match="left"):
-        given += [next(payload for payload in payloads([batch])) for batch in batches]
-    assert given[:4] == payloads(scan(cut).iter_batches())[:4]
+        given.extend(payload for batch in batches for payload in payloads([batch]))
+    assert given == payloads(scan(cut).iter_batches())
+    assert len(given) > len(payloads(scan(data[: last.offset]).iter_batches())) > 0
     careless = Reader(tolerant=False)
     with pytest.raises(FormatError, match="left"):
         [careless.feed(cut), careless.close(), careless.close()]
