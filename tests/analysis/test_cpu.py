@@ -126,6 +126,22 @@ def test_kernel_samples_that_come_early_are_cut_for_drawing_only() -> None:
     assert profile.total == 2.0
 
 
+def test_kernel_samples_of_a_thread_are_not_cut_by_those_of_another() -> None:
+    trace = traced(
+        on_cpu(1, 2, "P.B"),
+        on_cpu(1.25, 1, "P.A"),
+        on_cpu(1.5, 2, "P.B"),
+        off_cpu(1.75, 1, "P.Wait", length_ms=5),
+        on_cpu(2, 3, "P.C"),
+        version=6,
+    )
+    profile = cpu(trace)
+    assert [thread.thread_id for thread in profile.threads] == [4002, 4001, 4003]
+    assert profile.length_ns.tolist() == [500_000, 1_000_000, 500_000, 5_000_000, 1_000_000]
+    assert profile.to_ns == 6_750_000
+    assert profile.total == 9.0
+
+
 def test_a_profile_says_what_it_is_of_and_what_it_lacks() -> None:
     trace = traced(managed(1, 1, "P.A", 0x99), managed(2, 1, "P.A", 0x99), lost=4)
     profile = dotnetdiag.cpu(trace)

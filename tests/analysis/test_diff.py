@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.analysis.traces import managed, traced
+from tests.export.made import profile_of, sample
 
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import Change, diff
+from dotnetdiag.analysis.frames import Frames
+from dotnetdiag.analysis.profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.symbols import Frame, FrameKind
 
 BEFORE = traced(managed(0, 1, "P.A", "P.Main"), managed(10, 1, "P.B", "P.Main"), managed(20, 1))
 AFTER = traced(
@@ -65,6 +71,43 @@ def test_addresses_without_a_name_are_one() -> None:
     one = cpu(traced(managed(0, 1, 0x99), managed(1, 1, 0xAA), managed(2, 1)))
     two = cpu(traced(managed(0, 1, 0xBB), managed(2, 1)))
     assert [(m.name, m.exclusive.before, m.exclusive.after) for m in diff(one, two).methods] == [("?!?", 2.0, 2.0)]
+
+
+def addresses(*frames: Frame) -> StackProfile:
+    """A millisecond of each."""
+    profile = profile_of(*(sample(1, time, 1, f"P.M{time}") for time in range(len(frames))))
+    return replace(profile, frames=Frames(extra=list(frames)))
+
+
+def unresolved(address: int, module: str = "", offset: int | None = None) -> Frame:
+    return Frame(kind=FrameKind.UNRESOLVED, module=module, address=address, offset=offset)
+
+
+@pytest.mark.parametrize("style", Style)
+def test_addresses_without_a_name_are_one_per_module_unless_their_place_in_its_file_is_known(style: Style) -> None:
+    before = addresses(
+        unresolved(0x7F01),
+        unresolved(0x7F02, "lib.so"),
+        unresolved(0x7F03, "lib.so"),
+        unresolved(0x7F10, "mapped.so", 0x10),
+        unresolved(0x7F20, "mapped.so", 0x20),
+    )
+    after = addresses(
+        unresolved(0x8801, "other.so"),
+        unresolved(0x8802, "lib.so"),
+        unresolved(0x8810, "mapped.so", 0x10),
+        unresolved(0x8803),
+        unresolved(0x8804),
+    )
+    made = diff(before, after, style=style)
+    assert {m.name: (m.exclusive.before, m.exclusive.after) for m in made.methods} == {
+        "?!?": (1, 2),
+        "lib.so!?": (2, 1),
+        "other.so!?": (0, 1),
+        "mapped.so!0x10": (1, 1),
+        "mapped.so!0x20": (1, 0),
+    }
+    assert len(made.methods) == len(made.tree) - 1 == 5
 
 
 def test_against_nothing() -> None:

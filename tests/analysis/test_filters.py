@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.analysis.traces import external, managed, traced, weights
+from tests.analysis.traces import allocation, external, managed, on_cpu, traced, weights, worker_start
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.profile import COLUMNS, StackProfile, State
+from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.trace.method_names import Style
 
@@ -70,6 +71,21 @@ def test_counted_samples_belong_to_where_they_begin() -> None:
     assert weights(filters.between(counted, 0.002, 0.005).top()) == {"P.B": (1.0, 1.0)}
 
 
+@pytest.mark.parametrize("weight", ["time", "samples"])
+def test_a_time_without_an_end_has_the_sample_at_the_very_end(weight: str) -> None:
+    counted = cpu(traced(managed(1, 1, "P.A"), managed(3, 1, "P.B"), managed(5, 1, "P.C")), weight=weight)
+    later = filters.between(counted, 0.003)
+    assert weights(later.top()) == (
+        {"P.B": (2.0, 2.0)} if weight == "time" else dict.fromkeys(("P.B", "P.C"), (1.0, 1.0))
+    )
+    assert (later.from_ns, later.to_ns) == (3_000_000, 5_000_000)
+    assert weights(filters.between(later, 0.003, 0.006).top()) == weights(later.top())
+    sizes = stacks(traced(allocation(1, 1, "P.New"), allocation(7, 1, "P.Last")), "GC/AllocationTick")
+    assert weights(filters.between(sizes, 0.001).top()) == {"P.New": (1.0, 1.0), "P.Last": (1.0, 1.0)}
+    assert weights(filters.between(sizes, 0.007).top()) == {"P.Last": (1.0, 1.0)}
+    assert weights(filters.between(sizes, 0.001, 0.007).top()) == {"P.New": (1.0, 1.0)}
+
+
 def test_the_whole_time_is_no_filter() -> None:
     profile = some()
     assert weights(filters.between(profile).top()) == weights(profile.top())
@@ -100,6 +116,26 @@ def test_threads_by_id_and_by_name() -> None:
         filters.of_threads(profile, [9])
     with pytest.raises(UsageError, match="no samples of a thread ''"):
         filters.of_threads(profile, [""])
+
+
+def test_a_number_is_a_thread_id_and_no_part_of_a_name() -> None:
+    profile = cpu(traced(*(managed(ms, thread, "P.A") for ms in (0, 1) for thread in (12, 112, 7)), worker_start(2, 7)))
+
+    def found(*wanted: int | str) -> list[int]:
+        return [thread.thread_id for thread in filters.of_threads(profile, wanted).threads]
+
+    assert found("12") == found(12) == found(" 12 ") == [12]
+    assert found("(12)") == [12]
+    assert found("threadpool") == found(".NET") == found(7) == [7]
+    assert found("112", "pool") == [112, 7]
+    for part in ("1", "2", "11"):
+        with pytest.raises(UsageError, match=f"no samples of a thread '{part}'; there are 12, 112, 7"):
+            found(part)
+    kernel = cpu(traced(on_cpu(1, 12, "P.A"), on_cpu(1, 4, "P.A"), version=6))
+    assert [thread.label for thread in kernel.threads] == ["Thread (4012) (worker 12)", "Thread (4004) (worker 4)"]
+    with pytest.raises(UsageError, match="no samples of a thread '12'"):
+        filters.of_threads(kernel, [12])
+    assert [thread.thread_id for thread in filters.of_threads(kernel, ["worker 12"]).threads] == [4012]
 
 
 def test_states() -> None:
@@ -143,6 +179,25 @@ def test_direct_recursion_folds() -> None:
     check(folded)
     assert len(folded.tree) == 3
     assert weights(folded.top()) == weights(profile.top()) == {"P.F": (2.0, 2.0), "P.Main": (0.0, 2.0)}
+
+
+def test_only_direct_recursion_folds_and_only_where_it_is() -> None:
+    profile = cpu(
+        traced(
+            managed(0, 1, "P.F", "P.G", "P.F", "P.F", "P.Main"),
+            managed(2, 1, "P.F", "P.Main", "P.Main"),
+            managed(3, 1, "P.F"),
+            managed(5, 1),
+        )
+    )
+    folded = filters.fold_recursion(profile)
+    check(folded)
+    paths = [
+        [folded.frames.name(frame, Style.SHORT) for frame in folded.tree.path(node)] for node in folded.node.tolist()
+    ]
+    assert paths == [["P.F", "P.G", "P.F", "P.Main"], ["P.F", "P.Main"], ["P.F"]]
+    assert folded.weight.tolist() == [2.0, 1.0, 2.0]
+    assert weights(folded.top()) == weights(profile.top())
 
 
 def test_hidden_frames_give_their_time_to_their_callers() -> None:

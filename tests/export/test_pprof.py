@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from tests.nettrace.recordings import data_of, recordings
 import dotnetdiag.export
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
-from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.analysis.filters import between
+from dotnetdiag.analysis.profile import Origin, StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import MissingDependency, UsageError
 from dotnetdiag.export.pprof import message_class
@@ -122,6 +124,20 @@ def test_times_of_methods_are_those_of_the_profile() -> None:
     assert message.time_nanos == profile.origin.start.timestamp() * 1e9  # type: ignore[union-attr]
     assert message.string_table[message.mapping[0].filename].endswith("workload.dll")
     assert "0 of 24196 events lost" in [message.string_table[number] for number in message.comment]
+
+
+def test_a_part_of_the_time_begins_and_ends_where_it_was_cut() -> None:
+    start = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
+    profile = profile_of(*SMALL, origin=Origin(name="made.nettrace", process_id=77, start=start, events=6, lost=0))
+    for cut, first, last in (
+        (profile, 0, 45),
+        (between(profile, 0.012), 12, 45),
+        (between(profile, None, 0.03), 0, 30),
+        (between(between(profile, 0.012, 0.03), 0.013), 13, 30),
+    ):
+        message = made(cut)
+        assert message.time_nanos == 1_767_323_045_600_000_000 + first * 1_000_000
+        assert message.duration_nanos == (last - first) * 1_000_000
 
 
 def test_hostile_names_and_deep_stacks_give_a_valid_file() -> None:
