@@ -31,7 +31,7 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
     name = file_stem(clean(profile.origin.name)) or profile.name
     head = f'{{"otherData":{{"name":{quoted(name)},"exporter":"dotnetdiag@{__version__}"}},"displayTimeUnit":"ms",\n'
     file.write(f'{head}"traceEvents":['.encode("ascii"))
-    first = _write_names_of_threads(profile, file)
+    _write_names_of_threads(profile, file)  # every event has one, so a comma before it
     frame, sf = numbers(profile.tree.frame), _ids(profile)
     for thread in profile.threads:
         rows = slice(thread.rows.start, thread.rows.stop)
@@ -39,11 +39,11 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
         timeline = _timeline(profile, names, whose, sf)
         start, length, node = profile.start_ns[rows], profile.length_ns[rows], profile.node[rows]
         found = changes(start, length, node)
-        first = timeline.write(file, ((time / 1e3, before, after) for time, before, after in found), first)
+        timeline.write(file, ((time / 1e3, before, after) for time, before, after in found), first=False)
         instants = np.flatnonzero(length == 0)
         if len(instants):
             columns = (start[instants], node[instants], profile.weight[rows][instants])
-            first = _write_instants(file, first, names, frame, whose, sf, profile.unit, columns)
+            _write_instants(file, names, frame, whose, sf, profile.unit, columns)
     file.write(b'],\n"stackFrames":{')
     _write_stack_frames(profile, file, names, categories, sf)
     file.write(b"}}\n")
@@ -81,8 +81,7 @@ def _timeline(profile: StackProfile, names: dict[int, str], whose: str, sf: memo
     )
 
 
-def _write_names_of_threads(profile: StackProfile, file: IO[bytes]) -> bool:
-    """Whether nothing was written."""
+def _write_names_of_threads(profile: StackProfile, file: IO[bytes]) -> None:
     texts = []
     for thread in profile.threads:
         pid = thread.process_id or profile.origin.process_id or 0
@@ -95,19 +94,17 @@ def _write_names_of_threads(profile: StackProfile, file: IO[bytes]) -> bool:
         pid = profile.origin.process_id or 0
         texts.append(f'{{"name":"process_name","ph":"M","ts":0,"pid":{pid},"tid":0,"args":{{"name":{line}}}}}')
     file.write(",".join(texts).encode("ascii"))
-    return not texts
 
 
 def _write_instants(
     file: IO[bytes],
-    first: bool,
     names: dict[int, str],
     frame: memoryview,
     whose: str,
     sf: memoryview,
     unit: str,
     columns: Sequence[Array],
-) -> bool:
+) -> None:
     """Samples without a length."""
     key = quoted(clean(unit))
     for low in range(0, len(columns[0]), _CHUNK):
@@ -119,9 +116,7 @@ def _write_instants(
                 f'{{"name":{names[frame[node]]},"cat":"sampleEvent","ph":"i","s":"t","ts":{time / 1e3!r},{stack},'
                 f'"args":{{{key}:{weight!r}}}}}'
             )
-        file.write((("" if first else ",") + ",".join(texts)).encode("ascii"))
-        first = False
-    return first
+        file.write(("," + ",".join(texts)).encode("ascii"))
 
 
 def _write_stack_frames(

@@ -45,9 +45,9 @@ class Timeline:
         self._made[before, after] = pieces
         return pieces
 
-    def write(self, file: IO[bytes], found: Iterable[tuple[float, int, int]], first: bool = True) -> bool:
+    def write(self, file: IO[bytes], found: Iterable[tuple[float, int, int]], first: bool = True) -> None:
         """Write the changes (time, node before, node after), with commas between all events and one before them unless
-        ``first``. Returns whether nothing has been written yet.
+        ``first``.
         """
         texts: list[str] = []
         size, made = 0, self._made
@@ -63,5 +63,3 @@ class Timeline:
                 texts, size, first = [], 0, False
         if texts:
             file.write((("" if first else ",") + ",".join(texts)).encode("ascii"))
-            first = False
-        return first
