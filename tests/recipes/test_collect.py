@@ -44,9 +44,10 @@ def test_an_abort_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime
 
 
 def test_a_stop_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime, tmp_path: Path) -> None:
-    watch = Watch()
+    watch = Watch(progress=lambda size_bytes, _: watch.abort() if size_bytes > 200_000 else None)
     watch.stop()
     assert collect(options_for(runtime, tmp_path), watch).was_stopped
+    assert runtime.asked.count(Command.StopTracing) == 1
 
 
 def test_a_runtime_that_does_not_answer_is_not_waited_for_when_nothing_is_wanted_any_more(

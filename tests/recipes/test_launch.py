@@ -6,11 +6,15 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.client.dialling import DiallingRuntime
 
 from dotnetdiag.errors import ProcessNotFound, UsageError
+from dotnetdiag.recipes import launch
 from dotnetdiag.recipes.launch import LONGEST_PORT, _environment, _port_folder, launched, shell_code
 from dotnetdiag.transport import processes
 
@@ -51,8 +55,66 @@ def test_what_a_script_has_started_is_waited_for_and_ended_when_no_runtime_comes
         pass
     group = gone.value.pid
     assert group is not None
-    found = [processes.stat_fields(pid) or [] for pid in processes.iter_pids()]
-    assert not [fields for fields in found if fields[2:3] == [b"%d" % group] and fields[0] != b"Z"]
+    assert members(group) == []
+
+
+def members(group: int) -> list[int]:
+    """Of a process group, but for those that have ended and wait to be asked for their code."""
+    found = {pid: processes.stat_fields(pid) or [] for pid in processes.iter_pids()}
+    return [pid for pid, fields in found.items() if fields[2:3] == [b"%d" % group] and fields[0] != b"Z"]
+
+
+class Dials:
+    """A runtime of ours that dials the port of a program, in the place of the program's own. To be given as ``check``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="dotnetdiag-test-", dir="/tmp"))
+        self.runtime: DiallingRuntime | None = None
+        monkeypatch.setattr(launch, "_port_folder", lambda: str(self.folder))
+
+    def __call__(self) -> None:
+        if self.runtime is None:
+            self.runtime = DiallingRuntime(self.folder / "port")
+            self.runtime.start()
+
+
+@pytest.fixture
+def dials(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dials]:
+    made = Dials(monkeypatch)
+    yield made
+    if made.runtime is not None:
+        made.runtime.stop()
+    assert not made.folder.exists()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("program", ["exec sleep 60", "sleep 60 & sleep 60", "trap '' TERM INT HUP; sleep 60 & wait"])
+def test_a_program_that_still_runs_when_its_recording_is_over_is_ended_with_all_it_has_started(
+    program: str, fails: bool, dials: Dials
+) -> None:
+    with suppress(LookupError), launched(["sh", "-c", program], check=dials) as child:
+        assert members(child.pid)
+        if fails:
+            raise LookupError
+    assert members(child.pid) == []
+    assert child.process.returncode == -signal.SIGKILL
+    assert child.heirs == ()
+
+
+def test_what_a_program_that_has_ended_has_started_is_ended_when_the_recording_failed(dials: Dials) -> None:
+    with suppress(LookupError), launched(["sh", "-c", "sleep 60 & exit 7"], check=dials) as child:
+        assert child.wait() == 7
+        assert members(child.pid)
+        raise LookupError
+    assert members(child.pid) == []
+    assert child.wait() == 7
+
+
+def test_a_signal_is_passed_on_to_all_of_the_group(dials: Dials) -> None:
+    with launched(["sh", "-c", "trap '' INT; (trap - INT; exec sleep 60) & wait"], check=dials) as child:
+        child.send_signal(signal.SIGTERM)
+        assert child.wait() == -signal.SIGTERM
+    assert members(child.pid) == []
 
 
 def test_what_cannot_be_executed_is_said_so(tmp_path: Path) -> None:

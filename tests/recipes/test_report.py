@@ -16,7 +16,7 @@ from tests.nettrace.recordings import recording
 from dotnetdiag.cli.trace_report import COMMANDS, WORSE
 from dotnetdiag.errors import DiagnosticsError, GrammarError, UsageError
 from dotnetdiag.recipes.diffing import DiffOptions, Limit, compare, parse_limit
-from dotnetdiag.recipes.report import ReportOptions, ViewOptions, parse_time_range, report
+from dotnetdiag.recipes.report import ReportOptions, ViewOptions, parse_time_range, report, view
 from dotnetdiag.trace.method_names import Style
 
 
@@ -80,10 +80,26 @@ def test_every_option_of_the_view_counts(files: tuple[Path, Path]) -> None:
     assert names(focus=("main",), ignore=("fast", "wait")) == {"App.P.Slow": 10.0, "App.P.Main": 0.0}
     assert names(hide_framework=True, threads=("1",))["App.P.Main"] == 50.0
     assert names(weight="samples")["App.P.Slow"] == 1.0
-    assert names(fold_recursion=True) == names()
     assert names(by="thread") == {"Thread (1)": 70.0, "Thread (2)": 1.0}
     with pytest.raises(UsageError, match="state 'sleeping'"):
         names(state="sleeping")
+
+
+@pytest.mark.parametrize("fold_recursion", [False, True])
+def test_a_method_that_calls_itself_is_one_frame_where_that_is_asked_for(fold_recursion: bool) -> None:
+    trace = traced(managed(0, 1, "P.F", "P.F", "P.G", "P.F", "P.Main", "P.Main"), managed(2, 1))
+    shown = view(trace, ViewOptions(fold_recursion=fold_recursion))
+    path = [shown.frames.name(frame, Style.SHORT) for frame in shown.tree.path(int(shown.node[0]))]
+    whole = ["P.F", "P.F", "P.G", "P.F", "P.Main", "P.Main"]
+    assert path == (["P.F", "P.G", "P.F", "P.Main"] if fold_recursion else whole)
+
+
+def test_a_time_without_an_end_counts_the_sample_at_the_very_end(files: tuple[Path, Path]) -> None:
+    def samples(time: str) -> float:
+        start_s, end_s = parse_time_range(time)
+        return report(files[0], ReportOptions(view=ViewOptions(weight="samples", start_s=start_s, end_s=end_s))).total
+
+    assert [samples(time) for time in ("0-", "1ms-", "70ms-", "0-70ms")] == [6, 4, 1, 5]
 
 
 @pytest.mark.parametrize(
@@ -198,12 +214,17 @@ def test_a_trace_without_samples_says_what_to_do(tmp_path: Path) -> None:
     assert "note: the trace has no CPU samples" in done.stdout
 
 
-def test_names_do_not_drive_the_terminal(tmp_path: Path) -> None:
-    path = tmp_path / "evil.nettrace"
+@pytest.mark.parametrize("more", [[], ["-v"], ["--json"], ["--short"]])
+@pytest.mark.parametrize("verb", ["report", "diff"])
+def test_names_do_not_drive_the_terminal(verb: str, more: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "evil\x1b[2J.nettrace"
     path.write_bytes(bytes(traced(managed(0, 1, "P.\x1b[31m\x9bred\r"), managed(1, 1)).buffer))
-    out = run("report", path).stdout
-    assert "\\x1b[31m\\x9bred\\x0d" in out
-    assert not set(out) & {"\x1b", "\x9b", "\r"}
+    done = run(
+        verb, *([path] if verb == "report" else [path, path]), *more, *(["--fail-above", "0%"] * (verb == "diff"))
+    )
+    assert done.exit_code == 0, done.output
+    assert ("\\u001b[31m\\u009bred\\r" if "--json" in more else "\\x1b[31m\\x9bred\\x0d") in done.stdout
+    assert not {*done.stdout, *done.stderr} & {"\x1b", "\x9b", "\r"}
 
 
 def test_a_broken_trace_gives_what_is_whole(files: tuple[Path, Path], tmp_path: Path) -> None:

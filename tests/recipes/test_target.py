@@ -1,0 +1,46 @@
+"""Which runtime is meant, and what is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.recipes.target import Target
+
+
+@pytest.mark.parametrize("pid", [0, -1, -(1 << 40)])
+def test_what_no_process_has_is_no_pid(pid: int) -> None:
+    """0 would mean the process group of whoever sends a signal, and -1 everybody."""
+    with pytest.raises(UsageError, match=f"^{pid} is not a valid process ID$"):
+        Target(pid=pid)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "Must specify either"),
+        ({"pid": 1, "name": "x"}, "Only one of"),
+        ({"pid": 0, "port": "x"}, "Only one of"),
+        ({"pid": 1, "name": "x", "port": "y"}, "Only one of"),
+    ],
+)
+def test_one_of_three_is_given(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        Target(**given)
+
+
+@pytest.mark.parametrize(
+    ("port", "listens", "address", "label"),
+    [
+        ("/tmp/a", True, "/tmp/a", "a"),
+        ("/tmp/a,listen", True, "/tmp/a", "a"),
+        ("/tmp/a, Connect ", False, "/tmp/a", "a"),
+        ("127.0.0.1:9000,connect", False, "127.0.0.1:9000", "127.0.0.1_9000"),
+        (",connect", False, "", "trace"),
+    ],
+)
+def test_a_port_listens_unless_it_is_said_to_connect(port: str, listens: bool, address: str, label: str) -> None:
+    target = Target(port=port)
+    assert (target.listens, target.address, target.label()) == (listens, address, label)
