@@ -50,6 +50,10 @@ TESTS = {
     "transport": ["tests/transport"],
     "nettrace": ["tests/nettrace"],
     "events": ["tests/events"],
+    "trace": ["tests/trace"],
+    "analysis": ["tests/analysis"],
+    "export": ["tests/export"],
+    "recipes": ["tests/recipes"],
 }
 LEFT_OUT = re.compile(
     "NoOp|Variable(Inserter|Replacer)"  # these need names to work with
@@ -57,7 +61,7 @@ LEFT_OUT = re.compile(
 )
 EXAMPLES = 30
 """Of a property. The full number finds little more, and takes most of the time."""
-SLOWEST_S = {"nettrace": 2.0, "events": 2.0}
+SLOWEST_S = {"nettrace": 2.0, "events": 2.0, "trace": 2.0, "export": 2.0, "recipes": 5.0}
 """Tests of these rooms that take longer are left out: all bytes of a trace flipped, processes with a limit of their memory. What only
 they would see counts as a survivor.
 """

@@ -44,7 +44,10 @@ def test_an_abort_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime
 
 
 def test_a_stop_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime, tmp_path: Path) -> None:
-    watch = Watch(progress=lambda size_bytes, _: watch.abort() if size_bytes > 200_000 else None)
+    def report(size_bytes: int, _: float) -> None:
+        assert size_bytes < 200_000, "the stop was forgotten"
+
+    watch = Watch(progress=report)
     watch.stop()
     assert collect(options_for(runtime, tmp_path), watch).was_stopped
     assert runtime.asked.count(Command.StopTracing) == 1
