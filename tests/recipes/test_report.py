@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +266,27 @@ def test_wrong_options_are_errors_of_ours(files: tuple[Path, Path], arguments: l
     done = run("report", files[0], *arguments)
     assert isinstance(done.exception, DiagnosticsError)
     assert isinstance(done.exception, UsageError)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("report", "report --json", "report -n 0", "diff {}", "diff {} --json", "info", "info --json", "dump"),
+        *("events", "events --format jsonl", "events --format csv", "convert --format nettrace -o x --force"),
+    ],
+)
+def test_a_reader_who_has_gone_is_no_error_of_any_verb_that_reads(words: str, files: tuple[Path, Path]) -> None:
+    """As in ``| head``."""
+    verb, *more = words.format(files[1]).split()
+    program = [sys.executable, "-m", "dotnetdiag.cli.main", "trace", verb, str(files[0]), *more]
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=files[0].parent, encoding="utf-8"
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = [line for line in process.stderr.read().splitlines() if not line.startswith(("warning:", "note:"))]
+        assert (said, process.wait(60)) == ([], 0)
 
 
 def test_recordings_compare_with_themselves() -> None:

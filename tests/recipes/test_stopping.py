@@ -1,11 +1,14 @@
-"""The options that name the event at which a recording stops."""
+"""The options that name the event at which a recording stops, and how it is found in the bytes of a session."""
 
 from __future__ import annotations
+
+import io
 
 import pytest
 from tests.nettrace.recordings import data_of
 
 from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent, parse_stopping_event
 
 
@@ -61,3 +64,82 @@ def test_a_value_may_be_said_by_the_name_that_the_runtime_gives_to_it(payload: s
     watcher = EventWatcher(wanted, lambda: seen.append(True))
     watcher.feed(data_of("gcverbose-10.nettrace"))
     assert seen == [True]
+
+
+def field(name: str, code: TypeCode) -> Field:
+    return Field(name=name, type=FieldType(code=code))
+
+
+REQUEST = (field("Url", TypeCode.STRING), field("Status", TypeCode.INT32), field("Cached", TypeCode.BOOLEAN))
+URLS = ("http://x:80/a,b", "http://x:80/a", "http")
+
+
+def session(blocks: int = 1) -> bytes:
+    """Requests to ``URLS`` with the states 0, 1, 2, the first one cached, in blocks that end with a sequence point."""
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        for number, provider, name in ((1, "Other", "Request"), (2, "Web", "Request"), (3, "Web", "Idle")):
+            fields = REQUEST if name == "Request" else ()
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider=provider, event_id=number, name=name, fields=fields)
+            )
+        for block in range(blocks):
+            writer.write_event(3, 10 * block, b"", thread=5)
+            for status, url in enumerate(URLS):
+                payload = f"{url}\0".encode("utf-16-le") + bytes([status, 0, 0, 0, status == 0, 0, 0, 0])
+                writer.write_event(2, 10 * block + status, payload, thread=5)
+            writer.write_sequence_point()
+    return out.getvalue()
+
+
+def watched(wanted: StoppingEvent, data: bytes, piece: int) -> tuple[int, list[str]]:
+    """How often it was told, and what is said in the end."""
+    told: list[int] = []
+    watcher = EventWatcher(wanted, lambda: told.append(1))
+    for at in range(0, len(data), piece):
+        watcher.feed(data[at : at + piece])
+    assert watcher.seen == bool(told)
+    return len(told), watcher.notes()
+
+
+@pytest.mark.parametrize("piece", [7, 1 << 20])
+@pytest.mark.parametrize(
+    ("event", "payload", "comes"),
+    [
+        (None, None, True),
+        ("Request", None, True),
+        ("Idle", None, True),
+        ("Nothing", None, False),
+        ("Request", "Url:http://x:80/a", True),
+        ("Request", 'Url:"http://x:80/a,b"', True),
+        ("Request", "Url:http", True),
+        ("Request", "Url:http:", False),
+        ("Request", "Url://x:80/a", False),
+        ("Request", "Status:2", True),
+        ("Request", "Status:3", False),
+        ("Request", "Status:02", False),
+        ("Request", "Cached:True,Status:0", True),
+        ("Request", "Cached:False,Status:0", False),
+        ("Request", "Cached:True,Status:1", False),
+        ("Request", "Status:1,Url:http://x:80/a,Cached:False", True),
+    ],
+)
+def test_a_recording_stops_once_at_the_event_whose_fields_have_all_the_values(
+    event: str | None, payload: str | None, comes: bool, piece: int
+) -> None:
+    wanted = parse_stopping_event("Web", event, payload)
+    assert wanted is not None
+    count, notes = watched(wanted, session(blocks=3), piece)
+    assert count == comes
+    name = event or "an event of Web"
+    assert notes == [f"Stopped at {name}." if comes else f"The stopping event {name} did not come."]
+
+
+@pytest.mark.parametrize("provider", ["Other", "We", "Web2"])
+def test_an_event_of_another_provider_stops_nothing(provider: str) -> None:
+    assert watched(StoppingEvent(provider=provider, event="Request"), session(), 1 << 20)[0] == 0
+
+
+def test_a_field_that_the_event_has_not_is_told() -> None:
+    wanted = StoppingEvent(provider="Web", event="Request", payload=(("Url", "http"), ("State", "1"), ("Code", "1")))
+    assert watched(wanted, session(), 7) == (0, ["The stopping event Request has no field Code, State."])
