@@ -271,17 +271,15 @@ def test_wrong_options_are_errors_of_ours(files: tuple[Path, Path], arguments: l
 @pytest.mark.parametrize(
     "words",
     [
-        *("report", "report --json", "report -n 0", "diff {}", "diff {} --json", "info", "info --json", "dump"),
-        *("events", "events --format jsonl", "events --format csv", "convert --format nettrace -o x --force"),
+        *("report", "report --json", "report -n 0", "diff {1}", "diff {1} --json", "info", "info --json", "dump"),
+        *("events", "events --format jsonl", "events --format csv", "convert --format nettrace -o {1}.converted"),
     ],
 )
 def test_a_reader_who_has_gone_is_no_error_of_any_verb_that_reads(words: str, files: tuple[Path, Path]) -> None:
     """As in ``| head``."""
-    verb, *more = words.format(files[1]).split()
+    verb, *more = words.format(*files).split()
     program = [sys.executable, "-m", "dotnetdiag.cli.main", "trace", verb, str(files[0]), *more]
-    with subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=files[0].parent, encoding="utf-8"
-    ) as process:
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
