@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from tests.analysis.traces import allocation, managed, traced, weights
+from tests.nettrace import by_hand
 
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.trace.trace import Trace
 
 TRACE = traced(
     allocation(1, 1, "P.New", "P.Main", size=100),
@@ -52,3 +56,21 @@ def test_names_that_are_not_there_are_told_with_near_ones() -> None:
 def test_a_field_that_is_no_number_is_refused() -> None:
     with pytest.raises(UsageError, match="TypeName"):
         stacks(TRACE, "GC/AllocationTick", weight="TypeName")
+
+
+def test_threads_of_version_6_have_what_their_rows_say_and_those_without_a_row_nothing() -> None:
+    whole = b"\1" + by_hand.text("worker") + b"\2" + by_hand.varuint(78) + b"\3" + by_hand.varuint(4007)
+    row = b"\7" + whole
+    trace = Trace(
+        by_hand.trace(
+            by_hand.metadata(by_hand.event_type(1)),
+            by_hand.threads(struct.pack("<H", len(row)) + row, by_hand.thread(8, "named")),
+            by_hand.events(*(by_hand.event(1, thread=index) for index in (7, 8, 9))),
+        )
+    )
+    threads = stacks(trace).threads
+    assert [(one.thread_id, one.process_id, one.name) for one in threads] == [
+        (4007, 78, "worker"),
+        (0, None, "named"),
+        (0, None, ""),
+    ]

@@ -89,6 +89,8 @@ def test_samples_have_count_processor_time_and_time() -> None:
         ("Thread (2) (loop)", "cpu", "App.Loop", "App.Loop", "App.Work"): [1, 20_000_000, 20_000_000],
     }
     assert {text[one.filename] for one in message.function} == {"app"}
+    assert message.period == 10_000_000
+    assert (text[message.period_type.type], text[message.period_type.unit]) == ("wall", "nanoseconds")
 
 
 def test_other_units_have_their_name() -> None:
