@@ -905,15 +905,15 @@ def test_times_before_the_zero_of_the_clock_are_negative(version: int, compresse
         writer.add_metadata(PLAIN)
         if version == 6:
             writer.add_thread(ThreadInfo(index=1))
+        writer.write_sequence_point(times[0])
         for time in times:
             writer.write_event(1, time, thread=1)
-        writer.write_sequence_point(-3)
     data = out.getvalue()
     contents = read(data)
     assert contents.headers.time.tolist() == times
     assert contents.info is not None
     assert contents.info.sync_ticks == -10
-    assert contents.sequence_points[0][0] == -3
+    assert contents.sequence_points[0][0] == times[0]
     (block,) = [block for block in contents.blocks if block.kind is BlockKind.EVENT]
     assert struct.unpack_from("<qq", data, block.start + 4) == (times[0], times[-1])
 
@@ -1003,7 +1003,7 @@ def test_what_is_as_large_as_a_block_is_taken_and_what_is_larger_refused(version
     room = 1000 + BLOB_BYTES
     adds: list[Callable[[Writer, int], object]] = [
         lambda writer, size: writer.add_stack(bytes(size)),
-        lambda writer, size: writer.write_event(1, 0, bytes(size), thread=1),
+        lambda writer, size: writer.write_event(1, GOOD, bytes(size), thread=1),
         lambda writer, size: writer.write_events(
             replace(good_columns(1), payload_length=np.full(1, size, np.uint32)), bytes(size)
         ),
@@ -1090,7 +1090,7 @@ def test_number_of_an_event_is_one_more_than_the_last_of_its_thread_whoever_said
         writer.write_sequence_point(threads={1: 9, 3: 6})
         writer.write_event(1, 5, thread=1)
         writer.write_event(1, 6, thread=3)
-        writer.write_events(good_columns(), b"")
+        writer.write_events(replace(good_columns(), time=np.full(3, 6)), b"")
         writer.write_event(1, 7, thread=1)
     numbers = read(out.getvalue()).headers.sequence.tolist()
     assert numbers == [0xFFFFFFFE, 0xFFFFFFFF, 0, 5, 10, 7, 101, 102, 103, 104]
@@ -1124,14 +1124,14 @@ def test_time_of_a_sequence_point_is_the_latest_of_what_was_written() -> None:
         out = io.BytesIO()
         writer = Writer(out, sync_ticks=sync)
         writer.add_metadata(PLAIN)
-        for time in events:
-            writer.write_event(1, time, thread=1)
+        for thread, time in enumerate(events):
+            writer.write_event(1, time, thread=thread)
         writer.write_sequence_point()
-        writer.write_sequence_point(3)
+        writer.write_sequence_point(90)
         writer.close(sequence_point=False)
         contents = read(out.getvalue())
         assert contents.complete
-        assert [time for time, _, _ in contents.sequence_points] == [latest, 3]
+        assert [time for time, _, _ in contents.sequence_points] == [latest, 90]
 
 
 def test_drops_count_together_until_something_of_the_thread_is_written() -> None:

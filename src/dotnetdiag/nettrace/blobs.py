@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +28,59 @@ def check_columns(headers: HeaderColumns) -> None:
     """The kernels take types and lengths for granted."""
     for name, kind in COLUMN_TYPES.items():
         column = getattr(headers, name)
+        if not isinstance(column, np.ndarray):
+            raise UsageError(f"column {name}: {type(column).__name__}, not an array of {np.dtype(kind)}")
         if column.dtype != kind or column.shape != headers.time.shape or column.ndim != 1:
-            raise UsageError(f"column {name}: {column.dtype} of shape {column.shape}, not {len(headers)} of {kind}")
+            raise UsageError(
+                f"column {name}: {column.dtype} of shape {column.shape}, not {len(headers)} of {np.dtype(kind)}"
+            )
+
+
+def arranged(headers: HeaderColumns, last_capture: int | None, before: int | None = None) -> HeaderColumns:
+    """The same events as readers understand them (nettrace.md §8): ``is_sorted`` is true where the capture thread is not
+    that of the event before (``last_capture`` before the first), and false where an event that follows is older.
+
+    Readers put what is not sorted in the queue of the thread that the last sorted event had, and count its numbers with
+    that thread's. Where a thread would begin later than an event that follows, the runs of threads are put in the order
+    of their first events. ``before``: the earliest time of what follows these.
+    """
+    is_sorted, later, begins = _marks(headers, headers.time, last_capture, before)
+    if (headers.time[begins] <= later[begins]).all():
+        return headers if np.array_equal(is_sorted, headers.is_sorted) else replace(headers, is_sorted=is_sorted)
+    moments = _moments(headers)
+    is_sorted, _, begins = _marks(headers, moments, last_capture, before)
+    heads = np.flatnonzero(begins | is_sorted)
+    heads = heads if len(heads) and heads[0] == 0 else np.append(0, heads)
+    sizes = np.diff(np.append(heads, len(headers)))
+    runs = np.argsort(moments[heads], kind="stable")
+    order = np.repeat(heads[runs] - (np.cumsum(sizes[runs]) - sizes[runs]), sizes[runs]) + np.arange(len(headers))
+    headers = headers[order]
+    return replace(headers, is_sorted=_marks(headers, moments[order], last_capture, before)[0])
+
+
+def _marks(
+    headers: HeaderColumns, moments: npt.NDArray[np.int64], last_capture: int | None, before: int | None
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """What is sorted, the earliest of what follows each event, and which have another capture thread than the last."""
+    capture = headers.capture_thread
+    begins = np.empty(len(headers), np.bool_)
+    begins[0] = last_capture is not None and int(capture[0]) != last_capture
+    np.not_equal(capture[1:], capture[:-1], out=begins[1:])
+    later = np.empty_like(moments)
+    later[-1] = np.iinfo(np.int64).max if before is None else before
+    later[:-1] = moments[1:]
+    later = np.minimum.accumulate(later[::-1])[::-1]
+    return headers.is_sorted & (moments <= later) | begins, later, begins
+
+
+def _moments(headers: HeaderColumns) -> npt.NDArray[np.int64]:
+    """The time of each event, or that of the latest before it of its capture thread, when that is later."""
+    _, thread = np.unique(headers.capture_thread, return_inverse=True)
+    times, rank = np.unique(headers.time, return_inverse=True)
+    order = np.argsort(thread, kind="stable")
+    moments = np.empty(len(headers), np.int64)
+    moments[order] = times[np.maximum.accumulate(thread[order] * len(times) + rank[order]) % len(times)]
+    return moments
 
 
 def kernel_columns(headers: HeaderColumns) -> tuple[npt.NDArray[np.generic], ...]:

@@ -18,6 +18,10 @@ class HeaderColumns:
     into the tables of the batch or trace (0 = none); ``metadata_id`` is 0 where the file does not define its id.
     ``thread`` is the OS thread id; in version 6 the index of the thread's row. ``processor`` 0xFFFFFFFF = unknown.
     ``sequence`` is 0 in NetPerf, which has none.
+    ``is_sorted``: no event behind this one is older, up to the next sequence point. There readers let out, in the order
+    of time, what they have queued by capture thread; and only there does the capture thread change: they take an event
+    that is not sorted for one of the same thread as the event before. The events of a capture thread stand in the order
+    of time, and no event is older than a sequence point before it (nettrace.md §8).
     ``payload_offset`` counts from the start of the batch's (or whole file's) buffer. Columns may be read-only.
     """
 

@@ -1,13 +1,14 @@
 """A trace that was read, written again: all of it or a selection, in the same version or another.
 
-What stays: events in file order, every header field, sequence points, losses, threads that are removed (at the next sequence
+What stays: events in file order (a selection in the order that readers need, ``Writer.write_events``), every header field,
+sequence points, losses, threads that are removed (at the next sequence
 point). What is left out takes no numbers: a selection loses exactly what the whole lost, no more (``renumbering``). Where
 version 6 has to be told where the numbers of a thread begin, a sequence point is added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
@@ -42,8 +43,14 @@ def rewrite(contents: Contents, writer: Writer, *, keep: npt.NDArray[np.bool_] |
 
 class _Rewrite:
     def __init__(self, contents: Contents, writer: Writer, keep: npt.NDArray[np.bool_] | None) -> None:
-        if keep is not None and len(keep) != len(contents):
-            raise UsageError(f"a selection of {len(keep)} rows for {len(contents)} events")
+        for value, kind in ((contents, Contents), (writer, Writer)):
+            if not isinstance(value, kind):
+                raise UsageError(f"a {kind.__name__} is needed, not {type(value).__name__}")
+        if keep is not None:
+            if not isinstance(keep, np.ndarray) or keep.dtype != np.bool_:
+                raise UsageError("a selection is an array of bool, one for each event")
+            if keep.shape != (len(contents),):
+                raise UsageError(f"a selection of {len(keep)} rows for {len(contents)} events")
         self.contents, self.writer, self.keep = contents, writer, keep
         self.from_v6 = contents.format.startswith("nettrace 6")
         self.from_netperf = contents.format.startswith("NetPerf")
@@ -61,6 +68,8 @@ class _Rewrite:
         self.written: set[int] = set()
         self.free: FreeNumbers | None = None
         self.taken: set[int] = set()
+        self.latest: int | None = None
+        """The time of the latest event so far."""
 
     def run(self) -> None:
         contents, writer = self.contents, self.writer
@@ -120,7 +129,7 @@ class _Rewrite:
             listed = {thread: self.numbers.at(thread, row, segment) for thread in told}
             if not forget:
                 listed |= self._bases(segment, row)
-        self.writer.write_sequence_point(
+        self._write_point(
             time, {self._thread(thread): number for thread, number in listed.items()}, forget_threads=forget
         )
         if forget:
@@ -135,7 +144,12 @@ class _Rewrite:
     def _state_bases(self, segment: int, row: int, time: int) -> None:
         """Version 6 begins numbering anywhere: a sequence point says where."""
         if self.numbers is not None and self.to_v6 and (bases := self._bases(segment, row)):
-            self.writer.write_sequence_point(time, {self._thread(thread): number for thread, number in bases.items()})
+            self._write_point(time, {self._thread(thread): number for thread, number in bases.items()})
+
+    def _write_point(self, time: int, threads: Mapping[int, int], *, forget_threads: bool = False) -> None:
+        """Files may say a time that is before their events."""
+        time = time if self.latest is None else max(time, self.latest)
+        self.writer.write_sequence_point(time, threads, forget_threads=forget_threads)
 
     def _remove(self, removals: Iterable[tuple[int, int]], segment: int, row: int) -> None:
         """Threads end with their segment: a number is that of one thread."""
@@ -199,6 +213,8 @@ class _Rewrite:
             headers = headers[self.keep[first:last]]
         if not len(headers):
             return
+        latest = int(headers.time.max())
+        self.latest = latest if self.latest is None else max(latest, self.latest)
         headers = replace(
             headers,
             stack=_mapped(headers.stack, self._stack),

@@ -3,12 +3,16 @@
 Rule 1: what events refer to is written before them (Metadata, Thread, LabelList, Stack, then Event; nettrace.md §5.9).
 Rule 2: nothing is written that the version cannot say: UsageError from the call that asks for it, and the writer is as
 it was before. What was accepted can be written.
-Rule 3: bytes go to ``file.write`` in order; nothing is sought or read back. After an error of ``file.write`` nothing
-more is written: where the file ends is not known.
+Rule 3: bytes go to ``file.write`` in order, all of them; nothing is sought or read back. After an error of ``file.write``
+nothing more is written.
+Rule 4: readers find the order of events and what was lost by ``is_sorted`` (nettrace.md §8). What they would misread is
+not written: the events of a call, and those held back, are arranged (``blobs.arranged``), and an event that comes too
+late for that is refused.
 """
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +24,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import FormatError, UsageError
+from dotnetdiag.errors import FormatError, OutputError, UsageError
 from dotnetdiag.nettrace import blobs
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.constants import (
@@ -58,11 +62,16 @@ _ROW = struct.Struct("<IIQQIIqIIqI?I")
 _THREAD = struct.Struct("<QI")
 _LONGEST_THREAD = 15
 """Bytes of a thread and its number in a sequence point, as varuints of 64 and 32 bits."""
+_NO_THREAD = -1
+_AGAIN_BYTES = 1 << 20
+"""What is offered at once of a block that was not taken whole."""
 _OBJECT_LIMIT = 0x7FFFFFFF
 _REFUSED = (struct.error, OverflowError, TypeError, ValueError, AttributeError, BufferError, FormatError)
 """What packing raises for values that a field cannot hold."""
 _DROPPED_LIMIT = (1 << 31) - 1
 """A number that is further ahead counts as one that fell back (nettrace.md §8)."""
+_METADATA_LIMITS = {"event_id": 0xFFFF, "version": 0xFF, "level": 0xFF}
+"""TraceEvent takes the low bits of larger ones, though there is room for them in the file."""
 PAYLOAD_LIMIT = 0xFFFF
 """A runtime's largest payload; larger ones are written, but readers need not take them."""
 BLOCK_BYTES = {4: 100_000, 5: 100_000, 6: 1 << 20}
@@ -74,7 +83,7 @@ class Sink(Protocol):
     """Where bytes go: a file opened for binary writing, or anything with its ``write``."""
 
     def write(self, data: bytes, /) -> object:
-        """Take all of the bytes."""
+        """Take the bytes. A number says how many were taken, as raw files do: the others come again."""
 
 
 class Writer:
@@ -84,6 +93,11 @@ class Writer:
     ``start_ns`` (UTC, cut to milliseconds), ``sync_ticks`` and ``frequency`` fix the clock; times of events are in
     its ticks. Versions 4 and 5 differ in what metadata may say only. ``compressed=False`` writes the long form of
     events.
+
+    Readers find the order of events and their losses by ``is_sorted`` (``HeaderColumns``). What callers say of it is a
+    wish: it is set where the capture thread is another than that of the event before, and not set where an event that
+    is held back or given in the same call is older. Give events in the order of time, or those of one thread after
+    those of another, with ``is_sorted=False`` where there are more than are held back (10,000 single events, or a block).
     """
 
     def __init__(
@@ -102,14 +116,21 @@ class Writer:
         compressed: bool = True,
         block_bytes: int | None = None,
     ) -> None:
-        if version not in BLOCK_BYTES:
-            raise UsageError(f"nettrace version {version} cannot be written; 4, 5 and 6 can")
-        if pointer_size not in (4, 8):
+        if not callable(getattr(file, "write", None)):
+            raise UsageError(f"a file opened for binary writing is needed, not {type(file).__name__}")
+        if type(version) is not int or version not in BLOCK_BYTES:
+            raise UsageError(f"nettrace version {version!r} cannot be written; the numbers 4, 5 and 6 can")
+        if _whole_number(pointer_size) not in (4, 8):
             raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
-        if frequency <= 0:
+        if _whole_number(frequency) <= 0:
             raise UsageError(f"{frequency} ticks per second")
-        if block_bytes is not None and block_bytes <= 0:
+        if block_bytes is not None and _whole_number(block_bytes) <= 0:
             raise UsageError(f"blocks of {block_bytes} bytes")
+        _whole_number(sync_ticks)
+        try:
+            pairs = tuple(key_values)
+        except TypeError as error:
+            raise UsageError(f"keys and values are pairs of text, not {type(key_values).__name__}") from error
         self.version = version
         self.pointer_size = pointer_size
         self.position = 0
@@ -137,7 +158,15 @@ class Writer:
         self._rows = bytearray()
         self._row_payloads = bytearray()
         self._row_guids = GuidTable()
-        self._open(start_ns, frequency, process_id, processors, sampling_ns, tuple(key_values))
+        self._last_capture: int | None = None
+        """That of the last event written; ``_NO_THREAD`` when threads were forgotten since."""
+        self._sorted_time: int | None = None
+        """The latest event written as sorted since the last sequence point."""
+        self._point_time: int | None = None
+        self._latest_event: int | None = None
+        self._latest_of: dict[int, int] = {}
+        """The same by capture thread, of single events since the last sequence point."""
+        self._open(start_ns, frequency, process_id, processors, sampling_ns, pairs)
 
     @classmethod
     def like(cls, file: Sink, info: TraceInfo, *, version: int = 5, compressed: bool = True) -> Self:
@@ -145,6 +174,7 @@ class Writer:
 
         Versions 4 and 5 have fields for what the usual keys of version 6 say, and no room for others: UsageError.
         """
+        _check_kind("what a trace says of itself", info, TraceInfo)
         said = () if version == 6 else stated_keys(info.process_id, info.processors, info.sampling_ns)
         return cls(
             file,
@@ -183,9 +213,27 @@ class Writer:
 
     def _write(self, data: bytes | bytearray) -> None:
         self._broken = True
-        self._file.write(bytes(data))
+        taken = 0
+        while taken < len(data):
+            part = bytes(data[taken : taken + _AGAIN_BYTES] if taken else data)
+            try:
+                count = self._file.write(part)
+            except BlockingIOError as error:
+                self.position += error.characters_written
+                raise self._not_taken(len(data) - taken - error.characters_written) from error
+            if not isinstance(count, int) or isinstance(count, bool):
+                count = 0 if count is None and isinstance(self._file, io.RawIOBase) else len(part)
+            count = min(count, len(part))
+            if count <= 0:
+                raise self._not_taken(len(data) - taken)
+            self.position += count
+            taken += count
         self._broken = False
-        self.position += len(data)
+
+    def _not_taken(self, rest: int) -> OutputError:
+        name = getattr(self._file, "name", None)
+        path = name if isinstance(name, str) else type(self._file).__name__
+        return OutputError(path, f"{self.position} bytes were written; the next {rest} were not taken")
 
     def _open(
         self,
@@ -237,16 +285,19 @@ class Writer:
                     f"{name} {str(wish)[:100]} does not fit the format: it would be read as something else"
                 )
         if v6:
-            self._write(MAGIC + struct.pack("<III", 0, 6, 0))
-            self._block(BlockKind.TRACE, body)
+            opening = MAGIC + struct.pack("<III", 0, 6, 0) + _numbered_block(BlockKind.TRACE, body)
         else:
-            self._write(MAGIC + SERIALIZATION + _opening("Trace", 4, 4) + body + b"\x06")
+            opening = MAGIC + SERIALIZATION + _opening("Trace", 4, 4) + body + b"\x06"
+        try:
+            self._write(opening)
+        except (TypeError, ValueError) as error:  # text, a file for reading, one that is closed
+            raise UsageError(f"{type(self._file).__name__} does not take bytes: {error}") from error
 
     def _block(self, kind: int, content: bytes | bytearray) -> None:
         if self.version < 6:
             self.write_object(OBJECT_NAMES[BlockKind(kind)], content)
         else:
-            self._write(struct.pack("<I", kind << 24 | len(content)) + content)
+            self._write(_numbered_block(kind, content))
 
     def write_object(
         self, name: str, content: bytes | bytearray | memoryview, *, version: int = 2, min_reader: int = 2
@@ -283,6 +334,7 @@ class Writer:
     def add_metadata(self, metadata: Metadata) -> None:
         """Define an event type before its first event. The same record twice is written once."""
         self._check_open()
+        _check_kind("an event type", metadata, Metadata)
         there = self._metadata.get(metadata.metadata_id)
         if there is not None:
             if there != metadata:
@@ -304,6 +356,11 @@ class Writer:
             raise UsageError(f"metadata {metadata.metadata_id} does not fit the format: {error}") from error
         if replace(same, declared=metadata.declared) != metadata:
             raise UsageError(f"metadata {metadata.metadata_id} would be read as something else")
+        for name, most in _METADATA_LIMITS.items():
+            if not 0 <= getattr(metadata, name) <= most:
+                raise UsageError(
+                    f"{name} {getattr(metadata, name)} of metadata {metadata.metadata_id}: readers take 0 to {most}"
+                )
         self._check_size("metadata", len(record))
         self._metadata[metadata.metadata_id] = metadata
         self._records.append(record)
@@ -313,6 +370,7 @@ class Writer:
         self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no thread rows")
+        _check_kind("a thread", thread, ThreadInfo)
         if thread.index in self._removed:
             raise UsageError(f"thread index {thread.index} was removed; it cannot stand for another thread")
         there = self._threads.get(thread.index)
@@ -356,6 +414,7 @@ class Writer:
         self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no label lists")
+        _check_kind("a label list", labels, LabelList)
         if labels == LabelList():
             return 0
         found = self._labels.get(labels)
@@ -393,6 +452,8 @@ class Writer:
     ) -> None:
         """One event. Without ``sequence`` it gets the capture thread's next number. Held back until a block is full.
 
+        ``is_sorted`` as in ``HeaderColumns``: the class says what becomes of it. UsageError for an event that is older
+        than another of its capture thread, than the last sequence point, or than one that was written as sorted.
         In version 6 ``activity`` and ``related`` are written as labels, together with those given.
         """
         self._check_open()
@@ -410,12 +471,15 @@ class Writer:
         self._check_references(stack, labels)
         self._check_threads((thread, capture))
         self._check_size("a payload", len(raw))
+        self._check_time(capture, time)
         if self.version == 6:
             if guids != [None, None]:
                 labels = self._with_activities(labels, activity, related)
             guids = [None, None]
         indices = [0 if guid is None else self._row_guids.intern(guid) for guid in guids]
         self._last[capture] = sequence
+        self._latest_of[capture] = time
+        self._latest_event = time if self._latest_event is None else max(time, self._latest_event)
         self._dropped.pop(capture, None)
         self._rows += _ROW.pack(*fields, *indices, len(self._row_payloads), len(raw), is_sorted, labels)
         self._row_payloads += raw
@@ -440,13 +504,23 @@ class Writer:
         if self.version == 6 and (missing := [thread for thread in threads if thread not in self._threads]):
             raise UsageError(f"thread indices without a row since threads were forgotten or removed: {missing[:5]}")
 
-    def _flush_rows(self) -> None:
+    def _check_time(self, capture: int, time: int) -> None:
+        for what, least in (
+            (f"the last event of thread {capture}", self._latest_of.get(capture)),
+            ("the last sequence point", self._point_time),
+            ("an event that was written as sorted", self._sorted_time),
+        ):
+            if least is not None and time < least:
+                raise UsageError(f"an event at {time} cannot follow {what}, at {least}")
+
+    def _flush_rows(self, before: int | None = None) -> None:
+        """``before``: the earliest time of what is known to follow."""
         if not self._rows:
             return
         rows, payloads, guids = np.frombuffer(self._rows, _ROW_TYPE), self._row_payloads, self._row_guids
         self._rows, self._row_payloads, self._row_guids = bytearray(), bytearray(), GuidTable()
         headers = HeaderColumns(*(np.array(rows[name], kind) for name, kind in COLUMN_TYPES.items()))
-        self._events(headers, np.frombuffer(payloads, np.uint8), guids)
+        self._events(headers, np.frombuffer(payloads, np.uint8), guids, before)
 
     def write_events(
         self,
@@ -455,12 +529,20 @@ class Writer:
         *,
         guids: GuidTable | None = None,
     ) -> None:
-        """Events in bulk, in the order given; ``payload_offset`` counts from the start of ``payload``.
+        """Events in bulk; ``payload_offset`` counts from the start of ``payload``.
+
+        They are written in the order given, unless readers would misread it: then the runs of threads are put in the
+        order of time (a thread's own events never change places). UsageError where one is older than what was written
+        as sorted since the last sequence point. A thread whose own times go back, and events older than the sequence
+        point, are taken, as files have them: readers give them in the order given.
 
         Stack and label ids are those that :meth:`add_stack` and :meth:`add_labels` gave; ``activity`` and ``related``
         index ``guids`` (versions 4 and 5; in version 6 activities are labels and the columns are not looked at).
         """
         self._check_open()
+        _check_kind("columns of events", headers, HeaderColumns)
+        if guids is not None:
+            _check_kind("a table of GUIDs", guids, GuidTable)
         data = payload if isinstance(payload, np.ndarray) else np.frombuffer(_bytes_of(payload), np.uint8)
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UsageError(f"payloads in an array of {data.dtype} with {data.ndim} dimensions, not of bytes")
@@ -483,15 +565,26 @@ class Writer:
         threads, last = np.unique(headers.capture_thread[::-1], return_index=True)
         self._check_threads(threads.tolist())
         self._check_threads(np.unique(headers.thread[headers.thread != headers.capture_thread]).tolist())
-        self._flush_rows()
+        earliest = int(headers.time.min())
+        self._flush_rows(earliest)
+        if self._sorted_time is not None and earliest < self._sorted_time:
+            raise UsageError(f"an event at {earliest} cannot follow an event written as sorted, at {self._sorted_time}")
+        latest = int(headers.time.max())
+        self._latest_event = latest if self._latest_event is None else max(latest, self._latest_event)
         numbers = headers.sequence[::-1][last]
         self._last.update(zip(threads.tolist(), numbers.tolist(), strict=True))
         for thread in self._dropped.keys() & set(threads.tolist()):
             del self._dropped[thread]
         self._events(headers, data, guids)
 
-    def _events(self, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable) -> None:
+    def _events(
+        self, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable, before: int | None = None
+    ) -> None:
         self._flush_references()
+        headers = blobs.arranged(headers, self._last_capture, before)
+        self._last_capture = int(headers.capture_thread[-1])
+        if headers.is_sorted.any():
+            self._sorted_time = int(headers.time[headers.is_sorted].max())
         self._latest = max(self._latest, int(headers.time.max()))
         self._encode(BlockKind.EVENT, headers, payload, guids)
 
@@ -578,13 +671,16 @@ class Writer:
     def write_sequence_point(
         self, time: int | None = None, threads: Mapping[int, int] | None = None, *, forget_threads: bool = False
     ) -> None:
-        """All events so far are not later than ``time`` (default: the latest); stack and label ids begin anew.
+        """All events so far are not later than ``time`` (default: the latest), and none that follows is earlier; stack
+        and label ids begin anew. UsageError for a time before that of an event so far.
 
         ``threads``: last attempted number by capture thread (default: what was written, and :meth:`add_dropped`). More
         of them than a reader follows are written as several sequence points.
         ``forget_threads`` (version 6): numbering begins anew, and threads have to be added again.
         """
         self._check_open()
+        if threads is not None:
+            _check_kind("numbers by capture thread", threads, Mapping)
         if forget_threads and self.version != 6:
             raise UsageError(f"nettrace {self.version} has no sequence points that forget threads")
         numbers = self._last if threads is None else threads
@@ -594,6 +690,8 @@ class Writer:
             stamp = None if time is None else struct.pack("<q", time)
         except struct.error as error:
             raise UsageError(f"{time} cannot be the time of a sequence point: {error}") from error
+        if time is not None and self._latest_event is not None and time < self._latest_event:
+            raise UsageError(f"a sequence point at {time} cannot follow an event at {self._latest_event}")
         self.flush()
         stamp = stamp or struct.pack("<q", self._latest)
         most = min(THREADS_LIMIT, (self._room - blobs.BLOB_BYTES) // _LONGEST_THREAD)
@@ -605,9 +703,12 @@ class Writer:
             self._block(BlockKind.SEQUENCE_POINT, stamp + head + b"".join(part))
         self._stacks, self._dropped = {}, {}
         self._labels, self._label_lists = {}, []
+        self._sorted_time, self._point_time = None, self._latest if time is None else time
+        self._latest_of = {}
         self._last.update({thread: int(number) for thread, number in numbers.items()})
         if forget_threads:
             self._last, self._threads, self._removed = {}, {}, set()
+            self._last_capture = _NO_THREAD
 
     def remove_thread(self, index: int, sequence: int | None = None) -> None:
         """Say that a thread ended after its event ``sequence`` (version 6).
@@ -647,6 +748,11 @@ def _whole_number(value: SupportsIndex) -> int:
         raise UsageError(f"{value!r} is no whole number") from error
 
 
+def _check_kind(what: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} is needed ({kind.__name__}), not {type(value).__name__}")
+
+
 def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
     """The same as bytes. UsageError for what is none: ``bytes`` would make something of it."""
     if isinstance(data, memoryview) and data.itemsize == 1:
@@ -668,6 +774,10 @@ def _parts(rows: list[bytes], limit: int) -> Iterable[list[bytes]]:
         size += len(row)
     if part:
         yield part
+
+
+def _numbered_block(kind: int, content: bytes | bytearray) -> bytes:
+    return struct.pack("<I", kind << 24 | len(content)) + content
 
 
 def _opening(name: str, version: int, min_reader: int) -> bytes:
