@@ -26,10 +26,12 @@ _COMPRESSED = 1
 
 def check_columns(headers: HeaderColumns) -> None:
     """The kernels take types and lengths for granted."""
-    for name, kind in COLUMN_TYPES.items():
-        column = getattr(headers, name)
+    columns = {name: getattr(headers, name) for name in COLUMN_TYPES}
+    for name, column in columns.items():
         if not isinstance(column, np.ndarray):
-            raise UsageError(f"column {name}: {type(column).__name__}, not an array of {np.dtype(kind)}")
+            raise UsageError(f"column {name} is needed as an array, not {type(column).__name__}")
+    for name, kind in COLUMN_TYPES.items():
+        column = columns[name]
         if column.dtype != kind or column.shape != headers.time.shape or column.ndim != 1:
             raise UsageError(
                 f"column {name}: {column.dtype} of shape {column.shape}, not {len(headers)} of {np.dtype(kind)}"

@@ -25,7 +25,7 @@ from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.renumbering import Numbers
 from dotnetdiag.nettrace.scanning import Contents
 from dotnetdiag.nettrace.threads import ThreadInfo
-from dotnetdiag.nettrace.writer import Writer
+from dotnetdiag.nettrace.writer import Writer, check_kind
 
 _WORD = 0xFFFFFFFF
 Id = TypeVar("Id", np.uint32, np.uint64)
@@ -43,9 +43,8 @@ def rewrite(contents: Contents, writer: Writer, *, keep: npt.NDArray[np.bool_] |
 
 class _Rewrite:
     def __init__(self, contents: Contents, writer: Writer, keep: npt.NDArray[np.bool_] | None) -> None:
-        for value, kind in ((contents, Contents), (writer, Writer)):
-            if not isinstance(value, kind):
-                raise UsageError(f"a {kind.__name__} is needed, not {type(value).__name__}")
+        check_kind(contents, Contents)
+        check_kind(writer, Writer)
         if keep is not None:
             if not isinstance(keep, np.ndarray) or keep.dtype != np.bool_:
                 raise UsageError("a selection is an array of bool, one for each event")

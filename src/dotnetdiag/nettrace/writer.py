@@ -120,13 +120,13 @@ class Writer:
             raise UsageError(f"a file opened for binary writing is needed, not {type(file).__name__}")
         if type(version) is not int or version not in BLOCK_BYTES:
             raise UsageError(f"nettrace version {version!r} cannot be written; the numbers 4, 5 and 6 can")
-        if _whole_number(pointer_size) not in (4, 8):
+        if _whole_number(pointer_size, "pointer_size") not in (4, 8):
             raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
-        if _whole_number(frequency) <= 0:
+        if _whole_number(frequency, "frequency") <= 0:
             raise UsageError(f"{frequency} ticks per second")
-        if block_bytes is not None and _whole_number(block_bytes) <= 0:
+        if block_bytes is not None and _whole_number(block_bytes, "block_bytes") <= 0:
             raise UsageError(f"blocks of {block_bytes} bytes")
-        _whole_number(sync_ticks)
+        _whole_number(sync_ticks, "sync_ticks")
         try:
             pairs = tuple(key_values)
         except TypeError as error:
@@ -174,7 +174,7 @@ class Writer:
 
         Versions 4 and 5 have fields for what the usual keys of version 6 say, and no room for others: UsageError.
         """
-        _check_kind("what a trace says of itself", info, TraceInfo)
+        check_kind(info, TraceInfo)
         said = () if version == 6 else stated_keys(info.process_id, info.processors, info.sampling_ns)
         return cls(
             file,
@@ -324,7 +324,7 @@ class Writer:
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has named objects, not numbered blocks")
         content = _bytes_of(content)
-        number = _whole_number(number)
+        number = _whole_number(number, "block")
         if len(content) > V6_BLOCK_LIMIT or not BlockKind.TRACE < number < 0x100:
             raise UsageError(f"block {number} of {len(content)} bytes does not fit the format")
         self._block(number, content)
@@ -334,8 +334,8 @@ class Writer:
     def add_metadata(self, metadata: Metadata) -> None:
         """Define an event type before its first event. The same record twice is written once."""
         self._check_open()
-        _check_kind("an event type", metadata, Metadata)
-        there = self._metadata.get(metadata.metadata_id)
+        check_kind(metadata, Metadata)
+        there = self._metadata.get(_whole_number(metadata.metadata_id, "metadata_id"))
         if there is not None:
             if there != metadata:
                 raise UsageError(f"metadata id {metadata.metadata_id} stands for another event type")
@@ -370,7 +370,8 @@ class Writer:
         self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no thread rows")
-        _check_kind("a thread", thread, ThreadInfo)
+        check_kind(thread, ThreadInfo)
+        _whole_number(thread.index, "index")
         if thread.index in self._removed:
             raise UsageError(f"thread index {thread.index} was removed; it cannot stand for another thread")
         there = self._threads.get(thread.index)
@@ -398,6 +399,8 @@ class Writer:
             if len(raw) % self.pointer_size:
                 raise UsageError(f"a stack of {len(raw)} bytes is not made of pointers of {self.pointer_size}")
         else:
+            if not isinstance(frames, Sequence | np.ndarray):
+                raise UsageError(f"a stack is bytes or a sequence of addresses, not {type(frames).__name__}")
             try:
                 raw = struct.pack(f"<{len(frames)}{'Q' if self.pointer_size == 8 else 'I'}", *frames)
             except _REFUSED as error:
@@ -414,10 +417,13 @@ class Writer:
         self._check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no label lists")
-        _check_kind("a label list", labels, LabelList)
+        check_kind(labels, LabelList)
         if labels == LabelList():
             return 0
-        found = self._labels.get(labels)
+        try:
+            found = self._labels.get(labels)
+        except TypeError as error:
+            raise UsageError(f"{labels} does not fit the format: {error}") from error
         if found is None:
             try:
                 packed = pack_label_list(labels)
@@ -459,9 +465,12 @@ class Writer:
         self._check_open()
         raw = _bytes_of(payload)
         capture = thread if capture_thread is None else capture_thread
+        for guid in (activity, related):
+            if guid is not None:
+                check_kind(guid, UUID)
+        guids = [None if guid is None else guid.bytes_le for guid in (activity, related)]
         try:
             sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF if sequence is None else index(sequence)
-            guids = [guid.bytes_le if guid is not None else None for guid in (activity, related)]
             fields = metadata_id, sequence, capture, thread, processor, stack, time
             _ROW.pack(*fields, 0, 0, 0, len(raw), is_sorted, labels)
         except _REFUSED as error:
@@ -540,9 +549,9 @@ class Writer:
         index ``guids`` (versions 4 and 5; in version 6 activities are labels and the columns are not looked at).
         """
         self._check_open()
-        _check_kind("columns of events", headers, HeaderColumns)
+        check_kind(headers, HeaderColumns)
         if guids is not None:
-            _check_kind("a table of GUIDs", guids, GuidTable)
+            check_kind(guids, GuidTable)
         data = payload if isinstance(payload, np.ndarray) else np.frombuffer(_bytes_of(payload), np.uint8)
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UsageError(f"payloads in an array of {data.dtype} with {data.ndim} dimensions, not of bytes")
@@ -648,7 +657,7 @@ class Writer:
         self._pack_thread_number(capture_thread, 0)
         if self.version == 6 and capture_thread not in self._last:
             raise UsageError(f"nettrace 6 cannot say what thread {capture_thread} dropped before its first number")
-        count, dropped = _whole_number(count), self._dropped.get(capture_thread, 0)
+        count, dropped = _whole_number(count, "count"), self._dropped.get(capture_thread, 0)
         if not 0 <= count <= _DROPPED_LIMIT - dropped:
             raise UsageError(f"{count} events cannot be dropped" + (f" beside {dropped}" if dropped else ""))
         self._dropped[capture_thread] = dropped + count
@@ -680,7 +689,7 @@ class Writer:
         """
         self._check_open()
         if threads is not None:
-            _check_kind("numbers by capture thread", threads, Mapping)
+            check_kind(threads, Mapping)
         if forget_threads and self.version != 6:
             raise UsageError(f"nettrace {self.version} has no sequence points that forget threads")
         numbers = self._last if threads is None else threads
@@ -741,16 +750,17 @@ class Writer:
         self._closed = True
 
 
-def _whole_number(value: SupportsIndex) -> int:
+def _whole_number(value: SupportsIndex, what: str) -> int:
     try:
         return index(value)
     except TypeError as error:
-        raise UsageError(f"{value!r} is no whole number") from error
+        raise UsageError(f"{what} {value!r} is no whole number") from error
 
 
-def _check_kind(what: str, value: object, kind: type) -> None:
+def check_kind(value: object, kind: type) -> None:
+    """UsageError for a value of another class."""
     if not isinstance(value, kind):
-        raise UsageError(f"{what} is needed ({kind.__name__}), not {type(value).__name__}")
+        raise UsageError(f"a {kind.__name__} is needed, not {type(value).__name__}")
 
 
 def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
