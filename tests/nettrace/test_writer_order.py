@@ -197,7 +197,7 @@ def test_any_selection_of_a_recording_is_read_as_meant(name: str, version: int) 
 LATE: dict[str, tuple[list[Callable[[Writer], None]], str]] = {
     "than the last event of its thread": (
         [lambda writer: writer.write_event(1, 4, thread=1)],
-        "last event of thread 1, at 9",
+        "last event of its thread, at 9",
     ),
     "than an event that was written as sorted": (
         [Writer.flush, lambda writer: writer.write_event(1, 8, thread=3)],
@@ -254,6 +254,27 @@ def test_threads_one_after_the_other_are_written_when_they_are_not_sorted() -> N
     assert np.flatnonzero(contents.headers.is_sorted).tolist() == [SINGLE_EVENTS_HELD + 5, 2 * SINGLE_EVENTS_HELD + 10]
     assert len([block for block in contents.blocks if block.kind is BlockKind.EVENT]) >= 3
     assert (np.diff(contents.headers.time[sort_order(contents.headers)]) >= 0).all()
+
+
+def test_a_file_that_breaks_the_rules_is_rewritten_as_it_is() -> None:
+    """The whole of it, not a selection: readers take both for the same."""
+    events = [(1, 5), (2, 3), (1, 4), (2, 9), (1, 1)]
+    out, writer = opened(5)
+    for first in (0, 20):  # behind the sequence point the clock begins anew
+        headers = columns([(thread, time) for thread, time in events], is_sorted=np.arange(5) % 2 == 1)
+        writer.write_events(replace(headers, sequence=headers.sequence + np.uint32(first)), b"", arrange=False)
+        writer.write_sequence_point()
+    writer.close()
+    source = read(out.getvalue())
+    assert source.headers.time.tolist() == [time for _, time in events] * 2
+    assert source.headers.is_sorted.tolist() == [False, True, False, True, False] * 2
+    assert source.info is not None
+    out = io.BytesIO()
+    rewrite(source, Writer.like(out, source.info))
+    assert read(out.getvalue()).headers.equals(source.headers)
+    out = io.BytesIO()
+    rewrite(source, Writer.like(out, source.info), keep=np.ones(10, np.bool_))
+    assert by_traceevent(read(out.getvalue()))[1] == source.lost.total
 
 
 def test_a_file_whose_sequence_point_is_before_its_events_can_be_rewritten() -> None:

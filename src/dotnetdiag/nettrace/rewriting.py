@@ -1,9 +1,9 @@
 """A trace that was read, written again: all of it or a selection, in the same version or another.
 
-What stays: events in file order (a selection in the order that readers need, ``Writer.write_events``), every header field,
-sequence points, losses, threads that are removed (at the next sequence
+What stays: events in file order, every header field, sequence points, losses, threads that are removed (at the next sequence
 point). What is left out takes no numbers: a selection loses exactly what the whole lost, no more (``renumbering``). Where
-version 6 has to be told where the numbers of a thread begin, a sequence point is added.
+version 6 has to be told where the numbers of a thread begin, a sequence point is added. A selection may need other events
+marked as sorted, and the runs of its threads in another order (``Writer.write_events``): each thread's own order stays.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class _Rewrite:
             capture_thread=_mapped(headers.capture_thread, self._thread_of_event),
             label_list=self._labels_of(headers),
         )
-        self.writer.write_events(headers, contents.buffer, guids=contents.guids)
+        self.writer.write_events(headers, contents.buffer, guids=contents.guids, arrange=self.keep is not None)
 
     def _stack(self, number: int) -> int:
         return self.writer.add_stack(self.contents.stacks.raw(number)) if number else 0

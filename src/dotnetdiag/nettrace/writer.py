@@ -515,7 +515,7 @@ class Writer:
 
     def _check_time(self, capture: int, time: int) -> None:
         for what, least in (
-            (f"the last event of thread {capture}", self._latest_of.get(capture)),
+            ("the last event of its thread", self._latest_of.get(capture)),
             ("the last sequence point", self._point_time),
             ("an event that was written as sorted", self._sorted_time),
         ):
@@ -529,7 +529,8 @@ class Writer:
         rows, payloads, guids = np.frombuffer(self._rows, _ROW_TYPE), self._row_payloads, self._row_guids
         self._rows, self._row_payloads, self._row_guids = bytearray(), bytearray(), GuidTable()
         headers = HeaderColumns(*(np.array(rows[name], kind) for name, kind in COLUMN_TYPES.items()))
-        self._events(headers, np.frombuffer(payloads, np.uint8), guids, before)
+        headers = blobs.arranged(headers, self._last_capture, before)
+        self._events(headers, np.frombuffer(payloads, np.uint8), guids)
 
     def write_events(
         self,
@@ -537,13 +538,15 @@ class Writer:
         payload: Buffer,
         *,
         guids: GuidTable | None = None,
+        arrange: bool = True,
     ) -> None:
         """Events in bulk; ``payload_offset`` counts from the start of ``payload``.
 
         They are written in the order given, unless readers would misread it: then the runs of threads are put in the
         order of time (a thread's own events never change places). UsageError where one is older than what was written
         as sorted since the last sequence point. A thread whose own times go back, and events older than the sequence
-        point, are taken, as files have them: readers give them in the order given.
+        point, are taken, as files have them: readers give them in the order given. ``arrange=False`` takes all as it
+        is: of a whole file, which is then read as that one is.
 
         Stack and label ids are those that :meth:`add_stack` and :meth:`add_labels` gave; ``activity`` and ``related``
         index ``guids`` (versions 4 and 5; in version 6 activities are labels and the columns are not looked at).
@@ -576,7 +579,7 @@ class Writer:
         self._check_threads(np.unique(headers.thread[headers.thread != headers.capture_thread]).tolist())
         earliest = int(headers.time.min())
         self._flush_rows(earliest)
-        if self._sorted_time is not None and earliest < self._sorted_time:
+        if arrange and self._sorted_time is not None and earliest < self._sorted_time:
             raise UsageError(f"an event at {earliest} cannot follow an event written as sorted, at {self._sorted_time}")
         latest = int(headers.time.max())
         self._latest_event = latest if self._latest_event is None else max(latest, self._latest_event)
@@ -584,13 +587,10 @@ class Writer:
         self._last.update(zip(threads.tolist(), numbers.tolist(), strict=True))
         for thread in self._dropped.keys() & set(threads.tolist()):
             del self._dropped[thread]
-        self._events(headers, data, guids)
+        self._events(blobs.arranged(headers, self._last_capture) if arrange else headers, data, guids)
 
-    def _events(
-        self, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable, before: int | None = None
-    ) -> None:
+    def _events(self, headers: HeaderColumns, payload: npt.NDArray[np.uint8], guids: GuidTable) -> None:
         self._flush_references()
-        headers = blobs.arranged(headers, self._last_capture, before)
         self._last_capture = int(headers.capture_thread[-1])
         if headers.is_sorted.any():
             self._sorted_time = int(headers.time[headers.is_sorted].max())
