@@ -115,7 +115,7 @@ def without_compiler(data: bytes) -> float:
     scanned.counts()
     blocks = [
         (run.form, *bounds)
-        for run in scanned._runs
+        for run in scanned._indexed().runs
         for bounds in zip(run.starts.tolist(), run.ends.tolist(), strict=True)
     ]
     chosen = blocks[::16]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.nettrace import by_hand
 from tests.nettrace.traces import (
     ARRAY,
     FIRST,
@@ -43,6 +44,7 @@ from dotnetdiag.nettrace import (
     whole,
 )
 from dotnetdiag.nettrace.constants import V6_NAMES
+from dotnetdiag.nettrace.state import TraceState
 
 NETTRACE = [name for name in SMALL if name.startswith("nettrace")]
 
@@ -375,6 +377,39 @@ def test_shares_of_the_work_give_the_same_columns(monkeypatch: pytest.MonkeyPatc
         shared = scan(large_trace(20_000)).decode(executor=pool)
     assert len(shares) >= 3
     assert one.headers.equals(shared.headers)
+
+
+def test_passes_over_one_scan_that_begin_at_once_know_nothing_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, take = SMALL["nettrace 5"], TraceState.take
+    times = read(data).headers.time.tolist()
+
+    def take_when_another_pass_is_over(*args: Any) -> None:
+        if not others:
+            others.append(trace)
+            assert times_of(trace.iter_batches()) == times
+        take(*args)
+
+    def times_of(batches: Iterable[EventBatch]) -> list[int]:
+        return [time for batch in batches for time in batch.headers.time.tolist()]
+
+    monkeypatch.setattr(TraceState, "take", take_when_another_pass_is_over)
+    trace, others = scan(data), list[object]()
+    assert times_of(trace.iter_batches()) == times
+    others.clear()
+    assert trace.decode().headers.time.tolist() == times
+    trace, others = scan(data), []
+    assert sum(events for events, _ in trace.counts().values()) == len(times)
+
+
+def test_scan_tells_what_the_pass_that_began_last_has_counted() -> None:
+    data = by_hand.trace(
+        by_hand.metadata(by_hand.event_type(1)),
+        by_hand.events(by_hand.event(1), by_hand.event(1, sequence=5)),
+    )
+    trace = scan(data)
+    first, second = trace.iter_batches(), trace.iter_batches()
+    assert (len(list(first)), trace.lost.total) == (1, 0)
+    assert (len(list(second)), trace.lost.total) == (1, 5)
 
 
 def test_file_of_32_bits_has_short_pointers() -> None:

@@ -80,13 +80,13 @@ class Scan(Findings):
 
     The buffer is not copied and must stay as it is. Metadata, threads and labels are those of the whole file; stacks and
     GUIDs those that the latest pass over the events has seen (a pass gives the same ids as any other); losses, warnings
-    and the damage in events are known once a pass has come to its end.
+    and the damage in events are known once a pass has come to its end. Several threads may pass over one scan at a time:
+    then what it tells of itself is that of the pass that began last.
     """
 
     def __init__(self, buffer: Buffer) -> None:
         self._view = flat_view(buffer)
-        self._indexed: TraceState | None = None
-        self._runs: list[EventRun] = []
+        self._latest: _Index | None = None
         self._framer = framer = Framer()
         self._parts: list[Block | BlockRun] = []
         while isinstance(
@@ -100,43 +100,47 @@ class Scan(Findings):
         return blocks_of(self._parts)
 
     def _found(self) -> TraceState:
-        return self._index(stacks=False) if self._indexed is None else self._indexed
+        return self._indexed().state
 
-    def _index(self, *, stacks: bool) -> TraceState:
+    def _indexed(self) -> _Index:
+        latest = self._latest
+        return self._index(stacks=False) if latest is None else latest
+
+    def _index(self, *, stacks: bool) -> _Index:
         """Read all blocks but the events; the stacks only when events are to be decoded."""
-        framer = self._framer
-        state = self._indexed = TraceState(keep=True)
+        framer, state, runs = self._framer, TraceState(keep=True), list[EventRun]()
         state.postponed = []
-        self._runs = []
         if framer.container is not None:
             state.opened(framer.format, framer.container.kind, framer.container.major)
         for part in self._parts:
             if isinstance(part, BlockRun) or part.kind is BlockKind.EVENT:
                 for run in state.event_runs(part, self._view, 0):
                     state.postponed.append(_run_of_events)
-                    self._runs.append(run)
+                    runs.append(run)
             elif stacks or part.kind is not BlockKind.STACK:
                 state.take(part, self._view, 0)
         if framer.error is not None:
             state.remarks.stopped(framer.error)
-        return state
+        index = self._latest = _Index(state, runs)
+        return index
 
     @property
     def complete(self) -> bool:
         """As :attr:`Contents.complete`, once a pass over the events has come to its end."""
-        return self._framer.done and self.damage is None
+        return self._is_complete(self._found())
+
+    def _is_complete(self, state: TraceState) -> bool:
+        return self._framer.done and state.remarks.error is None
 
     def counts(self, *, executor: Executor | None = None) -> dict[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id, without making columns where the blocks are in their usual form."""
         checked(executor)
-        self._found()  # there is an index now, and nothing of it will change
-        form = one_form(self._runs)
+        all_runs = self._indexed().runs
+        form = one_form(all_runs)
         if kernels.KERNELS is None or form is None:
             return self._count_batches(executor)
         totals: dict[int, tuple[int, int]] = {}
-        for _, part in groupby(
-            self._runs, key=lambda run: id(run.translation.metadata and run.translation.metadata.ids)
-        ):
+        for _, part in groupby(all_runs, key=lambda run: id(run.translation.metadata and run.translation.metadata.ids)):
             runs = list(part)
             tally = count_by_type(self._view, runs, form, executor)
             if tally is None:
@@ -166,15 +170,16 @@ class Scan(Findings):
         """
         return self._batches(self._index(stacks=True), checked(executor), None)
 
-    def _batches(self, state: TraceState, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
+    def _batches(self, index: _Index, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
+        state = index.state
         postponed, state.postponed = state.postponed or [], None
         lender = Lender()
 
         def decode_step(step: _Step) -> Piece:
             return decode(step.group, view, 0, lender, Place())
 
-        for step, piece in in_order(_steps(postponed, self._runs, lender, whole), decode_step, executor):
+        for step, piece in in_order(_steps(postponed, index.runs, lender, whole), decode_step, executor):
             while True:
                 for headers, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
                     yield EventBatch(
@@ -197,12 +202,12 @@ class Scan(Findings):
     def decode(self, *, executor: Executor | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result."""
         checked(executor)
-        state = self._index(stacks=True)
-        form = one_form(self._runs)
-        whole = None if kernels.KERNELS is None or form is None else Whole(self._view, self._runs, form, executor)
+        index = self._index(stacks=True)
+        state, form = index.state, one_form(index.runs)
+        whole = None if kernels.KERNELS is None or form is None else Whole(self._view, index.runs, form, executor)
         parts: list[HeaderColumns] = []
         starts, rows = [0], 0
-        for batch in self._batches(state, executor, whole):
+        for batch in self._batches(index, executor, whole):
             starts += [rows] * (batch.segment + 1 - len(starts))
             rows += len(batch)
             if whole is None:
@@ -213,10 +218,18 @@ class Scan(Findings):
             buffer=np.frombuffer(self._view, np.uint8),
             headers=headers,
             segment_starts=np.array(starts, np.int64),
-            complete=self.complete,
+            complete=self._is_complete(state),
             parts=self._parts,
             state=state,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # quick to import
+class _Index:
+    """What one pass over a file begins with: its state, and where the events are."""
+
+    state: TraceState
+    runs: list[EventRun]
 
 
 def blocks_of(parts: Iterable[Block | BlockRun]) -> list[Block]:
