@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.nettrace.by_hand import (
     FORGET_METADATA,
     FORGET_THREADS,
@@ -12,6 +16,7 @@ from tests.nettrace.by_hand import (
     labels,
     level,
     metadata,
+    removed,
     sequence_point,
     stacks,
     thread,
@@ -19,7 +24,7 @@ from tests.nettrace.by_hand import (
     trace,
 )
 
-from dotnetdiag.nettrace import EventBatch, Reader, read, state
+from dotnetdiag.nettrace import EventBatch, Reader, count_losses, read, state
 
 OPENING = (metadata(event_type(1)), threads(thread(1)))
 
@@ -79,3 +84,55 @@ def test_threads_and_types_of_a_stream_are_forgotten_where_the_file_says_so() ->
         assert whole.metadata[int(whole.headers.metadata_id[0])].name == kinds[0]
         assert whole.threads[int(whole.headers.thread[0])].name == names[0]
         assert len(whole.metadata) + len(whole.threads) == 2 + forgets.bit_count()
+
+
+def attempted(index: int, sequence: int) -> bytes:
+    return events(event(1, thread=index, sequence=sequence))
+
+
+def named(index: int, name: str) -> bytes:
+    return threads(thread(index, name))
+
+
+def ended(index: int, sequence: int) -> bytes:
+    return removed((index, sequence))
+
+
+def point(forgets: int, *rows: tuple[int, int]) -> bytes:
+    return sequence_point(*rows, forgets=forgets)
+
+
+INDICES, NUMBERS = st.integers(0, 2), st.sampled_from([1, 2, 3, 5, 9])
+BLOCKS = st.one_of(
+    st.builds(attempted, INDICES, NUMBERS),
+    st.builds(named, INDICES, st.sampled_from("abc")),
+    st.builds(ended, INDICES, NUMBERS),
+    st.builds(point, st.sampled_from([0, FORGET_THREADS]), st.tuples(INDICES, NUMBERS)),
+)
+FORGET = point(FORGET_THREADS)
+
+
+@given(st.lists(BLOCKS, max_size=14))
+@example(
+    [
+        named(0, "a"),
+        FORGET,
+        named(0, "b"),
+        attempted(0, 0),
+        ended(0, 1),
+        attempted(0, 9),
+        named(0, "c"),
+        attempted(0, 4),
+    ]
+)
+@example([named(0, "a"), FORGET, named(0, "b"), attempted(1, 9), attempted(0, 2)])
+def test_losses_of_a_stream_and_of_a_file_are_the_same_whatever_indices_mean(blocks: list[bytes]) -> None:
+    data = trace(metadata(event_type(1)), *blocks)
+    whole, (reader, batches) = read(data), streamed(data)
+    first, second = (
+        (lost.total, lost.restarts, lost.by_segment, [(gap.after, gap.before, gap.count) for gap in lost.gaps])
+        for lost in (whole.lost, reader.lost)
+    )
+    assert first == second
+    assert count_losses(io.BytesIO(data)).lost == whole.lost.total
+    assert sum(map(len, batches)) == len(whole)

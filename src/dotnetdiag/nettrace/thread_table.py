@@ -12,6 +12,9 @@ from dotnetdiag.nettrace.remarks import Remarks
 from dotnetdiag.nettrace.threads import ThreadInfo, ThreadMoves, parse_thread
 from dotnetdiag.wire import Cursor
 
+_BELOW_NUMBERS = 1 << 32
+"""Writers count indices up: an event whose thread has no row shall not get into another's number."""
+
 
 class ThreadTable:
     """An index that is used again for another thread gets another number; ``moves`` tells the events of it.
@@ -23,8 +26,10 @@ class ThreadTable:
         self.infos: dict[int, ThreadInfo] = {}
         self.moves = ThreadMoves()
         self._numbers: dict[int, int] = {}
-        self._used: set[int] = set()
+        self._used: dict[int, int] = {}
+        """The numbers that threads have had since all were forgotten, and with what index."""
         self._free = FreeNumbers(0xFFFFFFFFFFFFFFFF)
+        self._free.see(_BELOW_NUMBERS)
         self._budget, self._remarks = budget, remarks
 
     def number(self, index: int) -> int:
@@ -57,11 +62,11 @@ class ThreadTable:
         if other is not None and not is_known:
             kept = self._free.take(self.infos)
             self.moves.note(made.index, kept)
-            if made.index not in self._used:
+            if self._used.get(made.index, made.index) == made.index:  # else it is a number of another thread
                 renumber(made.index, kept)
         self.infos[kept] = replace(made, index=kept)
         self._numbers[made.index] = kept
-        self._used.add(kept)
+        self._used[kept] = made.index
 
     def remove(self, index: int, offset: int) -> int:
         """The index means nothing from here on; the number of its thread."""
@@ -75,7 +80,7 @@ class ThreadTable:
 
     def forget(self, *, keep: bool) -> None:
         """From here on indices are defined anew; ``keep``: what is known of threads stays."""
-        self._numbers, self._used = {}, set()
+        self._numbers, self._used = {}, {}
         self.moves.reset()
         if not keep:
             self.infos = {}
