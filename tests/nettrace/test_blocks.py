@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import mmap
+import struct
+import sys
 from itertools import pairwise
 
 import pytest
+from tests.nettrace.kernel_forms import without_kernels
 from tests.nettrace.traces import SMALL, SYNC
 
-from dotnetdiag.nettrace import BlockKind, header_fields, iter_blocks
+from dotnetdiag.nettrace import BlockKind, Reader, header_fields, iter_blocks
+from dotnetdiag.nettrace.framing import Framer
 
 
 def shown(name: str) -> list[tuple[str, dict[str, int]]]:
@@ -48,3 +53,30 @@ def test_header_of_a_cut_block_shows_what_is_there() -> None:
     cut = list(iter_blocks(data[: block.start + 4]))[-1]
     assert not cut.whole
     assert header_fields(cut, data) == {"header_size": 20, "flags": 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory that nobody touches takes room elsewhere")
+@pytest.mark.parametrize("limit", [None, 1 << 31, 1 << 32, 1 << 70])
+@pytest.mark.parametrize("form", ["compiled", "fallback"])
+def test_size_with_the_sign_bit_is_damage(form: str, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if form == "fallback":
+        without_kernels(monkeypatch)
+    data = SMALL["nettrace 5"]
+    block = next(block for block in iter_blocks(data) if block.kind is BlockKind.EVENT)
+    with mmap.mmap(-1, block.start + (1 << 31) + 1) as memory:
+        memory[: block.start + 20] = data[: block.start + 20]
+        at = data.index(struct.pack("<i", block.size), block.offset)
+        memory[at : at + 4] = struct.pack("<I", 1 << 31)
+        memory[-1] = 6
+        with memoryview(memory) as view:
+            framer = Framer(limit=limit)
+            while framer.usual_run(view, 0) or framer.next(view, 0, final=True):
+                assert framer.position <= block.offset
+    assert "EventBlock" in str(framer.error)
+    assert "block size -2147483648" in str(framer.error)
+
+
+def test_limit_of_a_block_may_be_any_number() -> None:
+    reader = Reader(block_limit=1 << 70)
+    assert sum(map(len, reader.feed(SMALL["nettrace 5"])))
+    assert reader.damage is None

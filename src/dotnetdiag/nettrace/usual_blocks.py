@@ -10,7 +10,8 @@ from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.container import Container, ContainerKind
 
 _ROOM = 1024
-_NO_LIMIT = 1 << 31
+_LARGEST = (1 << 31) - 1
+"""A size with the sign bit is damage, and told by the container."""
 
 
 def find_usual(container: Container, data: memoryview, base: int, opening: bytes) -> BlockRun | None:
@@ -19,7 +20,7 @@ def find_usual(container: Container, data: memoryview, base: int, opening: bytes
         return None
     rows = np.empty((_ROOM, 4), np.int64)
     numbered = container.kind is ContainerKind.NUMBERED
-    limit = _NO_LIMIT if container.limit is None else container.limit
+    limit = _LARGEST if container.limit is None else min(container.limit, _LARGEST)
     found = kernels.KERNELS.frame(
         data, container.position - base, base, numbered, limit, opening, int(BlockKind.EVENT), rows
     )
