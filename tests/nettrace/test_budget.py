@@ -6,15 +6,30 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.nettrace.by_hand import block, event, event_type, labels, metadata, text, thread, threads, trace, varuint
+from tests.nettrace.by_hand import (
+    block,
+    event,
+    event_type,
+    labels,
+    metadata,
+    removed,
+    sequence_point,
+    text,
+    thread,
+    threads,
+    trace,
+    varuint,
+)
 from tests.nettrace.traces import SMALL
 
-from dotnetdiag.nettrace import Reader, constants, iter_blocks
+from dotnetdiag.nettrace import Reader, constants, iter_blocks, read
+from dotnetdiag.nettrace.rows import Rows
 
 LIMIT_MB = 400
 """Address space beyond what the process has when it begins."""
@@ -106,6 +121,37 @@ def test_no_stream_takes_more_memory_than_the_budget() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("index", [5, 300_000])
+@pytest.mark.parametrize("make", [lambda rows: removed(*rows), lambda rows: sequence_point(*rows)])
+def test_threads_that_a_file_lists_take_room_in_proportion(
+    index: int, make: Callable[[list[tuple[int, int]]], bytes]
+) -> None:
+    count = 50_000
+    data = trace(make([(index, 1)] * count))
+    read(trace())
+    tracemalloc.start()
+    contents = read(data)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < peak < 25 * count + 100_000
+    listed = contents.removals or contents.sequence_points[0][2]
+    assert (len(listed), listed[-1][-2:]) == (count, (index, 1))
+
+
+def test_rows_are_tuples_when_somebody_looks_at_them() -> None:
+    rows: Sequence[tuple[int, int]] = [(1 << 63, 2), (3, 4), (5, (1 << 32) - 1)]
+    made = Rows[tuple[int, int]]("QI")
+    for row in rows:
+        made.append(row)
+    assert (made, made[1], made[-1], made[1:], made[::-1]) == (rows, rows[1], rows[-1], rows[1:], rows[::-1])
+    assert (list(made), sorted(made), repr(made)) == (rows, sorted(rows), repr(rows))
+    assert made != rows[1:]
+    assert made != [*rows[1:], (1, 1)]
+    assert made != 5
+    with pytest.raises(IndexError):
+        made[3]
 
 
 def test_limits_are_those_of_the_document() -> None:

@@ -39,6 +39,7 @@ from dotnetdiag.nettrace.label_table import LabelTable
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata_table import MetadataTable
 from dotnetdiag.nettrace.remarks import Remarks
+from dotnetdiag.nettrace.rows import Rows
 from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
 from dotnetdiag.nettrace.thread_table import ThreadTable
 from dotnetdiag.nettrace.translation import Translation
@@ -79,8 +80,8 @@ class TraceState:
         self.guids = GuidTable()
         self.lost = LossAccount()
         self.segment = 0
-        self.sequence_points: list[tuple[int, bool, list[tuple[int, int]]]] = []
-        self.removals: list[tuple[int, int, int]] = []
+        self.sequence_points: list[tuple[int, bool, Rows[tuple[int, int]]]] = []
+        self.removals = Rows[tuple[int, int, int]]("QQI")
         self._stack_ids = IdMap()
         self._latest_time = 0
         self._translated: tuple[tuple[int, ...], Translation] | None = None
@@ -168,13 +169,13 @@ class TraceState:
         time = cursor.i64("timestamp")
         flags = cursor.u32("flags") if self._v6 else 0
         count = cursor.u32("thread count")
-        rows: list[tuple[int, int]] = []
+        rows = Rows[tuple[int, int]]("QI")
         try:
             for row in self._thread_rows(cursor, count):
                 rows.append(row)
         finally:
             segment, forget = self.segment, bool(flags & RESET_THREADS)
-            self._account(lambda: self.lost.add_sequence_point(segment, time, rows, forget=forget))
+            self._account(partial(self.lost.add_sequence_point, segment, time, rows, forget=forget))
             self.segment += 1
             if self.keep:
                 self.sequence_points.append((time, forget, rows))
@@ -211,15 +212,23 @@ class TraceState:
             self.metadata.forget(keep=self.keep)
 
     def _remove_threads(self, cursor: Cursor) -> None:
-        while cursor.left:
-            index, number = cursor.varuint(64, "thread index"), cursor.varuint(32, "sequence number")
-            thread = self.threads.remove(index, cursor.offset)
-            if self.keep:
-                self.removals.append((self.segment, thread, number))
-            self._account(partial(self._removed, self.segment, thread, number))
+        first = len(self.removals)
+        try:
+            while cursor.left:
+                index, number = cursor.varuint(64, "thread index"), cursor.varuint(32, "sequence number")
+                thread = self.threads.remove(index, cursor.offset)
+                if self.keep:
+                    self.removals.append((self.segment, thread, number))
+                else:
+                    self.lost.remove_thread(self.segment, self._latest_time, thread, number)
+        finally:
+            if len(self.removals) > first:
+                self._account(partial(self._removed, first, len(self.removals)))
 
-    def _removed(self, segment: int, thread: int, number: int) -> None:
-        self.lost.remove_thread(segment, self._latest_time, thread, number)
+    def _removed(self, first: int, last: int) -> None:
+        for row in range(first, last):
+            segment, thread, number = self.removals[row]
+            self.lost.remove_thread(segment, self._latest_time, thread, number)
 
     def _renumber_thread(self, number: int, other: int) -> None:
         self._account(partial(self.lost.renumber_thread, number, other))
