@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.analysis.traces import managed, traced
 from tests.cli.test_strange_sockets import environment, folder, pretender
 
 from dotnetdiag.cli import render
@@ -126,16 +127,63 @@ def test_numbers_at_the_end_are_whole_where_names_are_folded(
         assert all(name in lines[3] for name in names)
 
 
-@pytest.mark.parametrize(
-    "words", ["ps", "ps --json", "trace list-profiles", "trace list-profiles --json", "completion bash", "--help"]
+VERBS = (
+    "",
+    "trace",
+    "ps",
+    "ps --json",
+    "doctor",
+    "trace list-profiles",
+    "trace list-profiles --json",
+    "completion bash",
+    "--help",
+    "trace info x.nettrace",
+    "trace info x.nettrace --json",
+    "trace events x.nettrace",
+    "trace events x.nettrace --json",
+    "trace events x.nettrace --format csv",
+    "trace report x.nettrace",
+    "trace report x.nettrace --json",
+    "trace diff x.nettrace x.nettrace",
+    "trace dump x.nettrace",
+    "trace dump x.nettrace --json",
+    "trace convert x.nettrace --format speedscope -o -",
+    "trace convert x.nettrace --format nettrace -o -",
+    "trace trim x.nettrace --to 1 -o -",
+    "trace merge x.nettrace x.nettrace -o -",
+    "trace redact x.nettrace -o -",
+    "stack symbolicate trace.txt -o -",
 )
-def test_a_reader_who_has_gone_is_no_error_of_any_verb(words: str) -> None:
-    program = [sys.executable, "-m", "dotnetdiag.cli.main", *words.split()]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    Path("x.nettrace").write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).buffer))
+    Path("trace.txt").write_text("at P.A()")
+    return [sys.executable, "-m", "dotnetdiag.cli.main"]
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_a_reader_who_has_gone_is_no_error_of_any_verb(words: str, program: list[str]) -> None:
+    with subprocess.Popen([*program, *words.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+        said = process.stderr.read()
+    assert process.returncode == 0, said
+    assert b"error" not in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX systems")
+@pytest.mark.parametrize(
+    "words", ["", "ps", "trace report x.nettrace", "trace convert x.nettrace --format speedscope -o -"]
+)
+def test_a_closed_stdout_is_an_error_of_one_line(words: str, program: list[str]) -> None:
+    line = ["sh", "-c", '"$@" >&-', "sh", *program, *words.split()]
+    done = subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: standard output is closed; results go there\n")
 
 
 @pytest.mark.parametrize(
