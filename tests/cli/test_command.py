@@ -48,6 +48,13 @@ def test_a_pid_is_written_in_many_ways(words: str) -> None:
 CLSID = "5F1A6C2E-3B7D-4A8E-9C10-D0E5A1B2C3D4"
 
 
+def test_a_guid_of_digits_is_no_pid() -> None:
+    digits = "12345678" * 4
+    assert parsed("profiler", "attach", "-n", "app", digits, "/x")["clsid"].hex == digits
+    assert parsed("profiler", "startup", "12", digits, "/x")["clsid"].hex == digits
+    assert parsed("profiler", "attach", digits, "/x")["pid"] is None
+
+
 @pytest.mark.parametrize("words", ["-n app 12", "-- 12", "dotnet 12"])
 def test_a_number_elsewhere_is_no_pid(words: str) -> None:
     made = parsed("trace", "collect", *words.split())

@@ -92,6 +92,7 @@ def test_an_expected_error_has_a_traceback_too() -> None:
     [
         (["trace", "collect", "-p", "x"], 3, 1),
         (["trace", "nosuch"], 3, 1),
+        (["trace", "collect", "-p", "1", "--duration", "soon"], 3, 1),
         (["trace"], 0, 1),
         (["trace", "collect", "-p", "999999999"], 3, 2),
         (["trace", "collect", "-n", "no such process"], 3, 3),

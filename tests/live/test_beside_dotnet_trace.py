@@ -176,6 +176,7 @@ def test_a_router_is_not_started_here() -> None:
         (f"collect -p {NOBODY}", 2, 3),
         ("collect -n no-such-process", 3, 3),
         ("collect -p 1 --profile nosuch", 3, 3),
+        ("collect -p 1 --duration soon", 1, 3),
         ("collect -p 1 --clrevents nosuch", 3, 3),
         ("collect -- no-such-program", 3, 3),
         ("convert nosuch.nettrace --format Speedscope", 1, 2),

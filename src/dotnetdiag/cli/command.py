@@ -10,6 +10,8 @@ import click
 
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no")
 _TARGETS = ("pid", "name", "port")
+PID_DIGITS = 10
+"""Of 32 bits. A GUID may be all digits, but has more of them."""
 
 
 def traceback_option(*, hidden: bool) -> click.Option:
@@ -65,7 +67,9 @@ class _Words:
             if option is not None:
                 made += self._option(option, spelling, value, rest)
             elif self._may_be_pid and not word.startswith("-"):
-                is_pid = word.isdecimal() and not any(name in self._given for name in _TARGETS)
+                is_pid = (
+                    word.isdecimal() and len(word) <= PID_DIGITS and not any(name in self._given for name in _TARGETS)
+                )
                 made += self._option(self._options["-p"], "-p", word, rest) if is_pid else [word]
                 self._may_be_pid = False
             else:

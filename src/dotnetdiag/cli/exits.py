@@ -60,6 +60,8 @@ def exit_code(error: BaseException, *, compatible: bool = False) -> int:
         return error.exit_code
     if compatible and isinstance(error, errors.ProcessNotFound) and error.pid is not None:
         return TRACING_ERROR
+    if compatible and isinstance(error, errors.GrammarError) and error.what == "duration":
+        return COMPATIBLE_PARSE_ERROR
     table = (*COMPATIBLE, *TABLE) if compatible else TABLE
     return next((code for kind, code in table if isinstance(error, kind)), UNKNOWN_ERROR)
 

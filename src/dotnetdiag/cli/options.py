@@ -62,7 +62,7 @@ def process_options(function: F) -> F:
     )
 
 
-def _joined(separator: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], str | None]:
+def joined(separator: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], str | None]:
     """An option that is given several times is one list."""
     return lambda _, __, texts: separator.join(texts) if texts else None
 
@@ -81,20 +81,20 @@ def provider_options(function: F) -> F:
         click.option(
             "--clrevents",
             multiple=True,
-            callback=_joined("+"),
+            callback=joined("+"),
             help="Keywords of the runtime's provider, joined by +: gc+exception.",
         ),
         click.option(
             "--profile",
             "presets",
             multiple=True,
-            callback=_joined(","),
+            callback=joined(","),
             help="Named sets of providers, joined by commas; see list-profiles.",
         ),
         click.option(
             "--providers",
             multiple=True,
-            callback=_joined(","),
+            callback=joined(","),
             help="Name[:keywords[:level[:arguments]]],…; keywords as hex or names joined by +.",
         ),
     ):

@@ -19,6 +19,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
 from dotnetdiag.cli.options import (
     client_of,
+    joined,
     json_option,
     provider_options,
     say_held,
@@ -62,7 +63,9 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
     help="Block: threads of the target wait, nothing is lost (.NET 11).",
 )
 @click.option("--duration", help="Of the session: 30s, 5m, 1h30m, or dd:hh:mm:ss.")
-@click.option("--rundown", type=bool, help="true or false: names of methods at the end, or none.")
+@click.option(
+    "--rundown", type=bool, help="true (also without a value) or false: names of methods at the end, or none."
+)
 @click.option("--no-stacks", is_flag=True, help="Record no stacks (.NET 9).")
 @click.option(
     "--resume-runtime",
@@ -433,7 +436,7 @@ def list_profiles(as_json: bool) -> None:
 
 @click.command("user-events", cls=Command)
 @target_options
-@click.option("--providers", required=True, help="As in trace collect.")
+@click.option("--providers", required=True, multiple=True, callback=joined(","), help="As in trace collect.")
 @click.option("--tracepoint", required=True, help="Name of the kernel tracepoint that gets the events.")
 @click.option("--duration", help="30s, 5m; without it until Ctrl-C.")
 def user_events(
