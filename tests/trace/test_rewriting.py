@@ -105,6 +105,21 @@ def test_a_part_by_types_keeps_what_names_methods(name: str, provider: str) -> N
     assert set(strict.counts()) == {provider}
 
 
+@pytest.mark.parametrize("name", DEFINED)
+def test_two_parts_that_meet_have_every_event_once(name: str) -> None:
+    whole = opened(name)
+    assert part_of(whole, time=(None, None), naming=False).all()
+    times = whole.contents.headers.time
+    for share in (0.0, 0.3, 1.0):
+        elapsed = np.quantile(whole.meaning.info.elapsed_ns(times), share, method="nearest")
+        seconds = float(elapsed) / 1e9
+        before, after = (part_of(whole, time=time, naming=False) for time in ((None, seconds), (seconds, None)))
+        assert (before ^ after).all()
+    first, last = part_of(whole, time=(-1, seconds)), part_of(whole, time=(seconds, seconds + 1), naming=False)
+    assert first[~after].all()
+    assert (last == after).all()
+
+
 # merging ----------------------------------------------------------------------------------------------------------------
 
 
