@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -75,8 +76,13 @@ def whole() -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("file", [Raw(1), Raw(64), Short(), Silent(), Silent(True), Silent("done")], ids=repr)
-def test_all_is_written_however_little_is_taken_at_once(file: Raw | Short | Silent) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Raw(1), lambda: Raw(64), Short, Silent, lambda: Silent(True), lambda: Silent("done")],
+    ids=["a byte", "64 bytes", "short", "silent", "true", "a text"],
+)
+def test_all_is_written_however_little_is_taken_at_once(make: Callable[[], Raw | Short | Silent]) -> None:
+    file = make()
     writer = Writer(file, block_bytes=300)
     write_events(writer)
     assert bytes(file.taken) == whole()

@@ -23,7 +23,7 @@ from dotnetdiag.events.table import Table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-OUTPUT_LIMIT, ROW_LIMIT = 16 << 20, 1024
+OUTPUT_LIMIT, ROW_LIMIT = 16 << 20, 256
 """Bytes of output of one call, and of each row, that need no reason; more must stand in proportion to the payloads."""
 NESTED_LIMIT = 64 << 20
 """The same, of the elements of lists."""
