@@ -154,6 +154,48 @@ def test_rows_are_tuples_when_somebody_looks_at_them() -> None:
         made[3]
 
 
+def different_arrays(number: int) -> bytes:
+    """32 types in each other, in 32 bytes: ARRAY, REL_LOC, DATA_LOC."""
+    return b"\0" + bytes((19, 24, 25)[number * 7919 // 3**digit % 3] for digit in range(31)) + b"\x06"
+
+
+def kept_and_counted(field: Callable[[int], bytes]) -> tuple[int, int]:
+    """Bytes that three event types of 1,500 fields take, and what the budget says."""
+    fields = [field(number) for number in range(1_500)]
+    packed = struct.pack("<H", len(fields)) + b"".join(struct.pack("<H", len(each)) + each for each in fields)
+    data = trace(*(metadata(event_type(number, "F", packed)) for number in range(1, 4)))
+    reader = Reader()
+    tracemalloc.start()
+    reader.feed(data)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(reader.metadata) == 3
+    return kept, constants.STREAM_TABLES_LIMIT - reader._state._budget.left
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        different_arrays,
+        lambda number: b"\0" + b"\x13" * 20 + b"\x01\0\0",
+        lambda number: b"\0" + b"\x16" * 8 + b"\x06" + struct.pack("<8H", *range(number, number + 8)),
+        lambda number: b"\0\x13" + bytes([30 + number % 200]),
+        lambda number: b"\0\x01\x01\0\x04\0\0\x01\0\0",
+        lambda number: text(chr(0x10000 + number)) + b"\x06",
+        lambda number: b"\0\x06",
+    ],
+    ids=["different arrays", "arrays of objects", "fixed arrays", "unknown", "objects", "names", "small"],
+)
+def test_types_take_no_more_than_the_budget_counts(field: Callable[[int], bytes]) -> None:
+    kept, counted = kept_and_counted(field)
+    assert kept < counted
+
+
+def test_types_that_are_the_same_are_one() -> None:
+    kept, counted = kept_and_counted(lambda number: b"\0" + b"\x13" * 31 + b"\x06")
+    assert kept < counted // 8
+
+
 def test_limits_are_those_of_the_document() -> None:
     text = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
     megabytes = (constants.STREAM_BLOCK_LIMIT, constants.STREAM_TABLES_LIMIT, constants.STACK_BYTES_LIMIT)

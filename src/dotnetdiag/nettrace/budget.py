@@ -6,8 +6,8 @@ from collections import Counter
 
 from dotnetdiag.nettrace.remarks import Remarks
 
-COST, PARSED_COST, ID_COST = 600, 32, 160
-"""Bytes that a definition takes, each byte of it once it is a tree of values, and an id for it: about."""
+COST, PARSED_COST, NESTED_TYPE_COST, ID_COST = 600, 32, 64, 160
+"""Bytes that a definition takes, each byte of it once it is a tree of values, each array type (which is one byte), and an id."""
 BEYOND = "definitions beyond what a reader keeps"
 
 

@@ -89,3 +89,15 @@ class Metadata:
     def self_describing(self) -> bool:
         """True when the only top-level field is an unnamed Object: Booleans in it take one byte (nettrace.md §7)."""
         return len(self.fields) == 1 and self.fields[0].name == "" and self.fields[0].type.code == TypeCode.OBJECT
+
+
+def count_nested_types(fields: tuple[Field, ...]) -> int:
+    """How many types in them have an element type; what is one object counts once."""
+    types, seen = [field.type for field in fields], set[int]()
+    while types:
+        kind = types.pop()
+        types.extend(field.type for field in kind.fields)
+        if kind.element is not None and id(kind) not in seen:
+            seen.add(id(kind))
+            types.append(kind.element)
+    return len(seen)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.nettrace.budget import Budget, parsed_cost
+from dotnetdiag.nettrace.budget import NESTED_TYPE_COST, Budget, parsed_cost
 from dotnetdiag.nettrace.ids import FreeNumbers, IdMap
-from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.metadata import Metadata, count_nested_types
 from dotnetdiag.nettrace.records import parse_record, parse_row
 from dotnetdiag.nettrace.remarks import Remarks
 from dotnetdiag.wire import Cursor
@@ -49,8 +49,10 @@ class MetadataTable:
                 self._remarks.warn("metadata ids defined twice, differently: the first counts", offset)
             return
         kept, other = number, self.records.get(number)
-        if made != other and not self._budget.affords("metadata", parsed_cost(size), offset):
-            return
+        if made != other:
+            cost = parsed_cost(size) + NESTED_TYPE_COST * count_nested_types(made.fields)
+            if not self._budget.affords("metadata", cost, offset):
+                return
         self._free.see(number)
         if other is not None and made != other:
             kept = self._free.take(self.records)

@@ -20,8 +20,16 @@ V5_LAST_CODE = TypeCode.ARRAY
 _NESTED_V6 = {TypeCode.ARRAY, TypeCode.FIXED_ARRAY, TypeCode.REL_LOC, TypeCode.DATA_LOC}
 
 
+_SIMPLE = {code: FieldType(code=code) for code in range(max(TypeCode) + 1)}
+"""Each type that is nothing but its code, once."""
+
+
 def _as_word(value: int) -> int:
     return value & 0xFFFFFFFF
+
+
+def _simple(code: int) -> FieldType:
+    return _SIMPLE.get(code) or FieldType(code=code)
 
 
 # V1-style field lists (all of NetPerf, nettrace 4 and 5) --------------------------------------------------------------
@@ -38,7 +46,8 @@ def _fields_v1(cursor: Cursor, depth: int = 0) -> tuple[Field, ...]:
         code = cursor.i32("type code")
         if code == TypeCode.ARRAY:
             raise cursor.fail("an array in a V1 field list")
-        kind = FieldType(code=code, fields=_fields_v1(cursor, depth + 1) if code == TypeCode.OBJECT else ())
+        is_object = code == TypeCode.OBJECT
+        kind = FieldType(code=code, fields=_fields_v1(cursor, depth + 1)) if is_object else _simple(code)
         fields.append(Field(name=cursor.z16("field name"), type=kind))
     return tuple(fields)
 
@@ -51,7 +60,7 @@ def _type_v2(cursor: Cursor, depth: int) -> FieldType:
         return FieldType(code=code, fields=_fields_v2(cursor, depth + 1))
     if code == TypeCode.ARRAY:
         return FieldType(code=code, element=_type_v2(cursor, depth + 1))
-    return FieldType(code=code)
+    return _simple(code)
 
 
 def _fields_v2(cursor: Cursor, depth: int = 0) -> tuple[Field, ...]:
@@ -143,17 +152,27 @@ def parse_flat_record(cursor: Cursor, metadata_id: int, *, major: int) -> Metada
 # version 6 ------------------------------------------------------------------------------------------------------------
 
 
-def _type_v6(cursor: Cursor, depth: int) -> FieldType:
+_Types = dict[tuple[int, int, int], FieldType]
+"""Types of a row by their code, the ``id`` of the element type, and the count: each is made once."""
+
+
+def _type_v6(cursor: Cursor, depth: int, types: _Types) -> FieldType:
     if depth > FIELD_DEPTH_LIMIT:
         raise cursor.fail("types nested too deep")
     code = cursor.u8("type code")
-    element = _type_v6(cursor, depth + 1) if code in _NESTED_V6 else None
+    if code == TypeCode.OBJECT:
+        return FieldType(code=code, fields=_fields_v6(cursor, depth + 1, types))
+    if code in _SIMPLE and code not in _NESTED_V6:
+        return _SIMPLE[code]
+    element = _type_v6(cursor, depth + 1, types) if code in _NESTED_V6 else None
     count = cursor.u16("element count") if code == TypeCode.FIXED_ARRAY else 0
-    fields = _fields_v6(cursor, depth + 1) if code == TypeCode.OBJECT else ()
-    return FieldType(code=code, element=element, count=count, fields=fields)
+    key = code, id(element), count
+    if key not in types:
+        types[key] = FieldType(code=code, element=element, count=count)
+    return types[key]
 
 
-def _fields_v6(cursor: Cursor, depth: int = 0) -> tuple[Field, ...]:
+def _fields_v6(cursor: Cursor, depth: int, types: _Types) -> tuple[Field, ...]:
     if depth > FIELD_DEPTH_LIMIT:
         raise cursor.fail("fields nested too deep")
     count = cursor.u16("field count")
@@ -163,7 +182,7 @@ def _fields_v6(cursor: Cursor, depth: int = 0) -> tuple[Field, ...]:
     for _ in range(count):
         inner = cursor.child(cursor.u16("field size"), "field")
         name = string8(inner)
-        fields.append(Field(name=name, type=_type_v6(inner, depth)))
+        fields.append(Field(name=name, type=_type_v6(inner, depth, types)))
     return tuple(fields)
 
 
@@ -174,7 +193,7 @@ def parse_row(cursor: Cursor) -> Metadata:
     event_id = cursor.varuint(32, "event id")
     made = Metadata(metadata_id=metadata_id, provider=provider, event_id=event_id, name=string8(cursor), declared=False)
     try:
-        fields = _fields_v6(cursor)
+        fields = _fields_v6(cursor, 0, {})
     except FormatError:
         return made
     made = replace(made, fields=fields, declared=bool(fields))
