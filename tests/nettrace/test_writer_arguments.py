@@ -139,3 +139,14 @@ def test_numbers_of_an_event_type_that_readers_cut_are_refused(version: int, nam
         writer.add_metadata(replace(PLAIN, **{name: most}))  # type: ignore[arg-type]
     (found,) = read(out.getvalue()).metadata.values()
     assert getattr(found, name) == most
+
+
+def test_an_object_that_no_reader_takes_is_refused_and_one_that_none_knows_is_not() -> None:
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        before = writer.position
+        with pytest.raises(UsageError, match="readers of version 3 would be needed, and know 2"):
+            writer.write_object("StackBlock", b"", min_reader=3)
+        assert writer.position == before
+        writer.write_object("NewBlock", b"abc", min_reader=3)
+    assert read(file.getvalue()).complete

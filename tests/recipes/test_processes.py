@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dotnetdiag.errors import TransportError, UsageError
+from dotnetdiag.errors import AmbiguousName, ProcessNotFound, TransportError, UsageError
 from dotnetdiag.recipes import processes
 
 
@@ -14,6 +14,21 @@ def test_an_empty_name_means_no_process() -> None:
     """A variable that is not set; runtimes whose entry assembly is not known have an empty one."""
     with pytest.raises(UsageError, match="empty name"):
         processes.find_pid("")
+
+
+class Named:
+    def __init__(self, pid: int, name: str, entry_assembly: str) -> None:
+        self.pid, self.name, self.entry_assembly = pid, name, entry_assembly
+
+
+def test_a_name_is_found_as_it_is_spelled_and_otherwise_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Named(1, "dotnet", "Web"), Named(2, "web", "web"), Named(3, "Worker", "worker")]
+    monkeypatch.setattr(processes, "list_processes", lambda: found)
+    assert [processes.find_pid(name) for name in ("Web", "web", "WORKER")] == [1, 2, 3]
+    with pytest.raises(AmbiguousName):
+        processes.find_pid("WEB")
+    with pytest.raises(ProcessNotFound, match="There is no active process with the given name: we"):
+        processes.find_pid("we")
 
 
 @pytest.fixture

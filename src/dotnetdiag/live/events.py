@@ -236,7 +236,9 @@ class LiveEvents:
     def notes(self) -> tuple[str, ...]:
         """What was asked for and did not come, one line each: names of events, fields of the filter."""
         made = [f"no event named {name} came" for name in self._names if name not in self._named]
-        for name in self._where.names.keys() - self._where.values_met if self._where is not None else ():
+        for name in self._where.names if self._where is not None else ():
+            if self._where is not None and name in self._where.values_met:
+                continue
             bare = name.lower().removeprefix(PAYLOAD)
             if (
                 key_meant(name.lower(), is_field=False) is None

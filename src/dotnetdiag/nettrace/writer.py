@@ -31,6 +31,7 @@ from dotnetdiag.nettrace.constants import (
     MAGIC,
     OBJECT_KINDS,
     SERIALIZATION,
+    SUPPORTED_VERSIONS,
     THREADS_LIMIT,
     TYPE_NAME_LIMIT,
     UNKNOWN_PROCESSOR,
@@ -312,6 +313,10 @@ class Writer:
                 raise ValueError(f"names have 1 to {TYPE_NAME_LIMIT} bytes")
             if name == "Trace":
                 raise ValueError("there is one, and it has another form")
+            if min_reader > SUPPORTED_VERSIONS.get(name, min_reader):
+                raise ValueError(
+                    f"readers of version {min_reader} would be needed, and know {SUPPORTED_VERSIONS[name]}"
+                )
             head = _opening(name, version, min_reader) + struct.pack("<i", len(content))
         except _REFUSED as error:
             raise UsageError(f"{name!r} of {len(content)} bytes does not fit the format: {error}") from error

@@ -81,7 +81,10 @@ def find_pid(name: str) -> int:
     """The pid of the one runtime whose process name or entry assembly is ``name``. Raises ProcessNotFound, AmbiguousName, UsageError."""
     if not name:
         raise UsageError("an empty name means no process")
-    pids = [p.pid for p in list_processes() if name in (p.name, p.entry_assembly)]
+    found = [(p.pid, (p.name, p.entry_assembly)) for p in list_processes()]
+    pids = [pid for pid, names in found if name in names]
+    if not pids:  # dotnet-trace does not mind the case
+        pids = [pid for pid, names in found if name.casefold() in map(str.casefold, names)]
     if not pids:
         raise ProcessNotFound(f"There is no active process with the given name: {name}")
     if len(pids) > 1:
