@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.analysis.traces import (
+    MS,
     allocation,
     event_source,
     external,
@@ -64,6 +67,30 @@ def test_allocations_are_samples_of_a_running_thread() -> None:
     assert profile.state_weights() == {State.CPU: 1.0, State.UNMANAGED: 2.0}
 
 
+@pytest.mark.parametrize("number", [10, 20, 32])
+def test_ticks_and_sampled_allocations_are_samples_and_nothing_else_of_the_runtime_is(number: int) -> None:
+    events = (replace(allocation(2, 1, "P.New"), number=number), replace(allocation(3, 1, "P.No"), number=11))
+    profile = cpu(traced(external(1, 1, "P.Wait"), *events, external(6, 1, "P.Wait")))
+    assert weights(profile.top()) == {"P.New": (4.0, 4.0), "P.Wait": (1.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        *(
+            "System.Threading.Tasks.TplEventSource",
+            "System.Diagnostics.Eventing.FrameworkEventSource",
+            "Universal.System",
+        ),
+        *(f"Microsoft-Windows-DotNETRuntime{kind}" for kind in ("", "Private", "Stress")),
+    ],
+)
+def test_events_of_the_system_do_not_count_even_where_those_of_event_sources_do(provider: str) -> None:
+    events = (replace(event_source(2, 1, "P.No"), provider=provider), event_source(50, 1, "P.Say"))
+    trace = traced(managed(1, 1, "P.A"), *events, external(60, 1))
+    assert weights(cpu(trace, event_marks=True).top()) == {"P.A": (49.0, 49.0), "P.Say": (10.0, 10.0)}
+
+
 def test_allocations_alone_are_no_time() -> None:
     profile = cpu(traced(allocation(1, 1, "P.New"), allocation(3, 1, "P.New")))
     assert len(profile) == 0
@@ -99,9 +126,18 @@ def test_thread_ids_may_be_of_any_size() -> None:
     assert profile.thread_weights().tolist() == [2.0, 3.0]
 
 
+def test_large_thread_ids_are_in_the_order_of_their_first_sample_too() -> None:
+    ids = [(1 << 40) + number for number in (9, 3, 5, 3, 9, 5)]
+    profile = cpu(traced(*(managed(ms, thread, "P.A") for ms, thread in enumerate(ids))))
+    assert [thread.thread_id for thread in profile.threads] == ids[:3]
+    assert profile.thread_weights().tolist() == [4.0, 2.0, 3.0]
+
+
 def test_workers_of_the_pool_say_so() -> None:
-    profile = cpu(traced(worker_start(0, 5), managed(1, 5, "P.A"), managed(2, 5, "P.A"), managed(2, 6, "P.A")))
-    assert [thread.label for thread in profile.threads] == ["Thread (5) (.NET ThreadPool)"]
+    events = [worker_start(0, 5), replace(worker_start(0, 6), number=57), replace(worker_start(0, 7), number=55)]
+    profile = cpu(traced(*events, *(managed(ms, thread, "P.A") for ms in (1, 2) for thread in (5, 6, 7))))
+    pool = " (.NET ThreadPool)"
+    assert [thread.label for thread in profile.threads] == [f"Thread (5){pool}", f"Thread (6){pool}", "Thread (7)"]
 
 
 def test_kernel_samples_count_the_sampling_period_and_switches_their_ticks() -> None:
@@ -124,6 +160,21 @@ def test_kernel_samples_that_come_early_are_cut_for_drawing_only() -> None:
     profile = cpu(traced(on_cpu(1, 1, "P.A"), on_cpu(1.25, 1, "P.A"), version=6))
     assert profile.length_ns.tolist() == [250_000, 1_000_000]
     assert profile.total == 2.0
+
+
+def test_kernel_samples_last_for_the_period_of_the_file_and_switches_go_by_its_clock() -> None:
+    trace = traced(
+        on_cpu(1, 1, "P.A", value=2),
+        off_cpu(200, 1, "P.Wait", length_ms=7.5),
+        version=6,
+        frequency=500_000_000,
+        sampling_ns=4_000_000,
+    )
+    profile = cpu(trace)
+    assert weights(profile.top()) == {"P.A": (8.0, 8.0), "P.Wait": (15.0, 15.0)}
+    assert (profile.start_ns.tolist(), profile.length_ns.tolist()) == ([2 * MS, 400 * MS], [8 * MS, 15 * MS])
+    counted = cpu(trace, weight="samples")
+    assert weights(counted.top()) == {"P.A": (2.0, 2.0), "P.Wait": (1.0, 1.0)}
 
 
 def test_kernel_samples_of_a_thread_are_not_cut_by_those_of_another() -> None:

@@ -34,7 +34,16 @@ def test_methods_are_found_again_by_name_and_sorted_by_change() -> None:
     main = made.methods[-1]
     assert (main.inclusive.before, main.inclusive.after, main.inclusive.relative) == (20.0, 25.0, 25.0)
     assert [method.name for method in made.grown(3)] == ["P.A", "P.New"]
+    assert [method.name for method in made.grown(4)] == ["P.A"]
     assert made.grown(5) == ()
+
+
+def test_what_grew_most_is_first_whatever_else_changed_more() -> None:
+    one = traced(managed(0, 1, "P.Gone"), managed(50, 1, "P.A"), managed(51, 1, "P.B"), managed(52, 1))
+    two = traced(managed(0, 1, "P.A"), managed(5, 1, "P.B"), managed(25, 1))
+    made = diff(cpu(one), cpu(two), style=Style.SHORT)
+    assert [method.name for method in made.methods] == ["P.Gone", "P.B", "P.A"]
+    assert [method.name for method in made.grown(0)] == ["P.B", "P.A"]
 
 
 def test_shares_scale_the_second_to_the_total_of_the_first() -> None:

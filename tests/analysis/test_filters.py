@@ -12,10 +12,12 @@ from tests.analysis.traces import allocation, external, managed, on_cpu, traced,
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.profile import COLUMNS, StackProfile, State
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.symbols import Frame, FrameKind
 
 MODULES = {"System.Io": "/x/System.IO.dll", "Lib.Deep": "/x/Lib.dll"}
 
@@ -251,6 +253,43 @@ def test_unknown_frames_and_types_without_a_namespace_have_groups() -> None:
         "?": (1.0, 1.0),
         "(global namespace)": (0.0, 1.0),
     }
+
+
+@pytest.mark.parametrize(
+    ("module", "comes_with_it"),
+    [
+        *((name, True) for name in ("System", "System.Linq", "system.io", "Microsoft.Extensions.Hosting", "mscorlib")),
+        *((name, True) for name in ("netstandard", "WindowsBase", "PresentationCore", "libcoreclr.so", "coreclr")),
+        *((name, True) for name in ("libSystem.Native.so", "libclrjit.dylib", "dotnet", "libc.so.6", "libc-2.31.so")),
+        *(
+            (name, True)
+            for name in ("libstdc++.so.6", "libpthread-2.31.so", "ld-linux-x86-64.so.2", "vmlinux", "[vdso]")
+        ),
+        *((name, False) for name in ("", "Systematic", "My.System", "Microsoft", "dotnet-app", "libcurl.so.4")),
+        *((name, False) for name in ("libcoreclr", "libmine.so", "mscorlib2", "vmlinux.so", "app")),
+    ],
+)
+def test_the_framework_is_what_comes_with_dotnet_and_the_system(module: str, comes_with_it: bool) -> None:
+    for kind in (FrameKind.METHOD, FrameKind.SYMBOL, FrameKind.UNRESOLVED):
+        assert filters.is_framework(Frame(kind=kind, module=module, address=1)) == comes_with_it
+    assert not filters.is_framework(pseudo(module))
+
+
+@pytest.mark.parametrize(
+    ("frame", "module", "namespace"),
+    [
+        (Frame(kind=FrameKind.METHOD, module="app", type_name="A.B.C", method="M"), "app", "A.B"),
+        (Frame(kind=FrameKind.METHOD, module="app", type_name="C", method="M"), "app", "(global namespace)"),
+        (Frame(kind=FrameKind.METHOD, module="app", method="M"), "app", "(global namespace)"),
+        (Frame(kind=FrameKind.SYMBOL, module="libc.so", text="read"), "libc.so", "libc.so (native)"),
+        (Frame(kind=FrameKind.SYMBOL, text="read"), "?", "?"),
+        (Frame(kind=FrameKind.UNRESOLVED, module="libc.so", address=1), "libc.so", "libc.so (native)"),
+        (Frame(kind=FrameKind.UNRESOLVED, address=1), "?", "?"),
+        (pseudo("CPU_TIME"), "CPU_TIME", "CPU_TIME"),
+    ],
+)
+def test_every_kind_of_frame_has_its_group(frame: Frame, module: str, namespace: str) -> None:
+    assert (filters.module_of(frame), filters.namespace_of(frame)) == (module, namespace)
 
 
 def test_methods_that_print_alike_are_one() -> None:
