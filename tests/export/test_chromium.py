@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.nettrace.recordings import data_of, recording, recordings
 
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
-from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.analysis.profile import Origin, StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.method_names import Style
@@ -125,6 +126,23 @@ def test_equal_thread_names_do_not_clash() -> None:
     document = made(profile_of(*SMALL, names={1: "worker", 2: "worker"}))
     named = {event["tid"]: event["args"]["name"] for event in document["traceEvents"] if event["name"] == "thread_name"}
     assert named == {1: "Thread (1) (worker)", 2: "Thread (2) (worker)"}
+
+
+def test_threads_of_other_processes_are_theirs() -> None:
+    profile = profile_of(*SMALL, sample(3, 0, 1, "App.Main"), sample(3, 4, 0, "App.Main"))
+    processes = (78, 79, None)
+    threads = tuple(replace(thread, process_id=pid) for thread, pid in zip(profile.threads, processes, strict=True))
+    events = made(replace(profile, threads=threads))["traceEvents"]
+    assert {(event["pid"], event["tid"]) for event in events} == {(78, 1), (79, 2), (77, 3)}
+    assert {event["ph"] for event in events if event["tid"] == 3} == {"M", "B", "E", "i"}
+
+
+def test_the_command_line_is_the_name_of_the_process() -> None:
+    origin = Origin(name="made.nettrace", process_id=77, command_line='dotnet "app"', events=6, lost=0)
+    events = made(profile_of(*SMALL, origin=origin))["traceEvents"]
+    assert [event for event in events if event["name"] == "process_name"] == [
+        {"name": "process_name", "ph": "M", "ts": 0, "pid": 77, "tid": 0, "args": {"name": 'dotnet "app"'}}
+    ]
 
 
 def test_hostile_names_and_deep_stacks_give_a_valid_file() -> None:

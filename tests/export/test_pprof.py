@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ import dotnetdiag.export
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
 from dotnetdiag.analysis.filters import between
+from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import Origin, StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import MissingDependency, UsageError
 from dotnetdiag.export.pprof import message_class
 from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.symbols import Frame, FrameKind
 from dotnetdiag.trace.trace import Trace
 
 SCHEMA = Path(dotnetdiag.export.__file__).with_name("assets") / "pprof" / "profile.proto"
@@ -91,6 +94,33 @@ def test_samples_have_count_processor_time_and_time() -> None:
     assert {text[one.filename] for one in message.function} == {"app"}
     assert message.period == 10_000_000
     assert (text[message.period_type.type], text[message.period_type.unit]) == ("wall", "nanoseconds")
+
+
+@pytest.mark.parametrize(
+    ("command_line", "first"),
+    [("dotnet /x/app.dll run", "/x/app.dll"), ("/x/app -v", "/x/app"), ("", "/x/app.dll")],
+)
+def test_locations_have_their_file_and_address_and_the_first_file_is_the_program(command_line: str, first: str) -> None:
+    frames = [
+        Frame(kind=FrameKind.METHOD, module="app", module_path="/x/app.dll", type_name="T", method="M"),
+        Frame(kind=FrameKind.UNRESOLVED, module="libc.so", module_path="/lib/libc.so", address=0x7F10),
+        Frame(kind=FrameKind.METHOD, module="Other", type_name="T", method="N"),
+        Frame(kind=FrameKind.UNRESOLVED, address=0x99),
+    ]
+    origin = Origin(name="made.nettrace", command_line=command_line, events=1, lost=None)
+    profile = profile_of(sample(1, 0, 1, *"dcba"), origin=origin)
+    message = made(replace(profile, frames=Frames(extra=frames)))
+    text = message.string_table
+    files = {one.id: text[one.filename] for one in message.mapping}
+    names = {one.id: text[one.system_name] for one in message.function}
+    assert files[1] == first
+    assert {names[one.id]: (files.get(one.mapping_id, ""), one.address) for one in message.location} == {
+        "app!T.M": ("/x/app.dll", 0),
+        "libc.so!0x7f10": ("/lib/libc.so", 0x7F10),
+        "Other!T.N": ("Other", 0),
+        "!0x99": ("", 0x99),
+    }
+    assert "events lost: not known" in text
 
 
 def test_other_units_have_their_name() -> None:
