@@ -83,6 +83,17 @@ def test_events_have_the_layout_of_the_reference() -> None:
     assert document["stackFrames"][str(first["sf"])] == {"name": "App.Main()", "category": "app"}
 
 
+@pytest.mark.parametrize("style", Style)
+def test_the_category_is_the_module_whatever_style_names_have(style: Style) -> None:
+    frames = made(profile_of(*SMALL), style)["stackFrames"].values()
+    real = [frame for frame in frames if not frame["name"].endswith("_TIME")]
+    assert {frame["category"] for frame in real} == {"app"}
+    assert {frame["name"].partition("(")[0] for frame in real} == {
+        f"App.{name}" for name in ("Main", "Work", "Inner", "Wait", "Loop")
+    }
+    assert {frame["category"] for frame in frames if frame not in real} == {""}
+
+
 def test_a_method_has_as_many_parents_as_callers() -> None:
     frames = made(profile_of(*SMALL), Style.SHORT)["stackFrames"]
     callers = {frames[str(one["parent"])]["name"] for one in frames.values() if one["name"] == "App.Work"}

@@ -12,7 +12,7 @@ from tests.export.made import SMALL, profile_of, sample, written
 from dotnetdiag.analysis.diff import diff
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export import FORMATS, find_format, format_of
-from dotnetdiag.export.texts import clean, profile_only
+from dotnetdiag.export.texts import clean, file_stem, profile_only
 
 
 def test_names_and_suffixes_are_what_is_documented() -> None:
@@ -75,6 +75,17 @@ def test_the_registry_loads_no_format() -> None:
     code = "import sys, dotnetdiag.export; print([m for m in sys.modules if m.startswith(('dotnetdiag.export.', 'numpy', 'google'))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        *((f"app{suffix}", "app") for suffix in (".nettrace", ".nettrace.gz", ".nettrace.xz", ".netperf", ".gz", "")),
+        *(("app.nettrace.bak", "app.nettrace.bak"), ("a.b.nettrace", "a.b"), (".nettrace", ""), ("app.gz.txt",) * 2),
+    ],
+)
+def test_the_stem_of_a_file_is_without_what_says_its_form(name: str, stem: str) -> None:
+    assert file_stem(name) == stem
 
 
 def test_clean_texts_are_valid_and_whole() -> None:
