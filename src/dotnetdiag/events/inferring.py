@@ -38,7 +38,7 @@ def infer(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array) ->
     candidates = [
         size
         for size in range(min(shortest - 4, longest - 5, _LONGEST_PREFIX) + 1)
-        if _misfits(buffer, offsets[:_SAMPLE], lengths[:_SAMPLE], size) <= damaged
+        if _misfits(buffer, offsets[:_SAMPLE], lengths[:_SAMPLE], size) <= min(damaged, 1)
         and _misfits(buffer, offsets, lengths, size) <= damaged
     ]
     if len(candidates) != 1:
