@@ -9,6 +9,7 @@ import numpy as np
 
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.events.schema import EventSchema, Source
+from dotnetdiag.events.table import Table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -52,14 +53,13 @@ def infer(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array) ->
     return replace(schema, fields=tuple(fields), source=Source.INFERRED)
 
 
-def contradicts(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array, seen: int) -> bool:
-    """Whether an inferred layout is none after all: more of further payloads have something else there than may be damaged of all that
-    were ``seen``.
+def is_contradicted(table: Table, seen: int) -> bool:
+    """Whether an inferred layout is none after all: more rows have something else than it says than may be damaged of all that were
+    ``seen``.
     """
-    size = sum(4 if field.layout.kind == Kind.U4 else 1 for field in schema.fields[:-1])
-    long = lengths >= size + 4
-    found = len(offsets) - int(np.count_nonzero(long))
-    return found + _misfits(buffer, offsets[long], lengths[long].astype(np.int64), size) > seen // _ODD_ONE
+    if not table.inferred or table.remainder is None:
+        return False
+    return int(np.count_nonzero(np.diff(table.remainder.offsets))) > seen // _ODD_ONE
 
 
 def _misfits(buffer: Array, offsets: Array, lengths: Array, size: int) -> int:

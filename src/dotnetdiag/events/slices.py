@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dotnetdiag.events import kernels
 from dotnetdiag.events.decoding import decode
-from dotnetdiag.events.inferring import contradicts, infer
+from dotnetdiag.events.inferring import infer, is_contradicted
 from dotnetdiag.events.resolving import resolve
 from dotnetdiag.events.schema import EventSchema, Source
 from dotnetdiag.events.table import Table
@@ -80,6 +80,8 @@ class Decoder:
             schema = self._schemas.of(batch, number, offsets, lengths)
             if schema is not None:
                 table = decode(schema, batch.buffer, offsets, lengths, infer_layout=False)
+                if is_contradicted(table, self._schemas.seen(number)):
+                    table = decode(self._schemas.forget(number), batch.buffer, offsets, lengths, infer_layout=False)
                 yield BatchTable(batch=batch, metadata_id=number, rows=rows, table=table)
 
 
@@ -120,14 +122,25 @@ class _Schemas:
                 return None
             made = resolve(metadata, self._pointer_size or batch.stacks.pointer_size)
         before = self._seen.get(number, 0)
-        seen = self._seen[number] = before + len(offsets)
+        self._seen[number] = before + len(offsets)
         if made.source == Source.NONE and before < PROOF_ROWS:
             made = infer(made, batch.buffer, offsets, lengths.astype(np.int64)) or made
-        elif made.source == Source.INFERRED and contradicts(made, batch.buffer, offsets, lengths, seen):
-            made = replace(made, fields=(), source=Source.NONE)
-            self._seen[number] = PROOF_ROWS
         self._made[number] = made
         return made
+
+    def seen(self, number: int) -> int:
+        """Events of a type that were given so far."""
+        return self._seen.get(number, 0)
+
+    def forget(self, number: int) -> EventSchema:
+        """What was inferred is not so, and nothing is from now on."""
+        made = self._made[number] = _without_layout(self._made[number])
+        self._seen[number] = PROOF_ROWS
+        return made
+
+
+def _without_layout(schema: EventSchema) -> EventSchema:
+    return replace(schema, fields=(), source=Source.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +152,18 @@ class _Piece:
     buffer: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.uint32]
+    seen: int
 
     def weight(self) -> int:
         """Rows, by what it holds in memory."""
         return max(len(self.offsets), int(self.lengths.sum(dtype=np.int64)) // _ROW_BYTES, _LEAST_AHEAD)
 
     def table(self) -> Table:
-        return decode(self.schema, self.buffer, self.offsets, self.lengths, infer_layout=False)
+        table = decode(self.schema, self.buffer, self.offsets, self.lengths, infer_layout=False)
+        if is_contradicted(table, self.seen):
+            bare = _without_layout(self.schema)
+            return decode(bare, self.buffer, self.offsets, self.lengths, infer_layout=False)
+        return table
 
 
 class _Slices:
@@ -214,4 +232,4 @@ class _Slices:
             return
         for start in range(0, len(offsets), CALL_ROWS):
             rows = slice(start, start + CALL_ROWS)
-            yield _Piece(number, schema, batch.buffer, offsets[rows], lengths[rows])
+            yield _Piece(number, schema, batch.buffer, offsets[rows], lengths[rows], self._schemas.seen(number))
