@@ -53,7 +53,7 @@ bench: $(VENV)/installed-test
 soak: $(VENV)/installed-test
 	$(BIN)/python soak/run.py
 
-# ROOM: wire, ipc, providers, client, transport, nettrace or events; minutes on two cores. MUTANTS: only so many of them, always the same ones.
+# ROOM: wire, ipc, providers, client, transport, nettrace, events, trace, analysis, export or recipes; minutes on two cores. MUTANTS: only so many of them, always the same ones.
 # Writes tests/MUTANTS.md.
 mutants: $(VENV)/installed-mutants
 	$(BIN)/python tools/mutants.py $(or $(ROOM),wire) $(if $(MUTANTS),--sample $(MUTANTS))

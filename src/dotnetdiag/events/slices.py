@@ -155,8 +155,11 @@ class _Piece:
     seen: int
 
     def weight(self) -> int:
-        """Rows, by what it holds in memory."""
-        return max(len(self.offsets), int(self.lengths.sum(dtype=np.int64)) // _ROW_BYTES, _LEAST_AHEAD)
+        """Rows, by what it holds in memory. Of many rows there are a few such pieces in any case."""
+        rows = len(self.offsets)
+        if rows >= CALL_ROWS // 4:
+            return rows
+        return max(rows, int(self.lengths.sum(dtype=np.int64)) // _ROW_BYTES, _LEAST_AHEAD)
 
     def table(self) -> Table:
         table = decode(self.schema, self.buffer, self.offsets, self.lengths, infer_layout=False)
