@@ -32,7 +32,7 @@ def stack() -> None:
 def _check_duration(_: click.Context, __: click.Parameter, text: str | None) -> None:
     """dotnet-stack's own, hidden there too: how long it samples before it takes a stack. Here that is as long as it takes."""
     if text is not None:
-        from dotnetdiag.recipes.durations import parse_duration
+        from dotnetdiag.durations import parse_duration
 
         parse_duration(text)
 
@@ -73,7 +73,7 @@ def report(
     dotnetdiag stack report -n MyApp --short --count 5 --interval 2s
     dotnetdiag stack report -p 1234 --json | jq '.threads[] | select(.state == "cpu")'
     """
-    from dotnetdiag.recipes.durations import parse_duration
+    from dotnetdiag.durations import parse_duration
     from dotnetdiag.recipes.stack_report import iter_reports, require_interval
     from dotnetdiag.trace.method_names import Style
 

@@ -295,7 +295,7 @@ class Display:
         if self._quiet:
             return
         if self._duration is not None:
-            from dotnetdiag.recipes.durations import seconds_of
+            from dotnetdiag.durations import seconds_of
 
             self._left_s = seconds_of(self._duration)
         echo(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By", err=True)

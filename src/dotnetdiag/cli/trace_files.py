@@ -72,7 +72,7 @@ def _seconds(text: str | None) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        from dotnetdiag.recipes.durations import parse_duration
+        from dotnetdiag.durations import parse_duration
 
         seconds = parse_duration(text)
     if not abs(seconds) <= LONGEST_S:  # also for what is no number
