@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from dotnetdiag.events import Decoder
 from dotnetdiag.nettrace import EventBatch, Reader
 
 
@@ -19,10 +18,9 @@ def batches(file: BinaryIO) -> Iterator[EventBatch]:
     yield from reader.close()
 
 
-decoder = Decoder()
 with open(sys.argv[1], "rb") as recording:
     for batch in batches(recording):
-        for part in decoder.tables(batch):
+        for part in batch.tables():
             times, threads = batch.headers.time[part.rows], batch.headers.thread[part.rows]
             print(f"{len(part.table)} × {part.schema.provider}/{part.schema.name}, from tick {times[0]}")
             print(f"  first at byte {part.file_offsets[0]}, of thread {threads[0]}: {part.table.row(0)}")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from tests.shared import CHECKOUT
 
-from dotnetdiag.events import Decoder, decode, resolve, slices, tables
+from dotnetdiag.events import decode, resolve, slices, tables
 from dotnetdiag.nettrace import EventBatch, Field, FieldType, HeaderColumns, Metadata, Reader, TypeCode, Writer, scan
 
 pytestmark = pytest.mark.usefixtures("kernels_both_ways")
@@ -128,13 +128,13 @@ def test_batches_of_a_stream_give_the_same_tables(size: int) -> None:
 
 
 @pytest.mark.parametrize("read", [stream, lambda data: scan(data).iter_batches()], ids=["stream", "file"])
-def test_a_decoder_says_which_event_of_the_batch_and_of_the_file_each_row_is(
+def test_a_batch_says_which_event_of_the_batch_and_of_the_file_each_row_is(
     read: Callable[[bytes], Iterator[EventBatch]],
 ) -> None:
     data = recording(IDS["large"], (4, 70_000))
-    decoder, seen = Decoder(), 0
+    seen = 0
     for batch in read(data):
-        for part in decoder.tables(batch):
+        for part in batch.tables():
             assert part.schema.name == f"E{part.metadata_id}"
             assert (batch.headers.metadata_id[part.rows] == part.metadata_id).all()
             numbers = part.table["number"].to_pylist()
@@ -144,10 +144,33 @@ def test_a_decoder_says_which_event_of_the_batch_and_of_the_file_each_row_is(
     assert seen == ROWS
 
 
-def test_a_decoder_leaves_out_events_without_metadata() -> None:
+def test_a_batch_leaves_out_events_without_metadata() -> None:
     (batch,) = scan(recording(np.array([1, 9, 1]), (1, 9))).iter_batches()
-    parts = list(Decoder().tables(replace(batch, metadata={1: batch.metadata[1]})))
+    parts = list(replace(batch, metadata={1: batch.metadata[1]}).tables())
     assert [(part.metadata_id, part.rows.tolist()) for part in parts] == [(1, [0, 2])]
+
+
+def test_a_second_pass_over_a_file_gives_what_the_first_gave() -> None:
+    """Though the layout that the first payloads prove is contradicted by the last."""
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="Mine", event_id=1, name="Blob"))
+        for time in range(2000):
+            writer.write_event(1, time, blob(time % 50) if time < 1000 else b"\xff" * 9, thread=1)
+            if time % 500 == 499:
+                writer.write_sequence_point()
+    scanned = scan(out.getvalue())
+    passes = [
+        [
+            (part.table.inferred, part.table.undecodable_count)
+            for batch in scanned.iter_batches()
+            for part in batch.tables()
+        ]
+        for _ in range(3)
+    ]
+    assert passes[0] == passes[1] == passes[2]
+    assert passes[0][0][0]
+    assert not passes[0][-1][0]
 
 
 def test_pointers_are_those_of_the_trace() -> None:
@@ -159,7 +182,7 @@ def test_pointers_are_those_of_the_trace() -> None:
         writer.write_event(1, 1, struct.pack("<IIQ2sH", 1, 2, 3, b"\0\0", 9), thread=1)
     data = file.getvalue()
     rows = [table.row(0) for batches in (stream(data), scan(data).iter_batches()) for _, table in tables(batches)]
-    rows += [part.table.row(0) for batch in stream(data) for part in Decoder().tables(batch)]
+    rows += [part.table.row(0) for batch in stream(data) for part in batch.tables()]
     assert rows == [{"HandleID": 1, "ObjectID": 2, "ObjectSize": 3, "TypeName": "", "ClrInstanceID": 9}] * 3
 
 
@@ -169,8 +192,7 @@ def test_metadata_that_a_stream_forgets_is_forgotten() -> None:
         for name in ("Old", "New")
         for batch in stream(recording(np.full(10, 1), (1,)))
     ]
-    decoder = Decoder()
-    assert [part.schema.name for batch in batches for part in decoder.tables(batch)] == ["Old", "New"]
+    assert [part.schema.name for batch in batches for part in batch.tables()] == ["Old", "New"]
     assert [table.schema.name for _, table in tables(batches)] == ["Old", "New"]
     shared = [replace(batch, buffer=batches[0].buffer) for batch in batches]
     assert [table.schema.name for _, table in tables(shared)] == ["Old", "New"]
@@ -229,17 +251,15 @@ def blob(size: int) -> bytes:
 def test_a_layout_that_later_payloads_contradict_was_none() -> None:
     odd = [b"\xff\xff\xff\xffhello"] * 5
     first, second, third = (table for batch in undeclared([blob(1), blob(2)], odd, [blob(3)]) for table in [batch])
-    decoder = Decoder()
-    found = [table.table for batch in (first, second, third) for table in decoder.tables(batch)]
+    found = [table.table for batch in (first, second, third) for table in batch.tables()]
     assert [table.inferred for table in found] == [True, False, False]
     assert [table.undecodable_count for table in found] == [0, 0, 0]
     assert [len(table) for table in found] == [2, 5, 1]
 
 
 def test_a_layout_outlives_one_damaged_payload_in_a_thousand() -> None:
-    decoder = Decoder()
     blocks = [[blob(size % 50) for size in range(1000)], [b"\xff\xff\xff\xffhello"], [blob(3)], [b"\xff" * 9]]
-    found = [table.table for batch in undeclared(*blocks) for table in decoder.tables(batch)]
+    found = [table.table for batch in undeclared(*blocks) for table in batch.tables()]
     assert [table.inferred for table in found] == [True, True, True, True]
     assert [table.undecodable_count for table in found] == [0, 1, 0, 1]
 

@@ -3,7 +3,7 @@
 Pure: may import ``errors``, ``wire``, ``nettrace`` and numpy; never opens files by name (the catalogue is package
 data), sockets or clocks. Threads are the caller's: several may decode at once, and :func:`tables` takes an executor.
 
-The way from bytes to columns: batches of events (``nettrace.Reader`` or ``nettrace.scan``) → :class:`Decoder` → tables.
+The way from bytes to columns: batches of events (``nettrace.Reader`` or ``nettrace.scan``) → ``EventBatch.tables`` → tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PUBLIC = {
     "EventSchema": "schema",
     "Source": "schema",
     "BatchTable": "slices",
-    "Decoder": "slices",
+    "batch_tables": "slices",
     "tables": "slices",
     "Table": "table",
     "concat_tables": "table",
@@ -44,14 +44,13 @@ if TYPE_CHECKING:
     from dotnetdiag.events.layout import Kind, Layout, SchemaField
     from dotnetdiag.events.resolving import resolve
     from dotnetdiag.events.schema import EventSchema, Source
-    from dotnetdiag.events.slices import BatchTable, Decoder, tables
+    from dotnetdiag.events.slices import BatchTable, batch_tables, tables
     from dotnetdiag.events.table import Table, concat_tables
 
 __all__ = [
     "BatchTable",
     "Bytes",
     "Column",
-    "Decoder",
     "EventSchema",
     "Kind",
     "Layout",
@@ -62,6 +61,7 @@ __all__ = [
     "Struct",
     "Table",
     "Text",
+    "batch_tables",
     "concat_tables",
     "decode",
     "infer",

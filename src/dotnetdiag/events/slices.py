@@ -1,11 +1,12 @@
-"""All payloads of a trace as tables, by event type: batch by batch (:class:`Decoder`), or what stands together in a file
-(:func:`tables`).
+"""All payloads of a trace as tables, by event type: batch by batch (``EventBatch.tables``), or what stands together in a
+file (:func:`tables`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,34 +56,27 @@ class BatchTable:
         return self.batch.offset + self.batch.headers.payload_offset[self.rows]
 
 
-class Decoder:
-    """Makes tables of batches, as :class:`~dotnetdiag.nettrace.Reader` and ``Scan.iter_batches`` give them, of one trace.
+def batch_tables(batch: EventBatch) -> Iterator[BatchTable]:
+    """The payloads of a batch, one table for each event type, in ascending order of metadata ids: ``batch.tables()``.
 
-    All that decoding needs comes with a batch: metadata, the size of pointers, where its buffer stands in the file. The
-    decoder only remembers what it made of it: the schemas of the metadata that the reader has.
+    All that decoding needs comes with the batch: metadata, the size of pointers, where its buffer stands in the file,
+    and the schemas that were made for earlier batches of its trace. Events of which the trace has no metadata are left
+    out.
     """
-
-    def __init__(self) -> None:
-        self._schemas = _Schemas()
-
-    def tables(self, batch: EventBatch) -> Iterator[BatchTable]:
-        """The payloads of a batch, one table for each event type, in ascending order of metadata ids.
-
-        Events of which the trace has no metadata are left out.
-        """
-        headers = batch.headers
-        order = np.argsort(headers.metadata_id, kind="stable")
-        ids, firsts = np.unique(headers.metadata_id[order], return_index=True)
-        lasts = [*firsts[1:].tolist(), len(order)]
-        for number, first, last in zip(ids.tolist(), firsts.tolist(), lasts, strict=True):
-            rows = order[first:last]
-            offsets, lengths = headers.payload_offset[rows], headers.payload_length[rows]
-            schema = self._schemas.of(batch, number, offsets, lengths)
-            if schema is not None:
-                table = decode(schema, batch.buffer, offsets, lengths, infer_layout=False)
-                if is_contradicted(table, self._schemas.seen(number)):
-                    table = decode(self._schemas.forget(number), batch.buffer, offsets, lengths, infer_layout=False)
-                yield BatchTable(batch=batch, metadata_id=number, rows=rows, table=table)
+    headers, schemas = batch.headers, _Schemas(batch.schemas)
+    order = np.argsort(headers.metadata_id, kind="stable")
+    ids, firsts = np.unique(headers.metadata_id[order], return_index=True)
+    lasts = [*firsts[1:].tolist(), len(order)]
+    for number, first, last in zip(ids.tolist(), firsts.tolist(), lasts, strict=True):
+        rows = order[first:last]
+        offsets, lengths = headers.payload_offset[rows], headers.payload_length[rows]
+        known = schemas.of(batch, number, offsets, lengths)
+        if known is not None:
+            table = decode(known.schema, batch.buffer, offsets, lengths, infer_layout=False)
+            if is_contradicted(table, known.seen):
+                known.forget()
+                table = decode(known.schema, batch.buffer, offsets, lengths, infer_layout=False)
+            yield BatchTable(batch=batch, metadata_id=number, rows=rows, table=table)
 
 
 def tables(
@@ -100,43 +94,40 @@ def tables(
         yield piece.metadata_id, table
 
 
-class _Schemas:
-    """The schemas of a trace's event types, made when the first event of a type is met."""
+@dataclass(slots=True)
+class _Known:
+    """What is known of an event type: its schema, and how many events there were to make it of."""
 
-    def __init__(self, pointer_size: int | None = None) -> None:
-        self._pointer_size = pointer_size
-        self._metadata: Mapping[int, Metadata] | None = None
-        self._made: dict[int, EventSchema] = {}
-        self._seen: dict[int, int] = {}
+    metadata: Metadata
+    schema: EventSchema
+    seen: int = 0
+
+    def forget(self) -> None:
+        """What was inferred is not so, and nothing is from now on."""
+        self.schema, self.seen = _without_layout(self.schema), PROOF_ROWS
+
+
+class _Schemas:
+    """The schemas of event types, made when the first event of a type is met, and what of them is ``kept``."""
+
+    def __init__(self, kept: dict[int, Any], pointer_size: int | None = None) -> None:
+        self._kept, self._pointer_size = kept, pointer_size
 
     def of(
         self, batch: EventBatch, number: int, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32]
-    ) -> EventSchema | None:
-        """The schema of some events; None when the trace has no metadata of them."""
-        if batch.metadata is not self._metadata:  # a stream has forgotten all of it
-            self._metadata, self._made, self._seen = batch.metadata, {}, {}
-        made = self._made.get(number)
-        if made is None:
-            metadata = batch.metadata.get(number)
-            if metadata is None:
-                return None
+    ) -> _Known | None:
+        """What is known of a type, these events among the seen; None when the trace has no metadata of it."""
+        metadata = batch.metadata.get(number)
+        if metadata is None:
+            return None
+        known: _Known | None = self._kept.get(number)
+        if known is None or known.metadata is not metadata:
             made = resolve(metadata, self._pointer_size or batch.stacks.pointer_size)
-        before = self._seen.get(number, 0)
-        self._seen[number] = before + len(offsets)
-        if made.source == Source.NONE and before < PROOF_ROWS:
-            made = infer(made, batch.buffer, offsets, lengths.astype(np.int64)) or made
-        self._made[number] = made
-        return made
-
-    def seen(self, number: int) -> int:
-        """Events of a type that were given so far."""
-        return self._seen.get(number, 0)
-
-    def forget(self, number: int) -> EventSchema:
-        """What was inferred is not so, and nothing is from now on."""
-        made = self._made[number] = _without_layout(self._made[number])
-        self._seen[number] = PROOF_ROWS
-        return made
+            known = self._kept[number] = _Known(metadata, made)
+        if known.schema.source == Source.NONE and known.seen < PROOF_ROWS:
+            known.schema = infer(known.schema, batch.buffer, offsets, lengths.astype(np.int64)) or known.schema
+        known.seen += len(offsets)
+        return known
 
 
 def _without_layout(schema: EventSchema) -> EventSchema:
@@ -171,7 +162,7 @@ class _Piece:
 
 class _Slices:
     def __init__(self, pointer_size: int | None) -> None:
-        self._schemas = _Schemas(pointer_size)
+        self._schemas = _Schemas({}, pointer_size)
         self._rows = 0
         self._only: int | None = None
         self._columns: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.uint32]] | None = None
@@ -230,9 +221,9 @@ class _Slices:
     def _cut(
         self, batch: EventBatch, number: int, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32]
     ) -> Iterator[_Piece]:
-        schema = self._schemas.of(batch, number, offsets, lengths)
-        if schema is None:
+        known = self._schemas.of(batch, number, offsets, lengths)
+        if known is None:
             return
         for start in range(0, len(offsets), CALL_ROWS):
             rows = slice(start, start + CALL_ROWS)
-            yield _Piece(number, schema, batch.buffer, offsets[rows], lengths[rows], self._schemas.seen(number))
+            yield _Piece(number, known.schema, batch.buffer, offsets[rows], lengths[rows], known.seen)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.stacks import StackTable
 
+if TYPE_CHECKING:
+    from dotnetdiag.events import BatchTable
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EventBatch:
@@ -22,6 +26,7 @@ class EventBatch:
     ``buffer`` (uint8) holds their content, ``offset`` is the absolute position of ``buffer[0]``. ``segment``
     is the number of sequence points before it. ``metadata`` is valid for its events; it may grow while later blocks
     are read. Ids in ``headers`` refer to the tables given here, which a streaming reader replaces now and then.
+    ``schemas`` is what decoding keeps for the batches that share it.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -29,12 +34,23 @@ class EventBatch:
     headers: HeaderColumns
     segment: int
     metadata: Mapping[int, Metadata]
+    schemas: dict[int, Any] = field(default_factory=dict, repr=False)
     stacks: StackTable
     guids: GuidTable
     labels: Sequence[LabelList]
 
     def __len__(self) -> int:
         return len(self.headers)
+
+    def tables(self) -> Iterator[BatchTable]:
+        """The payloads in typed columns: a table for each event type, in ascending order of metadata ids.
+
+        Each says which rows of ``headers`` its rows are and where in the file they stand. Events of which the trace
+        has no metadata are left out. The batches of a stream are decoded one after the other, by one thread.
+        """
+        from dotnetdiag.events import batch_tables  # the one way up: whoever holds a batch asks it, not for a room
+
+        return batch_tables(self)
 
     def payload(self, row: int) -> bytes:
         """The payload of one event, copied."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.budget import NESTED_TYPE_COST, Budget, parsed_cost
@@ -16,11 +17,13 @@ from dotnetdiag.wire import Cursor
 class MetadataTable:
     """Numbers handed out stay valid: an id that is used again for something else gets another one.
 
-    ``records`` are by number; ``ids`` says what number an id of the file stands for now.
+    ``records`` are by number, and so is what decoders keep with them, ``schemas``; ``ids`` says what number an id of
+    the file stands for now.
     """
 
     def __init__(self, budget: Budget, remarks: Remarks) -> None:
         self.records: dict[int, Metadata] = {}
+        self.schemas: dict[int, Any] = {}
         self.ids = IdMap()
         self._free = FreeNumbers(0xFFFFFFFF)
         self._budget, self._remarks = budget, remarks
@@ -63,5 +66,5 @@ class MetadataTable:
         """From here on ids are defined anew; ``keep``: the records stay."""
         self.ids = IdMap()
         if not keep:
-            self.records = {}
+            self.records, self.schemas = {}, {}
             self._budget.set("metadata")

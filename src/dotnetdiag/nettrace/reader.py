@@ -195,6 +195,7 @@ class Reader(Findings):
                     headers=headers,
                     segment=state.segment,
                     metadata=state.metadata.records,
+                    schemas=state.metadata.schemas,
                     stacks=state.stacks,
                     guids=state.guids,
                     labels=state.labels.lists,

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -174,7 +175,7 @@ class Scan(Findings):
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         state = index.state
         postponed, state.postponed = state.postponed or [], None
-        lender = Lender()
+        lender, schemas = Lender(), dict[int, Any]()
 
         def decode_step(step: _Step) -> Piece:
             return decode(step.group, view, 0, lender, Place())
@@ -188,6 +189,7 @@ class Scan(Findings):
                         headers=headers,
                         segment=segment,
                         metadata=state.metadata.records,
+                        schemas=schemas,
                         stacks=state.stacks,
                         guids=state.guids,
                         labels=state.labels.lists,
