@@ -36,6 +36,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
@@ -127,6 +128,21 @@ class UnknownName(UsageError, KeyError):
     def __init__(self, what: str, name: str, near: tuple[str, ...] = (), *, where: str = "in the trace") -> None:
         self.what, self.name, self.near, self.where = what, name, near, where
         super().__init__(f"no {what} {name!r} {where}" + (f"; near: {', '.join(near)}" if near else ""))
+
+
+NEAR_LIMIT = 6
+
+
+def near(text: str, known: Iterable[str], *, limit: int = NEAR_LIMIT) -> tuple[str, ...]:
+    """Names that are alike: those that contain the text or its last part first, then those spelled alike."""
+    wanted = text.strip().lower()
+    by_lower = {name.lower(): name for name in sorted(known)}
+    last = wanted.rpartition("/")[2]
+    inside = [name for name in by_lower if len(wanted) > 2 and (wanted in name or (len(last) > 2 and last in name))]
+    import difflib  # only to help with a wrong name
+
+    alike = difflib.get_close_matches(wanted, by_lower, n=limit, cutoff=0.6)
+    return tuple(by_lower[name] for name in dict.fromkeys([*inside, *alike]))[:limit]
 
 
 class RequestRefused(UsageError):

@@ -183,7 +183,7 @@ def test_parquet_has_typed_columns(tmp_path: Path) -> None:
         path,
         "--force",
     )
-    assert list(pandas.read_parquet(path).columns)[-2:] == ["stack", "Reason"]
+    assert list(pandas.read_parquet(path).columns)[-2:] == ["leaf", "Reason"]
     output("events", recorded("events-10"), "--format", "parquet", "--limit", "0", "-o", path, "--force")
     assert len(pandas.read_parquet(path)) == 0
 

@@ -19,7 +19,8 @@ from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Struct, Text
 from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import LabelList
-from dotnetdiag.trace.json_lines import JsonLines, number_text, value_texts
+from dotnetdiag.table.texts import number_text, value_texts
+from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.trace import Trace
 
 HALF = np.array([True, False])

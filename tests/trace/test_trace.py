@@ -27,10 +27,9 @@ from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import Field, FieldType, Metadata, ThreadInfo, TraceInfo, TypeCode, Writer
 from dotnetdiag.nettrace.info import NO_TIME
+from dotnetdiag.table.arrow import arrow_table, polars_frame, write_parquet
 from dotnetdiag.trace import source, table
 from dotnetdiag.trace.json_lines import JsonLines
-from dotnetdiag.trace.to_arrow import arrow_table, write_parquet
-from dotnetdiag.trace.to_polars import polars_frame
 from dotnetdiag.trace.trace import Trace
 from dotnetdiag.trace.where import Where
 
@@ -560,7 +559,7 @@ def test_rows_and_parts_of_a_table_are_taken_by_number() -> None:
         made[len(made)]
     shown = repr(made).splitlines()
     assert f"{len(made)} rows" in shown[0]
-    assert shown[1:] == [f"  {event!r}" for event in events[:5]] + ["  ..."]
+    assert shown[1:] == [f"  {event!r}" for event in events[:10]] + ["  ..."]
     with pytest.raises(AttributeError, match=r"table\['Reason'\]"):
         made.Reason  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'Reasons'$"):

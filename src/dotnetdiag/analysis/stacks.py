@@ -8,9 +8,8 @@ import numpy as np
 
 from dotnetdiag.analysis.profile import Array, StackProfile, State
 from dotnetdiag.analysis.rows import profile_of, sample_rows
-from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import EventSchema, Scalar
-from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.table import EventTable, join_fields
 from dotnetdiag.trace.trace import Trace
 

@@ -214,7 +214,7 @@ def text_lines(fields: tuple[str, ...]) -> Callable[[EventTable], list[str]]:
     wanted = {name.lower() for name in fields}
 
     def made(window: EventTable) -> list[str]:
-        from dotnetdiag.trace.json_lines import cell_texts
+        from dotnetdiag.table.texts import cell_texts
 
         texts = [""] * len(window)
         times: list[Any] = window.header_column("utc").to_pylist()

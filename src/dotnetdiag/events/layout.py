@@ -69,6 +69,8 @@ class Kind(IntEnum):
     STRUCT = 28
     OPAQUE = 29
     """All that is left of the payload, as bytes: the type is not known."""
+    TIMESTAMP = 30
+    """ns since 1970, UTC: of columns alone, no payload has it."""
 
 
 class Count(IntEnum):

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import EventSchema, Source, infer
+from dotnetdiag.events import EventSchema, ListOf, Source, Text, infer
 from dotnetdiag.events.kernels import gather
 from dotnetdiag.nettrace import (
     EventBatch,
@@ -25,6 +25,8 @@ from dotnetdiag.nettrace import (
     TraceInfo,
     sort_order,
 )
+from dotnetdiag.table import Losses
+from dotnetdiag.table.losses import NONE
 from dotnetdiag.trace.header import HeaderMeaning, overrides
 from dotnetdiag.trace.table import EventTable
 
@@ -49,10 +51,23 @@ class LiveContext:
     overrides: Mapping[int, LabelList]
     stacks: StackTable
     names: Names | None = None
+    losses: Losses = NONE
+    """Nothing: the session itself tells what it lost."""
 
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """Call stacks, leaf first."""
         return [()] * len(headers) if self.names is None else self.names(self.stacks, headers)
+
+    def frames_column(self, headers: HeaderColumns) -> ListOf:
+        """The same as a column; none where there is no stack."""
+        stacks = self.frames_of(headers)
+        offsets = np.zeros(len(stacks) + 1, np.int64)
+        np.cumsum([len(frames) for frames in stacks], out=offsets[1:])
+        return ListOf(offsets, Text.from_pylist([frame for frames in stacks for frame in frames]), headers.stack != 0)
+
+    def leaves_of(self, headers: HeaderColumns) -> Text:
+        """The method of each event that it happened in."""
+        return Text.from_pylist([frames[0] if frames else None for frames in self.frames_of(headers)])
 
 
 class WindowMaker:

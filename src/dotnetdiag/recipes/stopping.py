@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import EventSchema, catalogue, decode, resolve
 from dotnetdiag.events.layout import parse_fields
 from dotnetdiag.events.names import matches
 from dotnetdiag.nettrace import EventBatch, Reader
-from dotnetdiag.trace.event_types import near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,14 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import UnknownName
+from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column, Struct
-from dotnetdiag.trace.event_types import near
+from dotnetdiag.table.arrow import write_parquet as write_tables
+from dotnetdiag.table.texts import cell_texts
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.header import ALL, KEYS, PAYLOAD, key_meant
-from dotnetdiag.trace.json_lines import JsonLines, cell_texts
+from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.table import EventTable, fields_named
-from dotnetdiag.trace.to_arrow import write_parquet as write_tables
 from dotnetdiag.trace.trace import Trace
 
 _FRAME_BYTES = 64

@@ -11,7 +11,8 @@ from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, Metadata, S
 from dotnetdiag.trace.header import HeaderMeaning
 
 if TYPE_CHECKING:
-    from dotnetdiag.events import EventSchema
+    from dotnetdiag.events import Column, EventSchema
+    from dotnetdiag.table import Losses
     from dotnetdiag.trace.event_types import EventTypes
     from dotnetdiag.trace.source import Source
     from dotnetdiag.trace.symbols import Symbols
@@ -32,7 +33,11 @@ class Context(Protocol):
     def guids(self) -> GuidTable: ...
     @property
     def overrides(self) -> Mapping[int, LabelList]: ...
+    @property
+    def losses(self) -> Losses: ...
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]: ...
+    def frames_column(self, headers: HeaderColumns) -> Column: ...
+    def leaves_of(self, headers: HeaderColumns) -> Column: ...
 
 
 class Recording(Context, Protocol):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.header import COLUMNS, HEADER, PAYLOAD
+from dotnetdiag.trace.header import ALIASES, COLUMNS, HEADER, PAYLOAD
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ATTRIBUTES = frozenset(
@@ -19,7 +19,7 @@ _ATTRIBUTES = frozenset(
         "pid",
         "related",
         "schema",
-        "stack",
+        "stack_id",
         "tid",
         "time_ns",
         "time",
@@ -40,7 +40,7 @@ class Event:
     __slots__ = (
         "_names", "_payload", "_values", "activity", "bytes", "ms", "pid", "related", "schema", "stack", "tid", "time_ns",
     )  # fmt: skip
-    COLUMNS: ClassVar = ("time", "ms", "pid", "tid", "activity", "related", "stack", "bytes")
+    COLUMNS: ClassVar = ("time", "ms", "pid", "tid", "activity", "related", "stack_id", "bytes")
 
     def __init__(
         self,
@@ -77,6 +77,11 @@ class Event:
         return _EPOCH + timedelta(microseconds=self.time_ns // 1000)
 
     @property
+    def stack_id(self) -> int:
+        """As ``stack``: what the column is called."""
+        return self.stack
+
+    @property
     def provider(self) -> str:
         """Name of the provider."""
         return self.schema.provider
@@ -99,6 +104,7 @@ class Event:
         if bare in self.payload and (bare != name or name not in COLUMNS):
             return self.payload[bare]
         bare = name.removeprefix(HEADER)
+        bare = ALIASES.get(bare, bare)
         if bare in _ATTRIBUTES:
             return getattr(self, bare)
         raise KeyError(name)

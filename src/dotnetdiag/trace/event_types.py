@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dotnetdiag.errors import UnknownName
+from dotnetdiag.errors import NEAR_LIMIT, UnknownName, near
 from dotnetdiag.events import names, titles
 from dotnetdiag.nettrace import Metadata
 
 if TYPE_CHECKING:
     from dotnetdiag.events import EventSchema
-
-NEAR_LIMIT = 6
 
 
 class EventTypes:
@@ -91,15 +89,3 @@ class EventTypes:
         return tuple(dict.fromkeys(spelled[form] for form in near(text.lower(), spelled, limit=3 * NEAR_LIMIT)))[
             :NEAR_LIMIT
         ]
-
-
-def near(text: str, known: Iterable[str], *, limit: int = NEAR_LIMIT) -> tuple[str, ...]:
-    """Names that are alike: those that contain the text or its last part first, then those spelled alike."""
-    wanted = text.strip().lower()
-    by_lower = {name.lower(): name for name in sorted(known)}
-    last = wanted.rpartition("/")[2]
-    inside = [name for name in by_lower if len(wanted) > 2 and (wanted in name or (len(last) > 2 and last in name))]
-    import difflib  # only to help with a wrong name
-
-    alike = difflib.get_close_matches(wanted, by_lower, n=limit, cutoff=0.6)
-    return tuple(by_lower[name] for name in dict.fromkeys([*inside, *alike]))[:limit]

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dotnetdiag.errors import UnknownName
+from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column
 from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
-from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.table import EventTable, FieldSource, enumeration_of, fields_named, join_fields

@@ -11,7 +11,8 @@ ms                          milliseconds since the start of the trace
 pid tid                     process and OS thread; also written ``process`` and ``thread``
 activity related            ids of activities, None where there is none
 bytes                       length of the payload
-stack                       id of the call stack in ``Trace.stacks``, 0: none
+stack_id                    id of the call stack in ``Trace.stacks``, 0: none; also written ``stack``
+leaf frames                 the method that the event happened in; the call stack, leaf first
 ==========================  ==========================================================================
 """
 
@@ -35,9 +36,9 @@ KEYS = (
     "related", "bytes",
 )  # fmt: skip
 """The keys of the fixed form, in its order; ``payload`` follows."""
-ALIASES = {"process": "pid", "thread": "tid"}
-ALL = (*KEYS, "time", "stack")
-COLUMNS = ("time", "ms", "pid", "tid", "provider", "event", "version", "activity", "related", "stack")
+ALIASES = {"process": "pid", "thread": "tid", "stack": "stack_id"}
+ALL = (*KEYS, "time", "stack_id", "leaf", "frames")
+COLUMNS = ("time", "ms", "pid", "tid", "provider", "event", "version", "activity", "related", "stack_id", "leaf")
 """Those that every table shows."""
 PAYLOAD, HEADER = "payload.", "header."
 """In front of a name: the payload's field, the header's key, where there are both."""

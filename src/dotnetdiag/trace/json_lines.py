@@ -10,18 +10,15 @@ Texts are made column by column: a row costs one formatting.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Scalar, Table, Text
-from dotnetdiag.events.columns import json_value
-from dotnetdiag.events.layout import Kind
+from dotnetdiag.events import EventSchema, Table
 from dotnetdiag.nettrace import LabelList
+from dotnetdiag.table.texts import dumps, escaped, number_text, value_texts
 from dotnetdiag.trace import header
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
@@ -30,74 +27,6 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-
-_WHOLE_LIMIT = 1e15
-_QUOTED = frozenset({Kind.CHAR, Kind.CHAR8, Kind.GUID, Kind.DECIMAL})
-
-
-def dumps(value: Any) -> str:
-    """A value in the forms above, without blanks."""
-    return json.dumps(json_value(value), ensure_ascii=False, separators=(",", ":"))
-
-
-def number_text(value: float) -> str:
-    """A float as short as it can be: whole ones without a fraction; what is none as ``"NaN"``, ``"Infinity"``."""
-    if value * 0 != 0:
-        return dumps(value)
-    if value == int(value) and abs(value) < _WHOLE_LIMIT:
-        return str(int(value)) if value or str(value)[0] != "-" else "-0"
-    return repr(value)
-
-
-def value_texts(column: Column) -> list[Any]:
-    """JSON of every row: texts, or numbers that print as JSON does."""
-    if isinstance(column, Scalar):
-        values = column.to_pylist()
-        if column.values.dtype.kind == "f":
-            made: list[Any] = ["null" if value is None else number_text(value) for value in values]
-        elif column.values.dtype.kind == "b":
-            made = ["null" if value is None else "true" if value else "false" for value in values]
-        elif column.kind in _QUOTED:
-            made = ["null" if value is None else encode_basestring(str(value)) for value in values]
-        elif column.kind == Kind.DATETIME:
-            made = [f'"{value}"' if isinstance(value, str) else dumps(value) for value in values]
-        elif column.valid is not None:
-            made = ["null" if value is None else value for value in values]
-        else:
-            made = values
-        return made
-    if isinstance(column, Text):
-        strings = column.to_pylist()
-        if column.valid is None:
-            return list(map(encode_basestring, strings))  # type: ignore[arg-type]
-        return ["null" if text is None else encode_basestring(text) for text in strings]
-    if isinstance(column, Bytes):
-        return ["null" if raw is None else f'"hex:{raw.hex()}"' for raw in column.to_pylist()]
-    if isinstance(column, ListOf):
-        inner, bounds = list(map(str, value_texts(column.child))), column.offsets.tolist()
-        texts = [f"[{','.join(inner[first:last])}]" for first, last in pairwise(bounds)]
-    else:
-        template = "{" + ",".join(f"{_escaped(name)}:%s" for name in column.fields) + "}"
-        parts = [value_texts(field) for field in column.fields.values()]
-        texts = list(map(template.__mod__, zip(*parts, strict=True))) if parts else ["{}"] * len(column)
-    if column.valid is None:
-        return texts
-    return [text if valid else "null" for text, valid in zip(texts, column.valid.tolist(), strict=True)]
-
-
-def cell_texts(column: Column) -> list[str]:
-    """Values as cells of a table: as in JSON, but texts without quotes, and nothing where there is no value."""
-    if isinstance(column, Text):
-        return [text or "" for text in column.to_pylist()]
-    if isinstance(column, Scalar) and column.values.dtype.kind not in "fb":
-        return ["" if value is None else str(value) for value in column.to_pylist()]
-    if isinstance(column, Bytes):
-        return ["" if raw is None else f"hex:{raw.hex()}" for raw in column.to_pylist()]
-    return ["" if text == "null" else text.strip('"') for text in map(str, value_texts(column))]
-
-
-def _escaped(text: str) -> str:
-    return encode_basestring(text).replace("%", "%%")
 
 
 class JsonLines:
@@ -178,10 +107,10 @@ class JsonLines:
             value = None if labels is None else getattr(labels, key)
             return int(getattr(schema, key) if value is None else value)
 
-        parts = [f'"{name}":%s' if name.isalnum() else f"{_escaped(name)}:%s" for name in names if name != "\0rest"]
+        parts = [f'"{name}":%s' if name.isalnum() else f"{escaped(name)}:%s" for name in names if name != "\0rest"]
         payload = ",".join(parts) + ("%s" if "\0rest" in names else "")
         return (
-            f'{{"provider":{_escaped(schema.provider)},"event":{_escaped(schema.name)},"id":{schema.event_id},'
+            f'{{"provider":{escaped(schema.provider)},"event":{escaped(schema.name)},"id":{schema.event_id},'
             f'"version":{stated("version")},"level":{stated("level")},"opcode":{stated("opcode")},'
             f'"keywords":"0x{stated("keywords"):x}","ms":%s,"utc":"%s","pid":%s,"tid":%s,"activity":%s,'
             f'"related":%s,"bytes":%s,"payload":{{{payload}}}' + (',"frames":%s}' if self._frames else "}")

@@ -22,12 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import FormatError, NotUnderstood, UnknownName, UsageError
+from dotnetdiag.errors import FormatError, NotUnderstood, UnknownName, UsageError, near
 from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Struct, Text, decode
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import Block, BlockKind, Field
 from dotnetdiag.nettrace.labels import LAST
-from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.payloads import Payloads
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.trace import Trace

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.events import ListOf, Text
+from dotnetdiag.events.columns import Coded
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace.symbols import process_ids
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.context import Recording
 
+Ids = npt.NDArray[np.int64]
+
 
 class StackNames:
-    """Names that do not depend on the time are found once."""
+    """Looks up all stacks of some events at once: a stack of each process once, and one whose names depend on the time for each event."""
 
     def __init__(self, trace: Recording) -> None:
         self._trace = trace
-        self._known: dict[tuple[int, int | None], tuple[str, ...]] = {}
 
     def frames(self, stack: int, time_ns: int | None, pid: int | None) -> tuple[str, ...]:
         """One stack at a time (UTC since 1970; None: the end of the trace), in a process."""
@@ -28,48 +31,93 @@ class StackNames:
             return ()
         meaning = self._trace.meaning
         start = meaning.info.start_ns or 0
-        return self._named(addresses, None if time_ns is None else meaning.ticks_at(float(time_ns - start)), pid)
+        ticks = None if time_ns is None else meaning.ticks_at(float(time_ns - start))
+        exact = np.zeros(len(addresses), np.bool_)
+        exact[0] = True
+        symbols = self._trace.symbols
+        found = symbols.resolve(
+            addresses,
+            None if ticks is None else np.full(len(addresses), ticks, np.int64),
+            None if pid is None else np.full(len(addresses), pid, np.int64),
+            exact=exact,
+        )
+        return tuple(symbols.frame_name(frame) for frame in found.tolist())
 
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """Those of events, each at its time."""
-        trace = self._trace
-        rows = trace.source.scan.threads if trace.format.startswith("nettrace 6") else {}
-        pids = process_ids(rows, headers.thread)
-        owners: list[int | None] = [None] * len(headers) if pids is None else pids.tolist()
-        made: list[tuple[str, ...]] = []
-        for stack, ticks, pid in zip(headers.stack.tolist(), headers.time.tolist(), owners, strict=True):
-            if not stack:
-                made.append(())
-                continue
-            known = self._known.get((stack, pid))
-            if known is None:
-                addresses = trace.stacks.frames(stack)
-                known = self._named(addresses, ticks, pid) if len(addresses) else ()
-                if len(addresses) and self._moves(addresses, pid):
-                    made.append(known)
-                    continue
-                self._known[stack, pid] = known
-            made.append(known)
+        named, which = self._named(headers, None)
+        stacks = [tuple(frames or ()) for frames in named.to_pylist()]
+        return [stacks[number] for number in which.tolist()]
+
+    def column(self, headers: HeaderColumns) -> ListOf:
+        """Those of events as a column of lists; none where an event has no stack."""
+        named, which = self._named(headers, None)
+        made = named.take(which)
+        made.valid = headers.stack != 0
         return made
 
-    def _named(self, addresses: npt.NDArray[np.uint64], ticks: int | None, pid: int | None) -> tuple[str, ...]:
-        symbols, count = self._trace.symbols, len(addresses)
-        frames = symbols.resolve(
-            addresses,
-            None if ticks is None else np.full(count, ticks, np.int64),
-            None if pid is None else np.full(count, pid, np.int64),
-            exact=_leaf_is_exact(count),
-        )
-        return tuple(symbols.frame_name(frame) for frame in frames.tolist())
+    def leaves(self, headers: HeaderColumns) -> Coded:
+        """The methods that events happened in; none where an event has no stack."""
+        named, which = self._named(headers, 1)
+        assert isinstance(named.child, Coded)
+        valid = np.diff(named.offsets)[which] > 0
+        places = named.offsets[:-1][which]
+        codes = named.child.which
+        known = codes[np.minimum(places, len(codes) - 1)] if len(codes) else np.zeros(len(headers), np.int64)
+        texts = named.child.texts if len(codes) else Text.from_pylist([""])
+        return Coded(texts, np.where(valid, known, 0), None if valid.all() else valid)
 
-    def _moves(self, addresses: npt.NDArray[np.uint64], pid: int | None) -> bool:
-        """Whether the names of these addresses depend on the time."""
-        owners = None if pid is None else np.full(len(addresses), pid, np.int64)
-        return bool(self._trace.symbols.changes(addresses, owners, exact=_leaf_is_exact(len(addresses)))[0].any())
+    def _named(self, headers: HeaderColumns, depth: int | None) -> tuple[ListOf, Ids]:
+        """The frames of some stacks, to that depth, and which of these each event has."""
+        trace = self._trace
+        if not headers.stack.any():
+            return ListOf(np.zeros(2, np.int64), Coded(Text.from_pylist([]), np.zeros(0, np.int64))), np.zeros(
+                len(headers), np.int64
+            )
+        threads = trace.source.scan.threads if trace.format.startswith("nettrace 6") else {}
+        owner = process_ids(threads, headers.thread)
+        key = headers.stack.astype(np.uint64)
+        if owner is not None:
+            place = np.unique(owner, return_inverse=True)[1]
+            key |= place.astype(np.uint64) << np.uint64(32)
+        _, rows, which = np.unique(key, return_index=True, return_inverse=True)
+        stacks = _Stacks(trace, headers, owner, rows, depth)
+        moving = stacks.moving()
+        if moving.any():  # one for each event instead
+            rows = np.concatenate([rows, events := np.flatnonzero(moving[which])])
+            which[events] = np.arange(len(moving), len(rows))
+            stacks = _Stacks(trace, headers, owner, rows, depth)
+        return stacks.named(), which
 
 
-def _leaf_is_exact(count: int) -> npt.NDArray[np.bool_]:
-    """The others are return addresses."""
-    exact = np.zeros(count, np.bool_)
-    exact[0] = True
-    return exact
+class _Stacks:
+    """The addresses of the stacks that some events have, one behind the other."""
+
+    def __init__(
+        self, trace: Recording, headers: HeaderColumns, owner: Ids | None, rows: Ids, depth: int | None
+    ) -> None:
+        parts = [trace.stacks.frames(stack)[:depth] for stack in headers.stack[rows].tolist()]
+        counts = np.array([len(part) for part in parts], np.int64)
+        self._symbols = trace.symbols
+        self._offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(counts, out=self._offsets[1:])
+        self._addresses = np.concatenate(parts)
+        self._exact = np.zeros(len(self._addresses), np.bool_)  # the others are return addresses
+        self._exact[self._offsets[:-1][counts > 0]] = True
+        self._of = np.repeat(np.arange(len(rows)), counts)
+        self._ticks = headers.time[rows][self._of]
+        self._owner = None if owner is None else owner[rows][self._of]
+
+    def moving(self) -> npt.NDArray[np.bool_]:
+        """Which stacks have names that depend on the time."""
+        mask, _ = self._symbols.changes(self._addresses, self._owner, exact=self._exact)
+        found = np.zeros(len(self._offsets) - 1, np.bool_)
+        found[self._of[mask]] = True
+        return found
+
+    def named(self) -> ListOf:
+        """The names of the frames; each is made once."""
+        frames = self._symbols.resolve(self._addresses, self._ticks, self._owner, exact=self._exact)
+        distinct, which = np.unique(frames, return_inverse=True)
+        names = [self._symbols.frame_name(frame) for frame in distinct.tolist()]
+        return ListOf(self._offsets, Coded(Text.from_pylist(names), which.astype(np.int64)))

@@ -18,23 +18,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
-from dotnetdiag.errors import UnknownName
-from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Table, Text, decode
+from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Text, decode
+from dotnetdiag.events import Table as Payloads
 from dotnetdiag.events.catalogue import ValueMap, enumeration
 from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.info import NO_TIME
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
-from dotnetdiag.trace.event_types import near
 from dotnetdiag.trace.header import PAYLOAD
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
-
     from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -171,7 +167,7 @@ def _as(column: Column, like: Column) -> Column:
     return column
 
 
-class EventTable:
+class EventTable(Table):
     """Events of some types in time order. ``table["Count"]`` is a column, iteration gives :class:`Event` rows.
 
     ``headers`` are the raw header columns; ``schemas`` the types by metadata id.
@@ -192,7 +188,7 @@ class EventTable:
         self.headers = headers
         self._fields = {field.name: field for field in (join_fields(schemas) if fields is None else fields)}
         self._places: dict[int, Array] = {}
-        self._decoded: dict[int, Table] = {}
+        self._decoded: dict[int, Payloads] = {}
         self._cache: dict[str, Column] = {}
 
     # shape --------------------------------------------------------------------------------------------------------
@@ -217,41 +213,51 @@ class EventTable:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._fields or header.key_of(name) is not None)
 
-    def __repr__(self) -> str:
-        events = dict.fromkeys(f"{s.provider}/{s.name} v{s.version}" for s in self.schemas.values())
-        head = f"<EventTable {', '.join(events)}: {len(self):,} rows, columns {', '.join(self.columns)}>"
-        rows = [f"  {event!r}" for event in self[:SHOWN_ROWS]]
-        return "\n".join([head, *rows, *(["  ..."] if len(self) > SHOWN_ROWS else [])])
+    @property
+    def title(self) -> str:
+        """The event types."""
+        return ", ".join(dict.fromkeys(f"{s.provider}/{s.name} v{s.version}" for s in self.schemas.values()))
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Of the header's columns; those of a payload are not told."""
+        return {"ms": "ms", "bytes": "bytes"}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: events are what they are."""
+        return ()
+
+    @property
+    def losses(self) -> Losses:
+        """What the recording lacks, by all that was read so far."""
+        return self.trace.losses
 
     # columns ------------------------------------------------------------------------------------------------------
 
-    @overload
-    def __getitem__(self, name: str) -> Column: ...
-    @overload
-    def __getitem__(self, name: int) -> Event: ...
-    @overload
-    def __getitem__(self, name: builtins.slice[Any, Any, Any]) -> EventTable: ...
+    if TYPE_CHECKING:
 
-    def __getitem__(self, name: str | int | builtins.slice[Any, Any, Any]) -> Column | Event | EventTable:
-        """One column: a header column, a payload field, or another key of the header, whichever is first. With a number one row, with a
-        slice a table of some.
+        @overload
+        def __getitem__(self, name: str) -> Column: ...
+        @overload
+        def __getitem__(self, name: int) -> Event: ...
+        @overload
+        def __getitem__(self, name: builtins.slice[Any, Any, Any]) -> EventTable: ...
 
-        ``payload.x`` is the field's always, ``header.x`` the header's, ``a.b`` a member of a structure.
-        """
-        if isinstance(name, int):
-            return self.row(name)
-        if isinstance(name, builtins.slice):
-            return self._with(
-                self.headers[np.arange(len(self))[name]] if name.step not in (None, 1) else self.headers[name]
-            )
-        found = self._column(name)
-        if found is None:
-            raise UnknownName("column", name, near(name, self.columns), where="in the table")
-        return found
+        def __getitem__(self, name: str | int | builtins.slice[Any, Any, Any]) -> Any:
+            """One column: a header column, a payload field, or another key of the header, whichever is first. With a number one row, with a
+            slice a table of some.
 
-    def get(self, name: str) -> Column | None:
-        """The column, or None."""
-        return self._column(name)
+            ``payload.x`` is the field's always, ``header.x`` the header's, ``a.b`` a member of a structure.
+            """
+
+    def _some(self, rows: builtins.slice[Any, Any, Any]) -> EventTable:
+        picked = np.arange(len(self))[rows] if rows.step not in (None, 1) else rows
+        return self._with(self.headers[picked])
+
+    def values(self, name: str) -> list[Any]:
+        """The values of a column as Python has them, None where there is none."""
+        return list(self[name].to_pylist())
 
     def enumeration(self, name: str) -> ValueMap | None:
         """The names that the runtime gives to a payload field's values, where all events of the table have the same; otherwise None."""
@@ -263,25 +269,7 @@ class EventTable:
         )
         return found[0] if found and all(one == found[0] for one in found) else None
 
-    if not TYPE_CHECKING:  # where types are checked, this says that every attribute is there
-
-        def __getattr__(self, name: str) -> object:
-            hint = f"; the column is table[{name!r}]" if not name.startswith("_") and name in self else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
-
-    def numpy(self, name: str) -> Array:
-        """The numbers of a column as they lie in memory (times: ns since 1970); texts and the rest as objects.
-
-        Rows without a value hold 0 in numbers.
-        """
-        column = self[name]
-        if isinstance(column, Scalar) and column.values.ndim == 1:
-            return column.values
-        values = np.empty(len(column), object)
-        values[:] = column.to_pylist()
-        return values
-
-    def _column(self, name: str) -> Column | None:
+    def _found(self, name: str) -> Column | None:
         if name in self._cache:
             return self._cache[name]
         key = header.key_meant(name, is_field=name in self._fields)
@@ -298,7 +286,7 @@ class EventTable:
         source = self._fields.get(whole)
         if source is None or not member:
             return None
-        column: Column | None = self._column(PAYLOAD + whole)
+        column: Column | None = self._found(PAYLOAD + whole)
         for part in member.split("."):
             column = column.fields.get(part) if isinstance(column, Struct) else None
         return column
@@ -309,7 +297,7 @@ class EventTable:
             self._places[number] = np.flatnonzero(self.headers.metadata_id == number)
         return self._places[number]
 
-    def part(self, number: int, fields: Sequence[str] | None = None) -> Table:
+    def part(self, number: int, fields: Sequence[str] | None = None) -> Payloads:
         """The decoded payloads of one type, in table order; all of them, or some top-level fields."""
         whole = self._decoded.get(number)
         if whole is not None:
@@ -369,7 +357,8 @@ class EventTable:
         if key == "time":
             utc = meaning.utc_ns(headers)
             known = utc != NO_TIME
-            return Scalar(utc, None, Kind.I8) if known.all() else Scalar(np.where(known, utc, 0), known, Kind.I8)
+            valid = None if known.all() else known
+            return Scalar(utc if valid is None else np.where(known, utc, 0), valid, Kind.TIMESTAMP)
         if key == "utc":
             return Text.from_pylist(meaning.utc_text(headers))
         if key == "ms":
@@ -381,8 +370,12 @@ class EventTable:
             return Scalar(meaning.tid(headers), None, Kind.U8)
         if key == "bytes":
             return Scalar(headers.payload_length, None, Kind.U4)
-        if key == "stack":
+        if key == "stack_id":
             return Scalar(headers.stack, None, Kind.U4)
+        if key == "leaf":
+            return self.trace.leaves_of(headers)
+        if key == "frames":
+            return self.trace.frames_column(headers)
         if key in ("activity", "related"):
             ids = headers.activity if key == "activity" else headers.related
             raw = self.trace.guids.bytes().view("V16")[ids]
@@ -476,36 +469,7 @@ class EventTable:
         values = zip(*(column.to_pylist() for column in columns.values()), strict=True) if columns else repeat(())
         return list(map(Event, repeat(self.schemas[number]), repeat(tuple(columns)), values, *header_values))
 
-    # elsewhere ----------------------------------------------------------------------------------------------------
-
-    def to_pandas(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pandas.DataFrame:
-        """A data frame, of all columns or some. What the runtime numbers (``GC/Start.Reason``) has its names, as categories, or numbers.
-
-        MissingDependency without the extra ``pandas``.
-        """
-        from dotnetdiag.trace.to_pandas import data_frame
-
-        return data_frame(self._named(columns, names=names))
-
-    def to_arrow(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pyarrow.Table:
-        """An Arrow table; as ``to_pandas``, MissingDependency without the extra ``arrow``."""
-        from dotnetdiag.trace.to_arrow import arrow_table
-
-        return arrow_table(self._named(columns, names=names))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """For ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and all others that speak Arrow; MissingDependency without the
-        extra ``arrow``.
-        """
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def to_polars(self, columns: Sequence[str] | None = None, *, names: bool = True) -> polars.DataFrame:
-        """A data frame of polars; as ``to_pandas``, MissingDependency without the extra ``polars``."""
-        from dotnetdiag.trace.to_polars import polars_frame
-
-        return polars_frame(self._named(columns, names=names))
-
-    def _named(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:
+    def _chosen(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:
         if wanted is None and self._fields:
             self.load()
         made: dict[str, Column] = {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dotnetdiag.events import EventSchema
+    from dotnetdiag.events import Column, EventSchema
     from dotnetdiag.nettrace import (
         Block,
         Contents,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from dotnetdiag.nettrace.buffers import Buffer
     from dotnetdiag.nettrace.parallel import Executor
+    from dotnetdiag.table import Losses
     from dotnetdiag.trace.event import Event
     from dotnetdiag.trace.event_types import EventTypes
     from dotnetdiag.trace.events import Events
@@ -189,6 +190,13 @@ class Trace:
     def lost(self) -> LossAccount:
         """Lost events: ``lost.total``, per thread, and in time (``lost.gaps``). NetPerf does not tell (``known``)."""
         return self.source.passed().lost
+
+    @property
+    def losses(self) -> Losses:
+        """Lost events and damage, as every table of the trace has them."""
+        from dotnetdiag.table import Losses
+
+        return Losses(lost=self.lost.total if self.lost.known else None, damage=self.damage)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -504,6 +512,14 @@ class Trace:
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """The call stacks of events, as :meth:`frames` gives them; each at the time of its event."""
         return self.stack_names.frames_of(headers)
+
+    def frames_column(self, headers: HeaderColumns) -> Column:
+        """The same as a column of lists of texts."""
+        return self.stack_names.column(headers)
+
+    def leaves_of(self, headers: HeaderColumns) -> Column:
+        """The method of each event that it happened in, the first of its call stack."""
+        return self.stack_names.leaves(headers)
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""

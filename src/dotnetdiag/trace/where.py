@@ -379,7 +379,7 @@ def _texts(column: Column) -> list[str | None]:
     """Values as the text that JSON has, without quotes."""
     if isinstance(column, Text):
         return column.to_pylist()
-    from dotnetdiag.trace.json_lines import dumps, number_text
+    from dotnetdiag.table.texts import dumps, number_text
 
     made: list[str | None] = []
     for value in column.to_pylist():

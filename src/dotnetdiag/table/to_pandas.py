@@ -1,7 +1,7 @@
 """Columns as a pandas data frame. Needs pandas (extra ``pandas``).
 
 Numbers keep their width (the nullable kind where values are missing), texts are objects (those that say what kind an event or a value
-is: categories), ``time`` is a timestamp in ns, dates of payloads in µs; lists and structures are Python objects.
+is: categories), times are timestamps in ns, dates of payloads in µs; lists and structures are Python objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dotnetdiag.errors import MissingDependency
 from dotnetdiag.events import Column, Scalar, Text
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.trace.to_arrow import AS_TEXT, FILETIME_EPOCH_US, TIME
+from dotnetdiag.table.arrow import AS_TEXT, FILETIME_EPOCH_US
 
 if TYPE_CHECKING:
     import pandas
@@ -27,15 +27,15 @@ def data_frame(columns: Mapping[str, Column]) -> pandas.DataFrame:
         import pandas
     except ImportError as error:
         raise MissingDependency("pandas", extra="pandas", purpose="a data frame") from error
-    made = {name: _values(pandas, column, is_time=name == TIME) for name, column in columns.items()}
+    made = {name: _values(pandas, column) for name, column in columns.items()}
     return pandas.DataFrame(made)
 
 
-def _values(pd: Any, column: Column, *, is_time: bool) -> Any:
+def _values(pd: Any, column: Column) -> Any:
     if isinstance(column, Scalar) and column.kind not in AS_TEXT:
         values = column.values
-        if is_time or column.kind == Kind.DATETIME:
-            unit, ticks = ("ns", values) if is_time else ("us", values // 10 - FILETIME_EPOCH_US)
+        if column.kind in (Kind.TIMESTAMP, Kind.DATETIME):
+            unit, ticks = ("ns", values) if column.kind == Kind.TIMESTAMP else ("us", values // 10 - FILETIME_EPOCH_US)
             dates = ticks.astype(f"datetime64[{unit}]")
             if column.valid is not None:
                 dates[~column.valid] = np.datetime64("NaT")

@@ -1,0 +1,246 @@
+"""Named columns of as many rows: what every question is answered with, and what every exporter takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, overload
+
+from dotnetdiag.errors import UnknownName, UsageError, near
+from dotnetdiag.table.losses import NONE, Losses
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+    import polars
+    import pyarrow
+
+    from dotnetdiag.events import Column
+
+SHOWN_ROWS = 10
+_JSON = (str, int, bool, type(None))
+PIECE_ROWS = 1 << 16
+"""Rows of a table that become Python's values at once where a file is written of all."""
+
+
+class Table:
+    """``table["name"]`` is a column, ``table[0]`` a row, ``table[:3]`` the table of some rows; iteration gives rows.
+
+    ``columns`` are given by name: columns of ``events``, or sequences of Python's values, which become columns when one is asked for.
+    ``units`` say in what the numbers of a column count (``ms``, ``bytes``, ``%``); ``title`` what the rows are; ``notes`` what was done
+    or is odd; ``losses`` what the recording lacks that they are made of.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Column | Sequence[Any]],
+        *,
+        title: str = "",
+        units: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+        losses: Losses = NONE,
+    ) -> None:
+        sizes = {name: len(column) for name, column in columns.items()}
+        if len(set(sizes.values())) > 1:
+            raise UsageError(
+                f"columns of different lengths: {', '.join(f'{n} has {size}' for n, size in sizes.items())}"
+            )
+        self._columns: dict[str, Any] = dict(columns)
+        self._rows = next(iter(sizes.values()), 0)
+        self._title, self._units, self._notes, self._losses = title, dict(units or {}), tuple(notes), losses
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str] | None = None, **about: Any) -> Table:
+        """The table of these rows, with the columns of the first, or those named; what a row lacks is None. ``about``: as for the class."""
+        names = list(columns if columns is not None else (rows[0] if rows else ()))
+        return cls({name: [row.get(name) for row in rows] for name in names}, **about)
+
+    # what it is -------------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """What the rows are."""
+        return self._title
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._columns)
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """In what the numbers of a column count, by its name; columns that count nothing have none."""
+        return self._units
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done, or is odd."""
+        return self._notes
+
+    @property
+    def losses(self) -> Losses:
+        """What the recording lacks."""
+        return self._losses
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._found(name) is not None
+
+    def __repr__(self) -> str:
+        rows = [f"  {row!r}" for row in self[:SHOWN_ROWS]]
+        lines = [self._head(), *rows, *(["  ..."] if len(self) > SHOWN_ROWS else []), *self.notes, str(self.losses)]
+        return "\n".join(line for line in lines if line)
+
+    def _head(self) -> str:
+        title = f" {self.title}" if self.title else ""
+        return f"<{type(self).__name__}{title}: {len(self):,} rows, columns {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        from dotnetdiag.table.html import fragment
+
+        return fragment(self, SHOWN_ROWS)
+
+    if not TYPE_CHECKING:  # where types are checked, this says that every attribute is there
+
+        def __getattr__(self, name: str) -> object:
+            hint = f"; the column is table[{name!r}]" if not name.startswith("_") and name in self else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    # columns ----------------------------------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, name: str) -> Column: ...
+    @overload
+    def __getitem__(self, name: int) -> Any: ...
+    @overload
+    def __getitem__(self, name: slice[Any, Any, Any]) -> Table: ...
+
+    def __getitem__(self, name: str | int | slice[Any, Any, Any]) -> Any:
+        """A column, a row, or the table of some rows. UnknownName (a KeyError) that lists names that are alike."""
+        if isinstance(name, str):
+            found = self._found(name)
+            if found is None:
+                raise UnknownName("column", name, near(name, self.columns), where="in the table")
+            return found
+        return self._some(name) if isinstance(name, slice) else self.row(name)
+
+    def get(self, name: str) -> Column | None:
+        """The column, or None."""
+        return self._found(name)
+
+    def values(self, name: str) -> list[Any]:
+        """The values of a column as Python has them, None where there is none."""
+        column = self._columns.get(name)
+        return list(column) if isinstance(column, (list, tuple, range)) else self[name].to_pylist()
+
+    def numpy(self, name: str) -> np.ndarray[Any, Any]:
+        """The numbers of a column as they lie in memory (times: ns since 1970); texts and the rest as objects.
+
+        Rows without a value hold 0 in numbers.
+        """
+        import numpy as np
+
+        from dotnetdiag.events import Scalar
+
+        column = self[name]
+        if isinstance(column, Scalar) and column.values.ndim == 1:
+            return column.values
+        values = np.empty(len(column), object)
+        values[:] = column.to_pylist()
+        return values
+
+    def _found(self, name: str) -> Column | None:
+        column = self._columns.get(name)
+        if isinstance(column, (list, tuple, range)):
+            from dotnetdiag.table.values import column_of
+
+            column = self._columns[name] = column_of(column)
+        return column
+
+    # rows -------------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        for piece in self.pieces():
+            names = piece.columns
+            for row in zip(*map(piece.values, names), strict=True):
+                yield dict(zip(names, row, strict=True))
+
+    def row(self, index: int) -> Any:
+        """One row: its values by the names of the columns."""
+        place = range(len(self))[index]
+        (row,) = self._some(slice(place, place + 1))
+        return row
+
+    def _some(self, rows: slice[Any, Any, Any]) -> Table:
+        def cut(column: Any) -> Any:
+            return column[rows] if isinstance(column, (list, tuple, range)) else column.take(range(len(self))[rows])
+
+        columns = {name: cut(column) for name, column in self._columns.items()}
+        return Table(columns, title=self.title, units=self.units, notes=self.notes, losses=self.losses)
+
+    def pieces(self) -> Iterator[Table]:
+        """The same rows in tables of a size that may become Python's values at once."""
+        if len(self) <= PIECE_ROWS:
+            yield self
+        else:
+            yield from (self[first : first + PIECE_ROWS] for first in range(0, len(self), PIECE_ROWS))
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """All rows, as :meth:`to_json` has them but with Python's values."""
+        columns = [self.values(name) for name in self.columns]
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """All rows in the forms of JSON: bytes as ``hex:…``, ids and times as text, NaN and infinities by name."""
+        columns = [self._json_values(name) for name in self.columns]
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _json_values(self, name: str) -> list[Any]:
+        column = self._columns.get(name)
+        if isinstance(column, (list, tuple, range)):
+            if all(type(value) in _JSON for value in column):  # a short list need not become arrays
+                return list(column)
+            if not any(isinstance(value, (datetime, float)) for value in column):
+                from dotnetdiag.events.columns import json_value
+
+                return [json_value(value) for value in column]
+        from dotnetdiag.table.texts import json_values
+
+        return json_values(self[name])
+
+    # elsewhere --------------------------------------------------------------------------------------------------------
+
+    def to_pandas(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pandas.DataFrame:
+        """A data frame, of all columns or some. What the runtime numbers (``GC/Start.Reason``) has its names, as categories, or numbers.
+
+        MissingDependency without the extra ``pandas``.
+        """
+        from dotnetdiag.table.to_pandas import data_frame
+
+        return data_frame(self._chosen(columns, names=names))
+
+    def to_arrow(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pyarrow.Table:
+        """An Arrow table; as ``to_pandas``, MissingDependency without the extra ``arrow``."""
+        from dotnetdiag.table.arrow import arrow_table
+
+        return arrow_table(self._chosen(columns, names=names))
+
+    def to_polars(self, columns: Sequence[str] | None = None, *, names: bool = True) -> polars.DataFrame:
+        """A data frame of polars; as ``to_pandas``, MissingDependency without the extra ``polars``."""
+        from dotnetdiag.table.arrow import polars_frame
+
+        return polars_frame(self._chosen(columns, names=names))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """For ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB and all others that speak Arrow: without a copy of what lies
+        in columns. MissingDependency without nanoarrow, which the extras ``arrow`` and ``polars`` bring.
+        """
+        from dotnetdiag.table.arrow import stream
+
+        return stream(self._chosen(None, names=True)).__arrow_c_stream__()
+
+    def _chosen(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:  # noqa: ARG002
+        """Columns by name, with ``names`` for numbers that have some: none has here."""
+        return {name: self[name] for name in (self.columns if wanted is None else wanted)}
