@@ -16,7 +16,6 @@ from tests.nettrace.recordings import data_of
 import dotnetdiag
 from dotnetdiag.cli.trace_files import COMMANDS
 from dotnetdiag.errors import InputError, OutputError, OutputExists, UsageError
-from dotnetdiag.export import FORMATS
 from dotnetdiag.recipes import exporting
 from dotnetdiag.recipes.exporting import ConvertOptions, convert, convert_file, write
 from dotnetdiag.recipes.report import ViewOptions
@@ -162,4 +161,3 @@ def test_what_a_trace_lacks_is_said_on_stderr(tmp_path: Path) -> None:
     assert "warning: cut.nettrace: " in done.stderr
     assert "note: the trace has no CPU samples" in done.stderr
     assert "csv" in done.stdout
-    assert len(FORMATS) == 7

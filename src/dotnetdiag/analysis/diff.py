@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Array, Origin, StackProfile
+from dotnetdiag.analysis.profile import DIGITS, Array, Origin, StackProfile
 from dotnetdiag.errors import UsageError
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
 from dotnetdiag.trace.symbols import Frame, FrameKind
@@ -67,6 +69,31 @@ class ProfileDiff:
         """Methods whose exclusive weight grew by more than ``limit`` (in the unit), the worst first."""
         worse = [method for method in self.methods if method.exclusive.absolute > limit]
         return tuple(sorted(worse, key=lambda method: -method.exclusive.absolute))
+
+    def changes(self) -> Table:
+        """A row per method in the order of ``methods``: exclusive and inclusive weights before and after, and the change."""
+        columns: dict[str, list[Any]] = {
+            "method": [one.name for one in self.methods],
+            "module": [one.frame.module for one in self.methods],
+        }
+        units: dict[str, str] = {}
+        for kind in ("exclusive", "inclusive"):
+            both: list[Change] = [getattr(one, kind) for one in self.methods]
+            relative = [change.relative for change in both]
+            columns[f"{kind}_before"] = [round(change.before, DIGITS) for change in both]
+            columns[f"{kind}_after"] = [round(change.after, DIGITS) for change in both]
+            columns[f"{kind}_change"] = [round(change.absolute, DIGITS) for change in both]
+            columns[f"{kind}_relative_percent"] = [None if one is None else round(one, DIGITS) for one in relative]
+            units |= {f"{kind}_{name}": self.unit for name in ("before", "after", "change")}
+            units[f"{kind}_relative_percent"] = "%"
+        first, second = self.before_origin, self.after_origin
+        lost = None if first.lost is None or second.lost is None else first.lost + second.lost
+        return Table(
+            columns,
+            title=f"{second.name or 'after'} against {first.name or 'before'}",
+            units=units,
+            losses=Losses(lost=lost, damage=first.damage or second.damage),
+        )
 
 
 def diff(before: StackProfile, after: StackProfile, *, style: Style = Style.FULL, shares: bool = False) -> ProfileDiff:

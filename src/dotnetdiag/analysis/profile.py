@@ -29,6 +29,9 @@ import numpy as np
 
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.errors import UsageError
+from dotnetdiag.events import Scalar
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
@@ -53,6 +56,8 @@ class State(IntEnum):
 STATE_FRAMES = {State.CPU: "CPU_TIME", State.UNMANAGED: "UNMANAGED_CODE_TIME", State.BLOCKED: "BLOCKED_TIME"}
 """The leaves that the reference tool adds to stacks (peers.md §1.2); ``filters.with_states`` adds them."""
 
+DIGITS = 6
+"""Behind the point, in tables: of milliseconds these are the nanoseconds that traces count in."""
 MILLISECONDS = "ms"
 SAMPLES = "samples"
 
@@ -84,6 +89,11 @@ class Origin:
     lost: int | None = None
     complete: bool = True
     damage: str | None = None
+
+    @property
+    def losses(self) -> Losses:
+        """What is wrong with it, as tables have it."""
+        return Losses(lost=self.lost, damage=self.damage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -219,6 +229,25 @@ class StackProfile:
                 inclusive_percent=_percent(entered, total),
             )
             for frame_id, own, entered in zip(*columns, strict=True)
+        )
+
+    def methods(self, style: Style = Style.FULL) -> Table:
+        """A row per frame, as :meth:`by_method` has them: name, module, weights and what share of the total they are."""
+        found = self.by_method()
+        share = 100 / self.total if self.total else 0.0
+        weights = {"exclusive": found.exclusive, "inclusive": found.inclusive}
+        weights |= {f"{name}_percent": share * column for name, column in weights.items()}
+        ids = found.frame.tolist()
+        return Table(
+            {
+                "method": self.frames.names(ids, style),
+                "module": [self.frames[number].module for number in ids],
+                **{name: Scalar(np.round(column, DIGITS), None, Kind.F8) for name, column in weights.items()},
+            },
+            title=self.name,
+            units={name: "%" if name.endswith("percent") else self.unit for name in weights},
+            notes=self.notes,
+            losses=self.origin.losses,
         )
 
     # what is in it ----------------------------------------------------------------------------------------------------

@@ -344,7 +344,7 @@ def _written(done: Rewritten, as_json: bool) -> None:
     required=True,
     metavar="FORMAT",
     help="Formats to write, given several times or with commas: "
-    "speedscope, chromium, pprof, collapsed, flamegraph, json, csv, nettrace.",
+    "speedscope, chromium, pprof, collapsed, flamegraph, json; the methods as csv, jsonl, parquet, sqlite, markdown, html; nettrace.",
 )
 @click.option("--nettrace-version", type=click.Choice(["4", "5", "6"]), help="[default: that of FILE, at least 5]")
 @view_options

@@ -1,12 +1,13 @@
 """Results as files for other programs: one file per format, each a function of (result, binary file object).
 
-May import errors, trace, analysis, and the library of the format where it is used. Never chooses file names, never
+May import errors, table, trace, analysis, and the library of the format where it is used. Never chooses file names, never
 prints, never computes what ``analysis`` answers, keeps nothing between calls. :data:`FORMATS` is the registry; the file
 of a format is imported when something is written in it. All texts are UTF-8, whatever a trace's names hold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,11 +18,12 @@ from dotnetdiag.errors import MissingDependency, UsageError
 if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.profile import StackProfile
+    from dotnetdiag.table.html import Tabular
     from dotnetdiag.trace.method_names import Style
 
 
-Result: TypeAlias = Union["StackProfile", "ProfileDiff"]
-"""What can be written."""
+Result: TypeAlias = Union["StackProfile", "ProfileDiff", "Tabular", "Sequence[Tabular]"]
+"""What can be written: weighted stacks, or tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,8 @@ class Format:
     """A format by its name for ``--format``. ``help`` is a line for people; ``suffix`` what its files end in.
 
     ``module`` has the function ``write(result, file, *, style=None)``. ``is_text`` says whether people can read it;
-    ``differences`` whether it can show a ``ProfileDiff``; ``library`` and ``extra`` what it needs that is not installed with us.
+    ``differences`` whether it can show a ``ProfileDiff``, ``tables`` whether a table (of a profile it shows the methods then);
+    ``library`` and ``extra`` what it needs that is not installed with us.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Format:
     help: str
     is_text: bool = True
     differences: bool = False
+    tables: bool = False
     library: str = ""
     extra: str = ""
 
@@ -110,26 +114,85 @@ FORMATS: dict[str, Format] = {
             name="csv",
             suffix=".csv",
             module="dotnetdiag.export.csv_table",
-            help="a table of methods, for spreadsheets",
+            help="a table, for spreadsheets",
             differences=True,
+            tables=True,
+        ),
+        Format(
+            name="jsonl",
+            suffix=".jsonl",
+            module="dotnetdiag.export.json_lines",
+            help="a table as lines of JSON",
+            differences=True,
+            tables=True,
+        ),
+        Format(
+            name="parquet",
+            suffix=".parquet",
+            module="dotnetdiag.export.parquet",
+            help="a table, for programs that read columns",
+            is_text=False,
+            differences=True,
+            tables=True,
+            library="pyarrow",
+            extra="arrow",
+        ),
+        Format(
+            name="sqlite",
+            suffix=".sqlite",
+            module="dotnetdiag.export.sqlite",
+            help="tables as a database",
+            is_text=False,
+            differences=True,
+            tables=True,
+        ),
+        Format(
+            name="markdown",
+            suffix=".md",
+            module="dotnetdiag.export.markdown",
+            help="tables for issues and pull requests",
+            differences=True,
+            tables=True,
+        ),
+        Format(
+            name="html",
+            suffix=".table.html",
+            module="dotnetdiag.export.html_table",
+            help="tables as a page",
+            differences=True,
+            tables=True,
         ),
     )
 }
 
 
-def find_format(name: str) -> Format:
-    """The format of a name, in any case. Raises UsageError that lists what there is."""
-    found = FORMATS.get(name.lower())
+def find_format(name: str, *, table: bool = False) -> Format:
+    """The format of a name, in any case, of a profile or of tables. Raises UsageError that lists what there is."""
+    formats = TABLE_FORMATS if table else FORMATS
+    found = formats.get(name.lower())
     if found is None:
-        raise UsageError(f"no format {name!r}; there are: {', '.join(FORMATS)}")
+        raise UsageError(f"no format {name!r}{' of tables' if table else ''}; there are: {', '.join(formats)}")
     return found
 
 
-def format_of(path: str) -> Format:
-    """The format that a file's name ends in. Raises UsageError that lists the endings."""
-    lower = path.lower()
-    for one in FORMATS.values():
+TABLE_JSON = Format(
+    name="json", suffix=".json", module="dotnetdiag.export.json_table", help="tables as one document", tables=True
+)
+TABLE_FORMATS: Mapping[str, Format] = {**{name: one for name, one in FORMATS.items() if one.tables}, "json": TABLE_JSON}
+"""What tables can be written as. ``json`` of a profile has all its stacks, that of tables their rows."""
+_ENDINGS = {".json": "json", ".html": "flamegraph", ".pb": "pprof", ".db": "sqlite"}
+_TABLE_ENDINGS = {".json": "json", ".html": "html", ".db": "sqlite"}
+"""What shorter names mean."""
+
+
+def format_of(path: str, *, table: bool = False) -> Format:
+    """The format that a file's name ends in, of a profile or of tables. Raises UsageError that lists the endings."""
+    formats, lower = (TABLE_FORMATS if table else FORMATS), path.lower()
+    for one in formats.values():
         if lower.endswith(one.suffix):
             return one
-    endings = ", ".join(one.suffix for one in FORMATS.values())
+    for ending, name in (_TABLE_ENDINGS if table else _ENDINGS).items():
+        if lower.endswith(ending):
+            return formats[name]
+    endings = ", ".join(one.suffix for one in formats.values())
     raise UsageError(f"{path}: the name ends in no suffix of a format ({endings}); name the format")

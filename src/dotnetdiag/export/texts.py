@@ -33,7 +33,10 @@ def profile_only(result: object, format_name: str) -> StackProfile:
         possible = np.isfinite(result.weight) & (result.weight >= 0)
         return result if possible.all() else replace(result, weight=np.where(possible, result.weight, 0.0))
     if isinstance(result, ProfileDiff):
-        raise UsageError(f"{format_name} cannot show a difference; collapsed, csv, flamegraph and json can")
+        from dotnetdiag.export import FORMATS
+
+        others = ", ".join(name for name, one in FORMATS.items() if one.differences)
+        raise UsageError(f"{format_name} cannot show a difference; {others} can")
     raise UsageError(f"{format_name} shows profiles, not a {type(result).__name__}")
 
 

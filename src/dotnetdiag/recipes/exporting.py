@@ -14,8 +14,8 @@ from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stre
 from dotnetdiag.recipes.trace_files import open_trace
 
 if TYPE_CHECKING:
-    from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.profile import StackProfile
+    from dotnetdiag.export import Result
     from dotnetdiag.recipes.report import ViewOptions
     from dotnetdiag.trace.method_names import Style
 
@@ -133,20 +133,25 @@ def beside(path: Path, suffix: str, source: Path) -> Path:
 
 
 def write(
-    result: StackProfile | ProfileDiff,
+    result: Result,
     path: str | os.PathLike[str],
     format: str | None = None,
     *,
     style: Style | None = None,
     force: bool = True,
 ) -> Path:
-    """Write a result in the format that the name ends in (``.speedscope.json``, ``.pb.gz``), or in the one named.
+    """Write a result in the format that the name ends in (``.speedscope.json``, ``.pb.gz``, ``.csv``), or in the one named: a profile, a
+    difference, or a table or several.
 
     A file that is there already is replaced when the new one is whole. Raises UsageError for an unknown format or for a
     result that it cannot show, OutputError for what the system refuses.
     """
+    from dotnetdiag.export.tables import is_tabular
+
     path = Path(path)
-    chosen = format_of(path.name) if format is None else find_format(format)
+    table = is_tabular(result) or isinstance(result, Sequence)
+    chosen = format_of(path.name, table=table) if format is None else find_format(format, table=table)
+    chosen.check()
     with replacing(path, force=force) as file:
         chosen.write(result, file, style=style)
     return path

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.table.losses import NONE, Losses
@@ -30,6 +29,9 @@ class Table:
     ``units`` say in what the numbers of a column count (``ms``, ``bytes``, ``%``); ``title`` what the rows are; ``notes`` what was done
     or is odd; ``losses`` what the recording lacks that they are made of.
     """
+
+    _MADE_ANEW: ClassVar[frozenset[str]] = frozenset()
+    """Columns that :meth:`_chosen` makes each time."""
 
     def __init__(
         self,
@@ -185,6 +187,8 @@ class Table:
         if len(self) <= PIECE_ROWS:
             yield self
         else:
+            for name in self.columns:  # of what kind a column is depends on all of its values
+                self._found(name)
             yield from (self[first : first + PIECE_ROWS] for first in range(0, len(self), PIECE_ROWS))
 
     def to_pylist(self) -> list[dict[str, Any]]:
@@ -199,13 +203,8 @@ class Table:
 
     def _json_values(self, name: str) -> list[Any]:
         column = self._columns.get(name)
-        if isinstance(column, (list, tuple, range)):
-            if all(type(value) in _JSON for value in column):  # a short list need not become arrays
-                return list(column)
-            if not any(isinstance(value, (datetime, float)) for value in column):
-                from dotnetdiag.events.columns import json_value
-
-                return [json_value(value) for value in column]
+        if isinstance(column, (list, tuple, range)) and all(type(value) in _JSON for value in column):
+            return list(column)  # a short list need not become an array
         from dotnetdiag.table.texts import json_values
 
         return json_values(self[name])
@@ -219,7 +218,7 @@ class Table:
         """
         from dotnetdiag.table.to_pandas import data_frame
 
-        return data_frame(self._chosen(columns, names=names))
+        return data_frame(self._chosen(columns, names=names), self._MADE_ANEW)
 
     def to_arrow(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pyarrow.Table:
         """An Arrow table; as ``to_pandas``, MissingDependency without the extra ``arrow``."""

@@ -108,3 +108,22 @@ def json_values(column: Column) -> list[Any]:
 def is_number(column: Column) -> bool:
     """Whether the values are numbers that one compares by their ends."""
     return isinstance(column, Scalar) and column.values.dtype.kind in "iuf" and column.kind not in _NO_NUMBERS
+
+
+def plain_type(column: Column) -> type:
+    """What :func:`plain_values` gives beside None: int (also for what is true or false), float, bytes, str."""
+    if isinstance(column, Bytes):
+        return bytes
+    if isinstance(column, Scalar) and (is_number(column) or column.values.dtype.kind == "b"):
+        return float if column.values.dtype.kind == "f" else int
+    return str
+
+
+def plain_values(column: Column) -> list[Any]:
+    """The values for who knows numbers, bytes and texts alone: times, ids, lists and structures as texts."""
+    if plain_type(column) is not str:
+        return list(column.to_pylist())
+    texts = cell_texts(column)
+    if column.valid is None:
+        return list(texts)
+    return [text if valid else None for text, valid in zip(texts, column.valid.tolist(), strict=True)]

@@ -6,7 +6,7 @@ is: categories), times are timestamps in ns, dates of payloads in µs; lists and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     import pandas
 
 
-def data_frame(columns: Mapping[str, Column]) -> pandas.DataFrame:
-    """The frame of these columns."""
+def data_frame(columns: Mapping[str, Column], own: Collection[str] = ()) -> pandas.DataFrame:
+    """The frame of these columns. It takes the arrays of its ``own``, those that nobody else holds; others are copied."""
     try:
         import pandas
     except ImportError as error:
         raise MissingDependency("pandas", extra="pandas", purpose="a data frame") from error
-    made = {name: _values(pandas, column) for name, column in columns.items()}
-    return pandas.DataFrame(made)
+    made = {name: _values(pandas, column, is_own=name in own) for name, column in columns.items()}
+    return pandas.DataFrame(made, copy=False)  # one block of all would take as much again
 
 
-def _values(pd: Any, column: Column) -> Any:
+def _values(pd: Any, column: Column, *, is_own: bool) -> Any:
     if isinstance(column, Scalar) and column.kind not in AS_TEXT:
         values = column.values
         if column.kind in (Kind.TIMESTAMP, Kind.DATETIME):
             unit, ticks = ("ns", values) if column.kind == Kind.TIMESTAMP else ("us", values // 10 - FILETIME_EPOCH_US)
-            dates = ticks.astype(f"datetime64[{unit}]")
+            dates = ticks.astype(f"datetime64[{unit}]", copy=not is_own)
             if column.valid is not None:
                 dates[~column.valid] = np.datetime64("NaT")
             return pd.DatetimeIndex(dates).tz_localize("UTC")
         if column.valid is None:
-            return values
+            return values if is_own else values.copy()
         if values.dtype.kind == "f":
             return np.where(column.valid, values, np.nan)
         kind = pd.arrays.BooleanArray if values.dtype.kind == "b" else pd.arrays.IntegerArray

@@ -173,6 +173,8 @@ class EventTable(Table):
     ``headers`` are the raw header columns; ``schemas`` the types by metadata id.
     """
 
+    _MADE_ANEW = frozenset({"time", "ms", "pid", "id", "version", "level", "opcode", "keywords"})
+
     def __init__(
         self,
         trace: Context,
@@ -474,9 +476,10 @@ class EventTable(Table):
             self.load()
         made: dict[str, Column] = {}
         for name in self.columns if wanted is None else wanted:
-            column, field = self[name], name.removeprefix(PAYLOAD)
-            is_field = header.key_meant(name, is_field=field in self._fields) is None
-            enumeration = self.enumeration(field) if names and is_field else None
+            field = name.removeprefix(PAYLOAD)
+            key = header.key_meant(name, is_field=field in self._fields)
+            column = self.header_column(key) if key in self._MADE_ANEW else self[name]
+            enumeration = self.enumeration(field) if names and key is None else None
             if enumeration is not None and isinstance(column, Scalar):
                 column = Coded.naming(column, enumeration.text)
             made[name] = column

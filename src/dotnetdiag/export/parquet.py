@@ -1,0 +1,16 @@
+"""A table as Parquet, compressed with zstd. Needs pyarrow (extra ``arrow``)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import IO
+
+from dotnetdiag.export.tables import only_table
+from dotnetdiag.table.arrow import write_parquet
+from dotnetdiag.trace.method_names import Style
+
+
+def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:
+    """Write a table, a row group or more for each piece of it."""
+    table = only_table(result, "parquet", style)
+    write_parquet((partial(piece.to_arrow, names=False) for piece in table.pieces()), file)

@@ -1,0 +1,72 @@
+"""Tables as a SQLite database, a table in it for each: numbers as numbers, times and ids as text, lists and structures as JSON.
+
+A whole number beyond 64 bits with a sign is text. The database is made in memory.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import IO, Any
+
+from dotnetdiag.export.tables import tables_of
+from dotnetdiag.export.texts import clean
+from dotnetdiag.table.html import Tabular
+from dotnetdiag.table.texts import plain_type, plain_values
+from dotnetdiag.trace.method_names import Style
+
+_LIMIT = 1 << 63
+_KINDS = {int: "", float: "REAL", bytes: "BLOB", str: "TEXT"}
+"""A column of INTEGER would make a real number of the text of a large one."""
+
+
+def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:
+    """Write tables under their titles, as far as these are names (``rows``, ``rows_2``)."""
+    database = sqlite3.connect(":memory:")
+    try:
+        used: dict[str, str] = {}
+        for table in tables_of(result, "sqlite", style):
+            _write(database, _fresh(table.title if table.title.isidentifier() else "rows", used), table)
+        database.commit()
+        file.write(database.serialize())
+    finally:
+        database.close()
+
+
+def _write(database: sqlite3.Connection, name: str, table: Tabular) -> None:
+    used: dict[str, str] = {}
+    columns = [_fresh(clean(column).replace("\0", ""), used) for column in table.columns]
+    made = False
+    for piece in table.pieces():
+        if not made:
+            kinds = [
+                f"{_quoted(one)} {_KINDS[plain_type(piece[two])]}"
+                for one, two in zip(columns, table.columns, strict=True)
+            ]
+            database.execute(f"CREATE TABLE {_quoted(name)} ({', '.join(kinds)})")
+            made = True
+        places = ", ".join("?" * len(columns))
+        rows = zip(*(_stored(piece[column]) for column in piece.columns), strict=True)
+        database.executemany(f"INSERT INTO {_quoted(name)} VALUES ({places})", rows)  # noqa: S608 - quoted
+
+
+def _fresh(name: str, used: dict[str, str]) -> str:
+    """A name that no other has; case does not tell them apart."""
+    made, number = name, 1
+    while made.lower() in used:
+        number += 1
+        made = f"{name}_{number}"
+    used[made.lower()] = made
+    return made
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _stored(column: Any) -> list[Any]:
+    values, kind = plain_values(column), plain_type(column)
+    if kind is str:
+        return [None if value is None else clean(value) for value in values]
+    if kind is int:
+        return [str(value) if value is not None and value >= _LIMIT else value for value in values]
+    return values

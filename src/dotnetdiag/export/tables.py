@@ -1,0 +1,36 @@
+"""Which tables a result has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dotnetdiag.analysis.diff import ProfileDiff
+from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.errors import UsageError
+from dotnetdiag.export.texts import profile_only
+from dotnetdiag.table import Table
+from dotnetdiag.table.html import Tabular
+from dotnetdiag.trace.method_names import Style
+
+
+def tables_of(result: object, format_name: str, style: Style | None = None) -> tuple[Tabular, ...]:
+    """A table, some of them, or that of the methods of a profile or of a difference; the first is the one that matters most."""
+    if isinstance(result, ProfileDiff):
+        return (result.changes(),)
+    if isinstance(result, StackProfile):
+        return (profile_only(result, format_name).methods(style or Style.FULL),)
+    if is_tabular(result):
+        return (result,)  # type: ignore[return-value]
+    if isinstance(result, Sequence) and result and all(map(is_tabular, result)):
+        return tuple(result)
+    raise UsageError(f"{format_name} shows tables and profiles, not a {type(result).__name__}")
+
+
+def is_tabular(result: object) -> bool:
+    """Whether it is a table, or what is read piece by piece as if it were one."""
+    return isinstance(result, Table) or hasattr(type(result), "pieces")
+
+
+def only_table(result: object, format_name: str, style: Style | None = None) -> Tabular:
+    """The first of them: a file of that format has no more."""
+    return tables_of(result, format_name, style)[0]

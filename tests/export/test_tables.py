@@ -1,0 +1,126 @@
+"""Tables in every format, read back by others."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.table.test_table import made, typed
+
+import dotnetdiag as dd
+from dotnetdiag.errors import UsageError
+from dotnetdiag.export import TABLE_FORMATS, find_format, format_of
+from dotnetdiag.table import Losses, Table
+from dotnetdiag.table import table as module
+
+
+def written(result: Any, name: str) -> bytes:
+    file = io.BytesIO()
+    find_format(name, table=True).write(result, file)
+    return file.getvalue()
+
+
+def database(data: bytes) -> sqlite3.Connection:
+    opened = sqlite3.connect(":memory:")
+    opened.deserialize(data)
+    return opened
+
+
+def test_json_and_lines_of_json_are_what_the_table_says_of_itself() -> None:
+    for table in (made(), typed(), Table({"a": []})):
+        expected = table.to_json()
+        lines = written(table, "jsonl").decode("utf-8", "backslashreplace").splitlines()
+        assert [json.loads(line) for line in lines] == expected
+        assert json.loads(written(table, "json")) == expected
+
+
+def test_several_tables_are_one_document_of_json() -> None:
+    found = json.loads(written([Table({"a": [1]}, title="first"), Table({"b": []})], "json"))
+    assert found == {"first": [{"a": 1}], "1": []}
+
+
+def test_csv_has_a_heading_and_nothing_where_there_is_no_value() -> None:
+    rows = list(csv.reader(io.StringIO(written(made(), "csv").decode(), newline="")))
+    assert rows[0] == list(made().columns)
+    assert rows[2] == ["", "2", "", "false", "hex:", "", rows[2][6]]
+    assert rows[1][:6] == ["a|b", "1", "0.5", "true", "hex:00ff", "2026-05-04T03:02:01.123456000Z"]
+    assert rows[3][0] == "<c>\n"
+    assert rows[3][2] == "NaN"
+
+
+def test_parquet_is_what_arrow_has() -> None:
+    from pyarrow import parquet
+
+    for table in (made()[:2], typed()):
+        assert parquet.read_table(io.BytesIO(written(table, "parquet"))).equals(table.to_arrow())
+
+
+def test_sqlite_has_types_and_a_table_for_each() -> None:
+    opened = database(written([made(), typed(), Table({"a": [1], "A": [2]}, title="things")], "sqlite"))
+    named = [name for (name,) in opened.execute("select name from sqlite_master order by rowid")]
+    assert named == ["things", "rows", "things_2"]
+    assert opened.execute("select count, typeof(count), share, raw, is_on from things").fetchall() == [
+        (1, "integer", 0.5, b"\0\xff", 1),
+        (2, "integer", None, b"", 0),
+        (str(1 << 63), "text", None, None, None),
+    ]
+    assert opened.execute("select list, struct, time from rows").fetchall()[0] == (
+        '["ä"]',
+        '{"a":1,"b":"ä"}',
+        "1970-01-01T00:00:00.000000000Z",
+    )
+    assert opened.execute("select list, guid from rows").fetchall()[1] == (None, "13121110-1514-1716-1819-1a1b1c1d1e1f")
+    assert opened.execute("select * from things_2").fetchall() == [(1, 2)]
+
+
+def test_markdown_keeps_its_cells() -> None:
+    table = Table({"a|b": ["x|y\n`z`", "<script>"], "ms": [1.5, None]}, title="t", losses=Losses(lost=3))
+    assert written(table, "markdown").decode().splitlines() == [
+        "### t",
+        "",
+        "| a\\|b | ms |",
+        "|---|--:|",
+        "| x\\|y \\`z\\` | 1.5 |",
+        "| &lt;script> |  |",
+        "",
+        "3 events were lost",
+    ]
+
+
+def test_html_is_a_page_that_loads_and_runs_nothing() -> None:
+    page = written([Table({"a": ["<script>alert(1)</script>"]}, title="</title>"), made()], "html").decode()
+    assert page.count("<table>") == 2
+    assert "<script>" not in page
+    assert "default-src 'none'" in page
+    assert "<title>&lt;/title&gt;</title>" in page
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE_FORMATS if name != "parquet"])
+def test_pieces_of_any_size_give_the_same_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = written(made(), name)
+    monkeypatch.setattr(module, "PIECE_ROWS", 1)
+    assert written(made(), name) == expected
+
+
+@pytest.mark.parametrize("name", TABLE_FORMATS)
+def test_every_format_takes_an_empty_table_and_refuses_what_is_none(name: str) -> None:
+    written(Table({"a": []}), name)
+    written(made()[:0], name)
+    with pytest.raises(UsageError, match="shows tables and profiles, not a int"):
+        written(5, name)
+
+
+def test_the_ending_of_a_name_says_the_format_of_a_table(tmp_path: Path) -> None:
+    for ending, name in {".json": "json", ".html": "html", ".csv": "csv", ".db": "sqlite", ".md": "markdown"}.items():
+        assert format_of(f"x{ending}", table=True).name == name
+        assert dd.write(Table({"a": [1, 2]}), tmp_path / f"x{ending}").stat().st_size
+    assert format_of("x.html").name == "flamegraph"
+    with pytest.raises(UsageError, match=r"no suffix of a format \(\.csv, "):
+        format_of("x.txt", table=True)
+    with pytest.raises(UsageError, match="no format 'speedscope' of tables; there are: csv, jsonl"):
+        find_format("speedscope", table=True)
