@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.options import how_to_resume, json_option, process_options
-from dotnetdiag.cli.render import echo, is_terminal, json_text, write_raw
+from dotnetdiag.cli.options import how_to_resume, process_options
+from dotnetdiag.cli.output import format_option, show
+from dotnetdiag.cli.render import echo, is_terminal, write_raw
 
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "ok": ("ok  ", {"fg": "green"}),
@@ -19,8 +20,8 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @click.command(cls=Command)
 @process_options
-@json_option
-def doctor(pid: int | None, name: str | None, as_json: bool) -> None:
+@format_option
+def doctor(pid: int | None, name: str | None, form: str) -> None:
     """Say why the process PID can or cannot be attached to; without PID, what this installation can do and sees.
 
     One finding a line, each with what to do. The process is asked who it is, and otherwise only looked at: no session is started.
@@ -38,16 +39,19 @@ def doctor(pid: int | None, name: str | None, as_json: bool) -> None:
         raise UsageError("give one process: PID, -p or -n")
     pid = pid if name is None else find_pid(name)
     findings = examine_installation() if pid is None else examine(pid)
-    if as_json:
-        from dataclasses import asdict
+    from dataclasses import asdict
 
-        json_text([asdict(finding) for finding in findings])
-    else:
+    from dotnetdiag.table import Table
+
+    def people() -> None:
         for finding in findings:
             advice = "; ".join(part for part in (finding.advice, _what_to_type(finding.code, pid)) if part)
             word, style = MARKS[finding.level]
             write_raw(click.style(word, **style) if is_terminal() else word)
             echo(f"  {finding.text}" + (f" -> {advice}" if advice else ""))
+
+    rows = [asdict(finding) for finding in findings]
+    show(form, lambda: Table.of_rows(rows, title="findings"), people=people, document=lambda: rows)
     if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)
 

@@ -89,9 +89,9 @@ def _report_bug(error: Exception) -> int:
 
 def _run(words: list[str]) -> int:
     if words in (["ps"], ["ps", "--json"]) and "_DOTNETDIAG_COMPLETE" not in os.environ:
-        from dotnetdiag.cli.process_list import show_processes
+        from dotnetdiag.cli.process_list import processes_as_json, show_processes
 
-        show_processes(as_json=len(words) > 1)
+        processes_as_json() if len(words) > 1 else show_processes()
         return 0
     from dotnetdiag.cli.commands import run
 

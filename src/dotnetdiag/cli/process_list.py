@@ -5,16 +5,20 @@ from __future__ import annotations
 from dotnetdiag.cli.render import echo, json_text, seconds_text, table
 
 
-def show_processes(*, as_json: bool) -> None:
+def processes_as_json() -> None:
+    """The list of runtimes on stdout, as JSON."""
+    from dataclasses import asdict
+
+    from dotnetdiag.recipes.processes import list_processes
+
+    json_text([asdict(process) for process in list_processes()])
+
+
+def show_processes() -> None:
     """The list of runtimes on stdout."""
     from dotnetdiag.recipes.processes import list_processes
 
     found = list_processes()
-    if as_json:
-        from dataclasses import asdict
-
-        json_text([asdict(process) for process in found])
-        return
     if not found:
         echo("No supported .NET processes were found")
         return

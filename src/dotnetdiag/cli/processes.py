@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.options import client_of, how_to_resume, json_option, target_of, target_options
+from dotnetdiag.cli.options import client_of, how_to_resume, target_of, target_options
+from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.process_list import show_processes
-from dotnetdiag.cli.render import echo, json_text
+from dotnetdiag.cli.render import echo
 
 
 @click.command(cls=Command)
-@json_option
-def ps(as_json: bool) -> None:
+@format_option
+def ps(form: str) -> None:
     """List the .NET processes that can be reached.
 
     Each runtime is asked who it is, all at the same time; those in other pid namespaces (containers) are marked.
@@ -21,13 +22,22 @@ def ps(as_json: bool) -> None:
     dotnetdiag ps
     dotnetdiag ps --json | jq '.[] | select(.runtime_version | startswith("8."))'
     """
-    show_processes(as_json=as_json)
+    from dataclasses import asdict, fields
+
+    from dotnetdiag.recipes.processes import Process, list_processes
+    from dotnetdiag.table import Table
+
+    def tables() -> Table:
+        rows = [asdict(process) for process in list_processes()]
+        return Table.of_rows(rows, columns=[field.name for field in fields(Process)], title="processes")
+
+    show(form, tables, people=show_processes, document=lambda: tables().to_json())
 
 
 @click.command(cls=Command)
 @target_options
-@json_option
-def info(pid: int | None, name: str | None, port: str | None, as_json: bool) -> None:
+@format_option
+def info(pid: int | None, name: str | None, port: str | None, form: str) -> None:
     """Show who a runtime is: pid, version, entry assembly, command line, operating system.
 
     \b
@@ -38,17 +48,19 @@ def info(pid: int | None, name: str | None, port: str | None, as_json: bool) -> 
 
     with client_of(pid, name, port) as client:
         details = process_details(client)
-    if as_json:
-        json_text(details)
-        return
-    for key, value in details.items():
-        echo(f"{key.replace('_', ' '):<20} {value}")
+    from dotnetdiag.table import Table
+
+    def people() -> None:
+        for key, value in details.items():
+            echo(f"{key.replace('_', ' '):<20} {value}")
+
+    show(form, lambda: Table.of_rows([details], title="process"), people=people, document=lambda: details)
 
 
 @click.command(cls=Command)
 @target_options
-@json_option
-def env(pid: int | None, name: str | None, port: str | None, as_json: bool) -> None:
+@format_option
+def env(pid: int | None, name: str | None, port: str | None, form: str) -> None:
     """Show a runtime's environment, as it was at its start and was changed by setenv.
 
     \b
@@ -56,11 +68,17 @@ def env(pid: int | None, name: str | None, port: str | None, as_json: bool) -> N
     """
     with client_of(pid, name, port) as client:
         variables = client.environment()
-    if as_json:
-        json_text(variables)
-        return
-    for key in sorted(variables):
-        echo(f"{key}={variables[key]}")
+    from dotnetdiag.table import Table
+
+    def people() -> None:
+        for key in sorted(variables):
+            echo(f"{key}={variables[key]}")
+
+    def tables() -> Table:
+        names = sorted(variables)
+        return Table({"name": names, "value": [variables[key] for key in names]}, title="environment")
+
+    show(form, tables, people=people, document=lambda: variables)
 
 
 @click.command(cls=Command)

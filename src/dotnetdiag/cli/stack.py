@@ -9,7 +9,8 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.lazy import LazyGroup
-from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.cli.options import client_of, target_options
+from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, json_text
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _check_duration(_: click.Context, __: click.Parameter, text: str | None) -> 
 @click.option("--short", is_flag=True, help="Names as in C#, without module and parameters.")
 @click.option("--source", is_flag=True, help="As --short, and lambdas and async methods as in the source.")
 @click.option("--no-fold", is_flag=True, help="Equal stacks are printed for each thread.")
-@json_option
+@format_option
 def report(
     pid: int | None,
     name: str | None,
@@ -57,7 +58,7 @@ def report(
     short: bool,
     source: bool,
     no_fold: bool,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Print the stacks of all managed threads, the innermost frame first; threads with equal stacks together.
 
@@ -80,17 +81,24 @@ def report(
     interval_s = parse_duration(interval)
     require_interval(interval_s)
     style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
+    taken: list[StackReport] = []
     with client_of(pid, name, port) as client:
         for turn, found in enumerate(iter_reports(client, count=count, interval_s=interval_s, style=style)):
             shown = found if thread is None else found.only(thread)
-            if as_json:
+            if form == "json":
                 json_text(shown.to_json(), indent=2 if count == 1 else None)
-            else:
+            elif form == TABLE:
                 if count > 1:
                     if turn:
                         echo()
                     echo(f"# {turn + 1} of {count}, {shown.utc}")
                 _print_text(shown, fold=not no_fold)
+            else:
+                taken.append(shown)
+    if form not in (TABLE, "json"):
+        from dotnetdiag.recipes.thread_stacks import table_of
+
+        show(form, lambda: table_of(taken), people=lambda: None)
 
 
 def _print_text(shown: StackReport, *, fold: bool) -> None:

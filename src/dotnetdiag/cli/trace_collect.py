@@ -27,6 +27,7 @@ from dotnetdiag.cli.options import (
     target_of,
     target_options,
 )
+from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import echo, json_text, seconds_text, timespan_text, write_raw
 from dotnetdiag.cli.signals import ALL, ONE_PRESS_S, handled
 
@@ -414,24 +415,26 @@ def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
 
 
 @click.command("list-profiles", cls=Command)
-@json_option
-def list_profiles(as_json: bool) -> None:
+@format_option
+def list_profiles(form: str) -> None:
     """Show the named sets of providers that --profile takes.
 
     \b
     dotnetdiag trace list-profiles
     """
     from dotnetdiag.recipes.presets import list_presets
+    from dotnetdiag.table import Table
 
     found = list_presets()
-    if as_json:
-        json_text(found)
-        return
-    for entry in found:
-        echo(entry["name"])
-        echo(f"    {entry['description']}")
-        for provider in entry["providers"]:
-            echo(f"    {provider}")
+
+    def people() -> None:
+        for entry in found:
+            echo(entry["name"])
+            echo(f"    {entry['description']}")
+            for provider in entry["providers"]:
+                echo(f"    {provider}")
+
+    show(form, lambda: Table.of_rows(found, title="profiles"), people=people, document=lambda: found)
 
 
 @click.command("user-events", cls=Command)

@@ -16,9 +16,10 @@ from dotnetdiag.cli.exits import is_compatible
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.render import LEAST_WIDTH, clean, echo, json_text, shortened, stdout_bytes, table
+from dotnetdiag.cli.output import FORMATS, TABLE, format_option, refuse_terminal, show, to_stdout
+from dotnetdiag.cli.render import LEAST_WIDTH, clean, echo, json_text, shortened, table
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
-from dotnetdiag.errors import OutputError, UsageError
+from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.contents import TraceContents
@@ -82,9 +83,9 @@ def _seconds(text: str | None) -> float | None:
 
 @click.command(cls=Command)
 @_file
-@json_option
+@format_option
 @click.option("--all", "everything", is_flag=True, help="All threads, not the busiest twenty.")
-def info(file: Path, as_json: bool, everything: bool) -> None:
+def info(file: Path, form: str, everything: bool) -> None:
     """Say what is in a trace FILE: events, losses, threads, and whether it is whole.
 
     \b
@@ -95,10 +96,12 @@ def info(file: Path, as_json: bool, everything: bool) -> None:
     from dotnetdiag.recipes.trace_files import open_trace
 
     contents = describe(open_trace(file))
-    if as_json:
-        json_text(contents.to_json())
-        return
-    _show_contents(contents, None if everything else 20)
+    show(
+        form,
+        contents.tables,
+        people=lambda: _show_contents(contents, None if everything else 20),
+        document=contents.to_json,
+    )
 
 
 def _show_contents(contents: TraceContents, threads: int | None) -> None:
@@ -155,7 +158,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
 @click.option("--from", "start", help="From so long after the start: 1.5, 1.5s, 2m.")
 @click.option("--to", "end", help="Up to so long after the start.")
 @click.option(
-    "--format", "form", type=click.Choice(["table", "jsonl", "csv", "parquet"]), default="table", show_default=True
+    "--format", "form", type=click.Choice(FORMATS), default=TABLE, show_default=True, help="How to print them."
 )
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option("--stacks", is_flag=True, help="With jsonl: add frames, leaf first.")
@@ -180,6 +183,7 @@ def events(
     dotnetdiag trace events app.nettrace --event GC/Start --where 'Depth > 1'
     dotnetdiag trace events app.nettrace --provider System.Net.Http --format jsonl
     """
+    from dotnetdiag.export import find_format
     from dotnetdiag.recipes import trace_events
     from dotnetdiag.recipes.trace_files import open_trace
 
@@ -197,15 +201,22 @@ def events(
     )
     trace = open_trace(file)
     require_within(trace, options.start_s, options.end_s)
-    if form == "parquet" and output is None and sys.stdout.isatty():
-        raise UsageError("parquet is not for a terminal: name a file with -o")
-    writers: dict[str, Callable[[Trace, EventsOptions, IO[bytes]], int]] = {
+    chosen = None if form in ("table", "jsonl", "csv") else find_format(form, table=True)
+    if chosen is not None:
+        chosen.check()
+        if output is None:
+            refuse_terminal(form, is_text=chosen.is_text)
+    writers: dict[str, Callable[[Trace, EventsOptions, IO[bytes]], object]] = {
         "jsonl": trace_events.write_jsonl,
         "csv": trace_events.write_csv,
-        "parquet": trace_events.write_parquet,
         "table": _write_table,
     }
-    write = writers[form]
+
+    def write_selected(trace: Trace, options: EventsOptions, file: IO[bytes]) -> None:
+        assert chosen is not None
+        chosen.write(trace_events.SelectedEvents(trace, options), file)
+
+    write = writers.get(form, write_selected)
     if output is not None:
         from dotnetdiag.recipes.outputs import replacing
 
@@ -213,16 +224,8 @@ def events(
             write(trace, options, target)
         say_losses_of(trace)
         return
-    stream = stdout_bytes()
-    try:
+    with to_stdout() as stream:
         write(trace, options, stream)
-        stream.flush()
-    except BrokenPipeError as error:  # the reader had enough: `| head`
-        raise click.exceptions.Exit(0) from error
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError("stdout", error.strerror or str(error)) from error
     say_losses_of(trace)
 
 
@@ -262,8 +265,8 @@ def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 @click.command(cls=Command)
 @_file
 @click.option("--events", "with_events", is_flag=True, help="Also the header of every event.")
-@json_option
-def dump(file: Path, with_events: bool, as_json: bool) -> None:
+@format_option
+def dump(file: Path, with_events: bool, form: str) -> None:
     """Show the blocks of a trace FILE with their offsets and headers.
 
     \b
@@ -275,7 +278,12 @@ def dump(file: Path, with_events: bool, as_json: bool) -> None:
     from dotnetdiag.recipes.trace_files import open_trace
 
     trace = open_trace(file)
-    if as_json:
+    if form not in (TABLE, "json"):
+        from dotnetdiag.recipes.trace_dump import tables_of
+
+        show(form, lambda: tables_of(trace, events=with_events), people=lambda: None)
+        return
+    if form == "json":
         blocks = []
         for block in iter_blocks(trace):
             one = asdict(block)

@@ -12,8 +12,8 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses
-from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.render import echo, is_terminal, json_text, shortened_method, table
+from dotnetdiag.cli.output import TABLE, format_option, show
+from dotnetdiag.cli.render import echo, is_terminal, shortened_method, table
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.diffing import Compared, DiffRow
@@ -102,8 +102,8 @@ def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> View
 @event_marks_option(None)
 @state_option("all")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
-@json_option
-def report(file: Path, number: int, inclusive: bool, verbose: bool, as_json: bool, **view: Any) -> None:
+@format_option
+def report(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **view: Any) -> None:
     """Show the methods of a trace FILE that took the most time.
 
     \b
@@ -121,10 +121,7 @@ def report(file: Path, number: int, inclusive: bool, verbose: bool, as_json: boo
         view["event_marks"] = view["state"] == "all"
     made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
     say_losses(made.trace, made.lost, made.damage)
-    if as_json:
-        json_text(made.to_json())
-        return
-    _show(made, verbose)
+    show(form, made.table, people=lambda: _show(made, verbose), document=made.to_json)
 
 
 def _amount(value: float) -> str:
@@ -200,7 +197,7 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
 @event_marks_option(False)
 @state_option("cpu")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
-@json_option
+@format_option
 def diff(
     before: Path,
     after: Path,
@@ -209,7 +206,7 @@ def diff(
     shares: bool,
     limit: Any,
     verbose: bool,
-    as_json: bool,
+    form: str,
     **view: Any,
 ) -> None:
     """Compare the time of trace AFTER with that of BEFORE, per method.
@@ -235,12 +232,9 @@ def diff(
             raise UsageError(f"{path.name} has no samples: nothing can be said of it")
     for line in made.shortcomings:
         echo(line, err=True)
-    if as_json:
-        json_text(made.to_json())
-    else:
-        _show_diff(made, verbose)
+    show(form, made.table, people=lambda: _show_diff(made, verbose), document=made.to_json)
     if made.above:
-        if not as_json:
+        if form == TABLE:
             sys.stdout.flush()
             echo(f"{len(made.above)} above the limit of {_amount(made.limit or 0.0)} {made.unit}", err=True)
         raise click.exceptions.Exit(WORSE)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dotnetdiag.nettrace import iter_blocks
 from dotnetdiag.recipes.trace_files import open_trace
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.process import ProcessDetails
 from dotnetdiag.trace.summary import EventSummary
 from dotnetdiag.trace.thread import Thread
@@ -40,6 +41,32 @@ class TraceContents:
     def verdict(self) -> str:
         """``complete``, or what is damaged."""
         return "complete" if self.complete else f"broken: {self.damage}"
+
+    def tables(self) -> tuple[Table, ...]:
+        """The events by provider and name, the threads, the processes."""
+        from dataclasses import asdict, fields
+
+        losses = Losses(lost=self.lost, damage=self.damage)
+        events = [
+            {
+                "provider": row.provider,
+                "event": row.event,
+                "count": row.count,
+                "bytes": row.bytes,
+                "versions": list(row.versions),
+                "rate": row.rate,
+                "first_ms": row.first_ns / 1e6,
+                "last_ms": row.last_ns / 1e6,
+            }
+            for row in self.summary
+        ]
+        names = ("provider", "event", "count", "bytes", "versions", "rate", "first_ms", "last_ms")
+        units = {"bytes": "bytes", "rate": "1/s", "first_ms": "ms", "last_ms": "ms"}
+        made = [Table.of_rows(events, columns=names, title="events", units=units, notes=self.warnings, losses=losses)]
+        for title, kind, rows in (("threads", Thread, self.threads), ("processes", ProcessDetails, self.processes)):
+            columns = [field.name for field in fields(kind)]
+            made.append(Table.of_rows([asdict(row) for row in rows], columns=columns, title=title))
+        return tuple(made)
 
     def to_json(self) -> dict[str, Any]:
         """The fixed keys ``format events lost complete duration_ms providers``, and more."""

@@ -10,6 +10,7 @@ from dotnetdiag.analysis.diff import Change, ProfileDiff, diff
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.recipes.report import ViewOptions, shortcomings, view
 from dotnetdiag.recipes.trace_files import open_trace
+from dotnetdiag.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,20 @@ class Compared:
         from dataclasses import asdict
 
         return asdict(self)
+
+    def table(self) -> Table:
+        """The rows, the total first, and those above the limit, marked so."""
+        from dataclasses import asdict, fields
+
+        rows = dict.fromkeys((self.total, *self.rows, *self.above))
+        names = [field.name for field in fields(DiffRow)]
+        return Table.of_rows(
+            [{**asdict(row), "above": row in self.above} for row in rows],
+            columns=[*names, "above"],
+            title=f"{self.after} against {self.before}, {'inclusive' if self.inclusive else 'exclusive'}",
+            units={"before": self.unit, "after": self.unit, "absolute": self.unit, "relative": "%"},
+            notes=(*self.shortcomings, *self.notes),
+        )
 
 
 def compare(before: Path, after: Path, options: DiffOptions) -> Compared:

@@ -11,6 +11,7 @@ from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.profile import StackProfile, State
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.recipes.trace_files import open_trace
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.method_names import Style
 
 if TYPE_CHECKING:
@@ -142,6 +143,20 @@ class Report:
         from dataclasses import asdict
 
         return asdict(self)
+
+    def table(self) -> Table:
+        """The rows."""
+        from dataclasses import asdict, fields
+
+        columns = [field.name for field in fields(ReportRow)]
+        return Table.of_rows(
+            [asdict(row) for row in self.rows],
+            columns=columns,
+            title=f"{self.by}s of {self.trace}",
+            units={name: "%" if name.endswith("percent") else self.unit for name in columns[1:]},
+            notes=self.notes,
+            losses=Losses(lost=self.lost, damage=self.damage),
+        )
 
     @property
     def shortcomings(self) -> str:

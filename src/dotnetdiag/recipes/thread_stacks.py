@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dotnetdiag.errors import UsageError
+from dotnetdiag.table import Losses, Table
 
 BUSY = 0.05
 """A thread that had so much of a processor while the session lasted was not waiting, whatever code it was in."""
@@ -104,6 +106,13 @@ class StackReport:
             "unresolved": self.unresolved,
             "lost": self.lost,
         }
+
+
+def table_of(reports: Sequence[StackReport]) -> Table:
+    """A row for each thread of each time."""
+    rows = [{"utc": one.utc, "pid": one.pid, **thread} for one in reports for thread in one.to_json()["threads"]]
+    names = ("utc", "pid", "tid", "name", "managed_id", "role", "state", "mode", "cpu", "frames")
+    return Table.of_rows(rows, columns=names, title="threads", losses=Losses(lost=sum(one.lost for one in reports)))
 
 
 def _number(text: str) -> int | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from dotnetdiag.nettrace import header_fields
 from dotnetdiag.nettrace.constants import BlockKind
+from dotnetdiag.table import Table
 from dotnetdiag.trace.trace import Trace
 
 
@@ -45,6 +47,19 @@ class DumpedEvent:
     is_sorted: bool
     activity: str | None
     related: str | None
+
+
+def tables_of(trace: Trace, *, events: bool = False) -> list[Table]:
+    """The blocks, and with ``events`` the headers of all events, as tables."""
+    blocks = [*iter_blocks(trace)]
+    names = ("offset", "name", "start", "size", "present", "end", "whole", "has_events")
+    columns: dict[str, list[Any]] = {name: [getattr(block, name) for block in blocks] for name in names}
+    columns["fields"] = [dict(block.fields) for block in blocks]
+    made = [Table(columns, title="blocks", losses=trace.losses)]
+    if events:
+        rows = [asdict(event) for block in blocks if block.has_events for event in iter_events(trace, block)]
+        made.append(Table.of_rows(rows, columns=[field.name for field in fields(DumpedEvent)], title="events"))
+    return made
 
 
 def iter_blocks(trace: Trace) -> Iterator[DumpedBlock]:

@@ -1,4 +1,4 @@
-"""Events of a trace file written as lines of JSON, CSV, Parquet, or rows for people."""
+"""Events of a trace file: written as lines of JSON and CSV, as rows for people, and as a table for every other format."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, repeat
-from typing import IO, Any
+from itertools import repeat
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column, Struct
-from dotnetdiag.table.arrow import write_parquet as write_tables
+from dotnetdiag.table import Losses
 from dotnetdiag.table.texts import cell_texts
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.header import ALL, KEYS, PAYLOAD, key_meant
@@ -88,11 +87,33 @@ def write_csv(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     return count
 
 
-def write_parquet(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
-    """Parquet: header columns, then the payload's. Returns the rows. MissingDependency without pyarrow."""
-    events = select(trace, options)
-    pieces = chain([events.nothing()], _pieces(events, len(events.joined)))  # without events there are columns still
-    return write_tables((partial(piece.to_arrow, names=False) for piece in pieces), file)
+class SelectedEvents:
+    """The events of a selection as a table that is read window by window: header columns, then the payload's, numbers as such."""
+
+    units: ClassVar[Mapping[str, str]] = {"ms": "ms"}
+    notes: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, trace: Trace, options: EventsOptions) -> None:
+        self._trace, self._events = trace, select(trace, options)
+        self._none = self._events.nothing()
+        self.title, self.columns = "events", self._none.columns
+
+    @property
+    def losses(self) -> Losses:
+        """What the recording lacks."""
+        return self._trace.losses
+
+    def __len__(self) -> int:
+        return sum(map(len, self._events.windows()))
+
+    def __getitem__(self, name: str) -> Column:
+        """A column without rows: its kind."""
+        return self._none[name]
+
+    def pieces(self) -> Iterator[EventTable]:
+        """One without events first: there are columns also where nothing else is."""
+        yield self._none
+        yield from _pieces(self._events, len(self._events.joined))
 
 
 def _pieces(events: Events, columns: int = 0, *, frames: bool = False) -> Iterator[EventTable]:

@@ -1,0 +1,74 @@
+"""``--format`` and ``--json``: what a verb prints, as people read it or in a form for programs. The same for every verb."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dotnetdiag.cli.render import json_text, stdout_bytes
+from dotnetdiag.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from dotnetdiag.table import Table
+
+F = TypeVar("F", bound=Callable[..., Any])
+TABLE = "table"
+FORMATS = (TABLE, "json", "jsonl", "csv", "markdown", "html", "parquet", "sqlite")
+"""What people read, and export's formats of tables."""
+
+
+def format_option(function: F) -> F:
+    """``--format`` and ``--json``, as the keyword ``form``."""
+    function = click.option("--json", "form", flag_value="json", help="The same as --format json.")(function)
+    return click.option(
+        "--format", "form", type=click.Choice(FORMATS), default=TABLE, show_default=True, help="How to print it."
+    )(function)
+
+
+def show(
+    form: str,
+    tables: Callable[[], Table | Sequence[Table]],
+    *,
+    people: Callable[[], None],
+    document: Callable[[], Any] | None = None,
+) -> None:
+    """Print a result: for ``people``, as the ``document`` that its JSON is (else its tables), or as tables, of which some formats take the
+    first alone.
+    """
+    if form == TABLE:
+        people()
+    elif form == "json" and document is not None:
+        json_text(document())
+    else:
+        from dotnetdiag.export import find_format
+
+        found = find_format(form, table=True)
+        found.check()
+        refuse_terminal(form, is_text=found.is_text)
+        with to_stdout() as stream:
+            found.write(tables(), stream)
+
+
+def refuse_terminal(form: str, *, is_text: bool = False) -> None:
+    """Raises UsageError where stdout is a terminal, and the format nothing to be read there."""
+    if not is_text and sys.stdout.isatty():
+        raise UsageError(f"{form} is not for a terminal: lead stdout into a file")
+
+
+@contextmanager
+def to_stdout() -> Iterator[IO[bytes]]:
+    """Standard output for bytes. Ends the verb with 0 where nobody reads any more (`| head`); OutputError where it takes nothing."""
+    stream = stdout_bytes()
+    try:
+        yield stream
+        stream.flush()
+    except BrokenPipeError as error:
+        raise click.exceptions.Exit(0) from error
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError("stdout", error.strerror or str(error)) from error

@@ -1,0 +1,164 @@
+"""``--format`` and ``--json`` of every verb that prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.nettrace.recordings import recording
+from tests.nettrace.traces import SMALL
+
+from dotnetdiag.cli.commands import commands
+from dotnetdiag.cli.output import FORMATS
+from dotnetdiag.recipes.processes import Process
+
+FILE = Path("FILE")
+PRINTING: dict[str, tuple[object, ...]] = {
+    "ps": ("ps",),
+    "doctor": ("doctor",),
+    "info": ("trace", "info", FILE),
+    "events": ("trace", "events", FILE),
+    "dump": ("trace", "dump", FILE),
+    "list-profiles": ("trace", "list-profiles"),
+}
+"""Verbs, with what they take to print without a process of .NET."""
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(commands, [str(word) for word in words], catch_exceptions=False)
+
+
+def printed(words: tuple[object, ...], *more: str) -> bytes:
+    done = invoke(*words, *more)
+    assert done.exit_code in (0, 1), done.output  # 1: the doctor found something
+    return bytes(done.stdout_bytes)
+
+
+def rows_of(form: str, data: bytes) -> int:
+    """How many rows of a first table somebody else reads."""
+    if form == "csv":
+        return len(list(csv.reader(io.StringIO(data.decode(), newline="")))) - 1
+    if form == "jsonl":
+        return len([json.loads(line) for line in data.decode().splitlines()])
+    if form == "markdown":
+        table = data.decode().partition("\n\n### ")[0].splitlines()
+        return len([line for line in table if line.startswith("|")]) - 2
+    if form == "html":
+        return data.decode().partition("</table>")[0].count("<tr>") - 1
+    if form == "parquet":
+        from pyarrow import parquet
+
+        return int(parquet.read_table(io.BytesIO(data)).num_rows)
+    opened = sqlite3.connect(":memory:")
+    opened.deserialize(data)
+    (first,) = opened.execute("select name from sqlite_master order by rowid limit 1").fetchone()
+    return int(opened.execute(f'select count(*) from "{first}"').fetchone()[0])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.nettrace"
+    path.write_bytes(SMALL["nettrace 5"])
+    return path
+
+
+@pytest.mark.parametrize("verb", PRINTING)
+def test_every_verb_that_prints_prints_in_every_format(verb: str, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dotnetdiag.recipes import examination, processes
+
+    monkeypatch.setattr(processes, "list_processes", made_processes)
+    findings = examination.examine_installation()
+    monkeypatch.setattr(examination, "examine_installation", lambda: findings)
+    words = tuple(small if word is FILE else word for word in PRINTING[verb])
+    expected = rows_of("csv", printed(words, "--format", "csv"))
+    assert expected > 0
+    for form in ("jsonl", "html", "parquet", "sqlite", "markdown"):
+        assert rows_of(form, printed(words, "--format", form)) == expected, form
+    if verb != "events":  # of which --json is lines
+        assert printed(words, "--json") == printed(words, "--format", "json")
+    assert json.loads(printed(words, "--format", "json"))
+    assert printed(words) == printed(words, "--format", "table")
+
+
+def made_processes() -> list[Process]:
+    some = Process(
+        pid=7,
+        namespace_pid=1,
+        name="a|b<c>",
+        entry_assembly="app",
+        runtime_version="10.0.0",
+        uptime_s=None,
+        command_line="app\nx",
+        other_namespace=True,
+        address="/tmp/x",
+    )
+    return [some, replace(some, pid=8, uptime_s=1.5)]
+
+
+def verbs(group: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    import click
+
+    found = []
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
+            found += verbs(command, (*path, name))
+        else:
+            found.append(((*path, name), command))
+    return found
+
+
+def test_no_verb_has_json_and_not_the_formats_unless_a_file_is_its_result() -> None:
+    """Those write files, print what they wrote, and mean its form by --format, or record what comes."""
+    writing = {"collect", "convert", "trim", "filter", "merge", "redact", "watch"}
+    for path, command in verbs(commands):
+        options = {name: option for option in command.params for name in option.opts}
+        if "--json" in options and path[-1] not in writing:
+            assert tuple(options["--format"].type.choices) == FORMATS, path
+
+
+@pytest.mark.parametrize("form", ["parquet", "sqlite"])
+def test_what_people_cannot_read_is_not_written_to_a_terminal(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dotnetdiag.cli.output.sys.stdout", Terminal())
+    from dotnetdiag.cli.output import refuse_terminal
+    from dotnetdiag.errors import UsageError
+
+    with pytest.raises(UsageError, match=f"{form} is not for a terminal: lead stdout into a file"):
+        refuse_terminal(form)
+    refuse_terminal("csv", is_text=True)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("words", [("report", FILE, "-n", "4"), ("diff", FILE, FILE, "-n", "3")])
+def test_reports_and_differences_print_their_rows(words: tuple[object, ...]) -> None:
+    file = recording("default-10.nettrace")
+    line = ("trace", *(file if word is FILE else word for word in words))
+    document = json.loads(printed(line, "--json"))
+    assert len(document["rows"]) == int(str(words[-1]))
+    for form in ("csv", "jsonl", "html", "parquet", "sqlite", "markdown"):
+        assert rows_of(form, printed(line, "--format", form)) == 4, form
+    (first, *_) = csv.DictReader(io.StringIO(printed(line, "--format", "csv").decode(), newline=""))
+    top = document["total"] if words[0] == "diff" else document["rows"][0]
+    assert first["name"] == top["name"]
+
+
+def test_events_keep_their_numbers_in_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "gc.db"
+    done = invoke(
+        "trace", "events", recording("events-10.nettrace"), "--event", "GC/Start", "--format", "sqlite", "-o", path
+    )
+    assert done.exit_code == 0
+    with sqlite3.connect(path) as opened:
+        count, least, kind = opened.execute("select count(*), min(Count), typeof(min(ms)) from events").fetchone()
+    assert (count, least, kind) == (10, 1, "real")
