@@ -32,6 +32,13 @@ _PUBLIC: dict[str, str] = {
     "watch": "dotnetdiag.live.watch",
     "open": "dotnetdiag.recipes.trace_files:open_trace",
     "write": "dotnetdiag.recipes.exporting",
+    "spans": "dotnetdiag.analysis.spans",
+    "StackProfile": "dotnetdiag.analysis.profile",
+    "Table": "dotnetdiag.table",
+    **dict.fromkeys(
+        ("collect", "convert", "diff", "filter", "info", "merge", "redact", "report", "stack", "trim"),
+        "dotnetdiag.recipes.verbs",
+    ),
     "Process": "dotnetdiag.recipes.processes",
     "processes": "dotnetdiag.recipes.processes:list_processes",
 }
@@ -78,11 +85,13 @@ __getattr__ = loader(globals(), _PUBLIC)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    return sorted(__all__)
 
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.cpu import cpu as cpu
+    from dotnetdiag.analysis.profile import StackProfile as StackProfile
+    from dotnetdiag.analysis.spans import spans as spans
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
@@ -130,6 +139,17 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401 - public here
+    from dotnetdiag.recipes.verbs import collect as collect
+    from dotnetdiag.recipes.verbs import convert as convert
+    from dotnetdiag.recipes.verbs import diff as diff
+    from dotnetdiag.recipes.verbs import filter as filter
+    from dotnetdiag.recipes.verbs import info as info
+    from dotnetdiag.recipes.verbs import merge as merge
+    from dotnetdiag.recipes.verbs import redact as redact
+    from dotnetdiag.recipes.verbs import report as report
+    from dotnetdiag.recipes.verbs import stack as stack
+    from dotnetdiag.recipes.verbs import trim as trim
+    from dotnetdiag.table import Table as Table
     from dotnetdiag.trace.trace import Trace as Trace
 
     open = _trace_files.open_trace

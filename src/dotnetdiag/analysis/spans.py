@@ -1,0 +1,156 @@
+"""Pairs of events that begin and end something: a collection, a request, a compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import UnknownName, UsageError, near
+from dotnetdiag.events import Column, Scalar
+from dotnetdiag.events.columns import concat, nulls
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.table import Table
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+ACTIVITY, THREAD = "activity", "tid"
+
+
+def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None = None) -> Table:
+    """What begins with an event ``start`` and ends with an event ``stop``, by the time of the start.
+
+    ``by`` names the columns that both have and that say which belong together; the start that came last and is still open is the one
+    that ends. None: the ids of activities if all of both have one, else a field that numbers both (``Count`` of ``GC/Start``), else the
+    thread. Always within a process.
+
+    Columns: ``start_ms``, ``stop_ms``, ``duration_ms`` (None where the recording has no stop), ``pid``, ``tid``, ``stop_tid``, the fields
+    of the start, and those of the stop, as ``stop_Name``. Stops without a start are counted in the notes. Raises UnknownName for events
+    or columns that are not there.
+    """
+    first, last = trace[start], trace[stop]
+    keys = _chosen(first, last) if by is None else [by] if isinstance(by, str) else list(by)
+    if not keys:
+        raise UsageError("spans by no column: name one")
+    codes = _codes(first, last, [*keys, "pid"])
+    opened, closed = _paired(first, last, codes)
+    begin, end = first.numpy("ms"), np.append(last.numpy("ms"), 0.0)
+    ended = closed < len(last)
+    columns: dict[str, Column] = {
+        "start_ms": Scalar(begin[opened], None, Kind.F8),
+        "stop_ms": Scalar(end[closed], ended, Kind.F8),
+        "duration_ms": Scalar(np.where(ended, end[closed] - begin[opened], 0.0), ended, Kind.F8),
+        "pid": first["pid"].take(opened),
+        "tid": first["tid"].take(opened),
+        "stop_tid": _or_none(last["tid"], closed),
+    }
+    for table, prefix in ((first, ""), (last, "stop_")):
+        for field in table.fields:
+            name, column = prefix + field, table[f"payload.{field}"]
+            if name not in columns and not (prefix and field in keys):
+                columns[name] = column.take(opened) if table is first else _or_none(column, closed)
+    loose = len(last) - int(ended.sum())
+    open_still = len(opened) - int(ended.sum())
+    notes = [f"by {', '.join(keys)}"]
+    notes += [f"{open_still:,} without {stop}"] if open_still else []
+    notes += [f"{loose:,} {stop} without {start}"] if loose else []
+    return Table(
+        columns,
+        title=f"{start} to {stop}",
+        units={"start_ms": "ms", "stop_ms": "ms", "duration_ms": "ms"},
+        notes=notes,
+        losses=trace.losses,
+    )
+
+
+def _chosen(first: EventTable, last: EventTable) -> list[str]:
+    if len(first) and len(last) and first.headers.activity.all() and last.headers.activity.all():
+        return [ACTIVITY]
+    for name in first.fields:
+        if name in last.fields and all(_numbers(table, name) for table in (first, last)):
+            return [name]
+    return [THREAD]
+
+
+def _numbers(table: EventTable, name: str) -> bool:
+    """Whether each event has another value there, and there are some."""
+    column = table[f"payload.{name}"]
+    if (
+        not isinstance(column, Scalar)
+        or column.values.dtype.kind not in "iu"
+        or column.valid is not None
+        or len(column) < 2
+    ):
+        return False
+    pid = table.numpy("pid").astype(np.uint64)
+    pairs = np.stack([column.values.astype(np.int64).view(np.uint64), pid])
+    return bool(np.unique(pairs, axis=1).shape[1] == len(column))
+
+
+def _codes(first: EventTable, last: EventTable, names: Sequence[str]) -> Array:
+    """A number for each combination of values, of the events of both tables, one behind the other."""
+    codes = np.zeros(len(first) + len(last), np.int64)
+    for name in names:
+        columns = []
+        for table in (first, last):
+            column = table.get(name)
+            if column is None:
+                raise UnknownName("column", name, near(name, table.columns), where=f"of {table.title}")
+            columns.append(column)
+        parts = [_plain(column) for column in columns]
+        values = (
+            np.concatenate(parts) if parts[0].dtype.kind != "O" and parts[1].dtype.kind != "O" else _objects(columns)
+        )
+        _, which = np.unique(values, return_inverse=True)
+        codes = codes * (int(which.max(initial=0)) + 1) + which
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    return codes
+
+
+def _plain(column: Column) -> Array:
+    if isinstance(column, Scalar) and column.values.dtype.kind in "iub" and column.valid is None:
+        return column.values.astype(np.int64)
+    return np.empty(len(column), object)
+
+
+def _objects(columns: Sequence[Column]) -> Array:
+    """Texts, ids and what may be missing, by what they print as."""
+    return np.array([str(value) for column in columns for value in column.to_pylist()])
+
+
+def _paired(first: EventTable, last: EventTable, codes: Array) -> tuple[Array, Array]:
+    """The rows of the starts, and of each the row of its stop (the number of stops where there is none).
+
+    Of one code, a stop ends what is open at its depth: sorted by code, depth and time, a start stands in front of its stop.
+    """
+    time = np.concatenate([first.headers.time, last.headers.time])
+    is_stop = np.arange(len(time)) >= len(first)
+    order = np.lexsort((is_stop, time, codes))
+    code, is_stop = codes[order], is_stop[order]
+    begins = np.diff(code, prepend=-1) != 0
+    group = np.cumsum(begins) - 1
+    depth = np.cumsum(np.where(is_stop, -1, 1))
+    depth -= np.append(0, depth)[np.flatnonzero(begins)][group]
+    # a stop that nothing was open for ends nothing: depths count from the lowest so far, of each group by itself
+    apart = group * (len(code) + 1)
+    floor = np.minimum(np.minimum.accumulate(depth - apart) + apart, 0)
+    floor_before = np.where(begins, 0, np.append(0, floor[:-1]))
+    level = np.where(is_stop & (floor < floor_before), -1, depth - floor + is_stop)
+    by_level = np.lexsort((np.arange(len(code)), level, code))
+    rows, levels, groups, stops = order[by_level], level[by_level], code[by_level], is_stop[by_level]
+    follows = np.zeros(len(rows), np.bool_)
+    follows[:-1] = (groups[1:] == groups[:-1]) & (levels[1:] == levels[:-1]) & stops[1:]
+    starts = np.flatnonzero(~stops)
+    stop_of = np.full(len(first), len(last), np.int64)
+    paired = starts[follows[starts]]
+    stop_of[rows[paired]] = rows[paired + 1] - len(first)
+    opened = np.argsort(first.headers.time, kind="stable")
+    return opened, stop_of[opened]
+
+
+def _or_none(column: Column, rows: Array) -> Column:
+    """The values of some rows; none where the row is the number of rows."""
+    return concat([column, nulls(column, 1)]).take(rows)

@@ -1,0 +1,103 @@
+"""The verbs of the command line, called from Python."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.nettrace.recordings import recording
+
+import dotnetdiag as dd
+from dotnetdiag.cli.trace import ENTRIES
+from dotnetdiag.errors import OutputExists, UnknownName, UsageError
+from dotnetdiag.recipes.target import Target
+from dotnetdiag.recipes.verbs import client_of, target_of
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return Path(shutil.copy(recording("default-10.nettrace"), tmp_path / "app.nettrace"))
+
+
+def test_the_root_has_every_verb_of_recordings_and_says_what_it_takes() -> None:
+    elsewhere = {"events": "Trace.events", "dump": "", "list-profiles": "", "user-events": "", "ps": "processes"}
+    for verb in ENTRIES:
+        if verb not in elsewhere:
+            assert callable(getattr(dd, verb)), verb
+            assert verb in dir(dd)
+    for name in ("collect", "diff", "merge", "trim", "redact", "report", "stack"):
+        assert inspect.signature(getattr(dd, name)).parameters
+        assert getattr(dd, name).__doc__
+
+
+def test_a_recording_is_trimmed_filtered_merged_and_redacted(source: Path, tmp_path: Path) -> None:
+    part = dd.trim(source, tmp_path / "part.nettrace", start="500ms", end=1.5)
+    whole = dd.info(source)
+    assert 0 < (part.events or 0) < whole.events
+    kept = dd.filter(source, tmp_path / "kept.nettrace", providers="Microsoft-DotNETCore-SampleProfiler", strict=True)
+    assert kept.events == len(dd.open(source)["Thread/Sample"])
+    both = dd.merge(part.path, kept.path, tmp_path / "both.nettrace")
+    assert both.events == (part.events or 0) + (kept.events or 0)
+    assert dd.redact(source, tmp_path / "safe.nettrace").replaced
+    with pytest.raises(OutputExists):
+        dd.trim(source, part.path, start=1)
+    assert dd.trim(source, part.path, start=1, force=True).path == part.path
+    (made,) = dd.convert(source, "speedscope")
+    assert made.path == source.with_name("app.speedscope.json")
+
+
+def test_a_report_is_that_of_the_command_line_and_a_difference_that_of_two(source: Path) -> None:
+    from dotnetdiag.recipes.report import ReportOptions, ViewOptions
+    from dotnetdiag.recipes.report import report as of_path
+
+    trace = dd.open(source)
+    view = ViewOptions(by="module", state="cpu")
+    expected = of_path(source, ReportOptions(number=3, view=view)).rows
+    assert (
+        dd.report(trace, 3, by="module", state="cpu").rows
+        == dd.report(source, 3, by="module", state="cpu").rows
+        == expected
+    )
+    assert all(not method.exclusive.absolute for method in dd.diff(source, trace).methods)
+    assert len(dd.diff(dd.cpu(trace), trace).changes()) > 10
+
+
+def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_path: Path) -> None:
+    for call, words in (
+        (lambda: dd.merge(source), "give the recordings, and at the end the file to write"),
+        (lambda: dd.trim(source, tmp_path / "x"), "give a start, an end, or both"),
+        (lambda: dd.filter(source, tmp_path / "x"), "give providers or events"),
+        (lambda: dd.report(source, bye="module"), "no such view of a report"),
+        (lambda: dd.collect(), "give a runtime or a command"),
+        (lambda: dd.collect(1, command=["x"]), "give a runtime or a command"),
+        (lambda: dd.stack(True), "True is no runtime"),
+        (lambda: dd.stack(""), "'' is no runtime"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            call()
+    with pytest.raises(UnknownName):
+        dd.filter(source, tmp_path / "x", events=["No/Such"])
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (12, Target(pid=12)),
+        ("12", Target(pid=12)),
+        ("app", Target(name="app")),
+        ("/run/port", Target(port="/run/port")),
+        ("host:9000,connect", Target(port="host:9000,connect")),
+        (Target(name="x"), Target(name="x")),
+    ],
+)
+def test_a_runtime_is_a_pid_a_name_or_an_address(given: int | str | Target, meant: Target) -> None:
+    assert target_of(given) == meant
+
+
+def test_a_client_stays_its_owner_s() -> None:
+    client = dd.Client(1)
+    with client_of(client) as same:
+        assert same is client
