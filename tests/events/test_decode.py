@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.events.help import decoded, schema_of
 
 from dotnetdiag.errors import FormatError, UnknownName, UsageError
-from dotnetdiag.events import Scalar, Source, Table, concat_tables, decode, decoding, kernels, program, resolve
+from dotnetdiag.events import Scalar, Source, Table, concat_tables, decode, decoding, kernels, layout, program, resolve
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
 
@@ -287,9 +287,49 @@ def test_types_too_deep_or_too_large_are_bytes() -> None:
         assert table.row(0) == {"x": b"abc"}
 
 
+def nested(element: FieldType, lists: int) -> FieldType:
+    """A list of lists of … of those elements."""
+    for _ in range(lists):
+        element = FieldType(code=TypeCode.ARRAY, element=element)
+    return element
+
+
+@pytest.mark.parametrize(("lists", "value"), [(4, [[[["x"]]]]), (5, b"\1\0\1\0\1\0\1\0\1\0x\0\0\0")])
+def test_more_than_four_lists_in_lists_are_bytes(lists: int, value: object) -> None:
+    schema = resolve(metadata(Field(name="x", type=nested(FieldType(code=TypeCode.STRING), lists))))
+    table = decoded(schema, [b"\1\0" * lists + z16("x")])
+    assert table.row(0) == {"x": value}
+
+
+def test_lists_are_among_the_fields_that_are_counted() -> None:
+    kind = nested(FieldType(code=TypeCode.INT32), 3)
+    fields = resolve(metadata(*(Field(name=f"f{number}", type=kind) for number in range(4096)))).fields
+    assert len(fields) == layout.MAX_FIELDS // (1 + 3 * layout.LIST_FIELDS) + 1
+    assert fields[-1].layout.kind == Kind.OPAQUE
+
+
+@pytest.mark.parametrize("lists", range(5))
+def test_no_field_list_becomes_a_plan_out_of_all_proportion(lists: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+    value = program._Builder.value
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return value(*arguments)
+
+    monkeypatch.setattr(program._Builder, "value", counting)
+    inner = FieldType(code=TypeCode.OBJECT, fields=tuple(field(f"f{number}", TypeCode.STRING) for number in range(9)))
+    for kind in (FieldType(code=TypeCode.STRING), inner):
+        steps = 0
+        fields = tuple(Field(name=f"f{number}", type=nested(kind, lists)) for number in range(4096))
+        program.build(resolve(metadata(*fields)).fields, 8)
+        assert layout.MAX_FIELDS // 8 < steps <= (layout.MAX_LISTS + 1) * layout.MAX_FIELDS
+
+
 def test_elements_of_no_bytes_are_capped() -> None:
     empty = FieldType(code=TypeCode.OBJECT)
-    for _ in range(8):
+    for _ in range(layout.MAX_LISTS - 1):
         empty = FieldType(code=TypeCode.FIXED_ARRAY, element=empty, count=1000)
     schema = resolve(metadata(field("e", TypeCode.ARRAY, element=empty)))
     table = decoded(schema, [b"\xff\xff", b"\1\0"])

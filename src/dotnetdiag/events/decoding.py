@@ -32,7 +32,7 @@ OUTPUT_RATIO = 64
 _ATTEMPTS = 8
 
 
-@lru_cache(maxsize=128)  # of ``layout.MAX_FIELDS`` fields each in the worst case, which take about 1 MB
+@lru_cache(maxsize=128)  # of ``layout.MAX_FIELDS`` fields each in the worst case, which take 2.5 MB
 def _program(fields: tuple[SchemaField, ...], pointer_size: int, selection: tuple[str, ...] | None) -> program.Program:
     for name in selection or ():
         if not program.has_field(fields, name):

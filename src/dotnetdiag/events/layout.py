@@ -20,8 +20,12 @@ from dotnetdiag.nettrace.metadata import Field, FieldType, TypeCode
 
 MAX_DEPTH = 32
 """Nesting of types that is followed; what is deeper stays bytes (nettrace.md §13)."""
-MAX_FIELDS = 4096
-"""Fields of one event, nested ones counted; what is behind stays bytes. EventSource itself allows far fewer."""
+MAX_LISTS = 4
+"""Lists in lists that are followed: each is decoded by a program of its own, which has those inside of it again. EventSource
+refuses a list in a list."""
+MAX_FIELDS, LIST_FIELDS = 4096, 8
+"""Fields of one event, nested ones counted, and a list with elements for so many; what is behind stays bytes. EventSource
+itself allows far fewer."""
 MAX_LOCATIONS = 64
 """RelLoc and DataLoc fields of one event: each may point to the same bytes again."""
 MAX_FIXED_SIZE = 1 << 20
@@ -206,7 +210,8 @@ _ARRAYS: dict[int, Count] = {
     TypeCode.DATA_LOC: Count.DATA,
 }
 _ARRAY_KINDS = {TypeCode.CHAR: Kind.TEXT16, TypeCode.UTF8_CODE_UNIT: Kind.TEXT8, TypeCode.BYTE: Kind.BYTES}
-_OPAQUE = Layout(kind=Kind.OPAQUE)
+_ONCE = {kind: Layout(kind=kind) for kind in {*_SCALARS.values(), Kind.BOOL, Kind.OPAQUE}}
+"""Of each kind that needs no more to be said."""
 
 
 class _Reader:
@@ -217,20 +222,21 @@ class _Reader:
         self.left = MAX_FIELDS
         self.locations = MAX_LOCATIONS
 
-    def fields(self, fields: tuple[Field, ...], depth: int, inside_array: bool) -> tuple[SchemaField, ...] | None:
+    def fields(self, fields: tuple[Field, ...], depth: int, lists: int) -> tuple[SchemaField, ...] | None:
+        """``lists``: how many of them the fields are in."""
         made = []
         for field in fields:
             self.left -= 1
-            layout = self.layout(field.type, depth, inside_array) if self.left >= 0 else None
+            layout = self.layout(field.type, depth, lists) if self.left >= 0 else None
             if layout is None:
-                if depth or inside_array:
+                if depth or lists:
                     return None
-                made.append(SchemaField(name=field.name, layout=_OPAQUE))
+                made.append(SchemaField(name=field.name, layout=_ONCE[Kind.OPAQUE]))
                 break
             made.append(SchemaField(name=field.name, layout=layout))
         return tuple(made)
 
-    def layout(self, type_: FieldType, depth: int, inside_array: bool) -> Layout | None:
+    def layout(self, type_: FieldType, depth: int, lists: int) -> Layout | None:
         """The layout, or None where the type cannot be followed."""
         if depth > MAX_DEPTH:
             return None
@@ -239,23 +245,26 @@ class _Reader:
             kind = _SCALARS[code]
             if self.self_describing:  # nettrace.md §7: one byte, and a double
                 kind = {Kind.BOOL32: Kind.BOOL, Kind.DECIMAL: Kind.F8}.get(kind, kind)
-            return Layout(kind=kind)
+            return _ONCE[kind]
         if code == TypeCode.OBJECT:
-            fields = self.fields(type_.fields, depth + 1, inside_array)
+            fields = self.fields(type_.fields, depth + 1, lists)
             return None if fields is None else Layout(kind=Kind.STRUCT, fields=fields)
         if code not in _ARRAYS or type_.element is None:
             return None
         at = _ARRAYS[TypeCode(code)]
         if at in (Count.REL, Count.DATA):
             self.locations -= 1
-            if inside_array or self.locations < 0:
+            if lists or self.locations < 0:
                 return None
         kind = Kind.LIST
         element: Layout | None = None
         if type_.element.code in _ARRAY_KINDS:
             kind = _ARRAY_KINDS[TypeCode(type_.element.code)]
         else:
-            element = self.layout(type_.element, depth + 1, True)
+            self.left -= LIST_FIELDS
+            if self.left < 0 or lists == MAX_LISTS:
+                return None
+            element = self.layout(type_.element, depth + 1, lists + 1)
             if element is None:
                 return None
         made = Layout(kind=kind, element=element, count=type_.count if at == Count.FIXED else 0, count_at=at)
@@ -268,7 +277,7 @@ class _Reader:
 
 def from_metadata(fields: tuple[Field, ...], *, self_describing: bool) -> tuple[SchemaField, ...]:
     """The fields a file declares; from the first type on that cannot be followed, one ``OPAQUE`` field for all."""
-    made = _Reader(self_describing).fields(fields, 0, False)
+    made = _Reader(self_describing).fields(fields, 0, 0)
     assert made is not None
     return made
 
