@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from tests.shared import CHECKOUT
 
-from dotnetdiag.events import decode, resolve, slices, tables
+from dotnetdiag.events import Table, decode, program, resolve, slices, tables
 from dotnetdiag.nettrace import EventBatch, Field, FieldType, HeaderColumns, Metadata, Reader, TypeCode, Writer, scan
 
 pytestmark = pytest.mark.usefixtures("kernels_both_ways")
@@ -55,6 +55,21 @@ def recording(ids: np.ndarray[Any, Any], defined: tuple[int, ...]) -> bytes:
             writer.write_events(columns[rows], np.frombuffer(b"".join(payloads), np.uint8))
             writer.write_sequence_point()
     return file.getvalue()
+
+
+def stream_of(fields: tuple[Field, ...], payloads: list[bytes]) -> Iterator[EventBatch]:
+    """Events of one type, each in a batch of its own."""
+    file, reader = io.BytesIO(), Reader()
+    with Writer(file) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="E", fields=fields))
+        for time, payload in enumerate(payloads):
+            writer.write_event(1, time, payload, thread=1)
+            writer.write_sequence_point()
+    yield from reader.feed(file.getvalue())
+
+
+def all_tables(batches: Iterator[EventBatch]) -> list[Table]:
+    return [table for _, table in tables(batches)]
 
 
 def event_by_event(batches: Iterator[EventBatch]) -> dict[int, list[dict[str, Any]]]:
@@ -278,3 +293,37 @@ def test_pieces_ahead_are_counted_by_what_they_hold() -> None:
         next(made)
         assert given <= slices.AHEAD_ROWS * 4 // 2048 + 2
         made.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+@pytest.mark.parametrize(
+    "tables_of", [lambda batches: [part.table for batch in batches for part in batch.tables()], all_tables]
+)
+def test_many_fields_and_many_batches_of_nothing_do_not_take_their_product(
+    tables_of: Callable[[Iterator[EventBatch]], list[Table]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = 0
+    column = program._Run.column
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal columns
+        columns += 1
+        return column(*arguments)
+
+    monkeypatch.setattr(program._Run, "column", counting)
+    counted = []
+    for size in (200, 400):
+        columns = 0
+        fields = tuple(Field(name=f"f{number}", type=FieldType(code=TypeCode.BYTE)) for number in range(size))
+        made = tables_of(stream_of(fields, [b""] * size + [bytes(size)] * 2))
+        assert len(made) == size + 2
+        assert [len(table.columns) for table in made[:8]] == [size] * 8
+        assert sum(table.undecodable_count for table in made[:size]) > 0.8 * size
+        assert made[-1].row(0) == {f"f{number}": 0 for number in range(size)}
+        counted.append(columns)
+    assert counted[1] < 2.5 * counted[0]
+
+
+def test_few_fields_are_always_columns() -> None:
+    fields = tuple(Field(name=f"f{number}", type=FieldType(code=TypeCode.BYTE)) for number in range(64))
+    made = all_tables(stream_of(fields, [b""] * 50))
+    assert [len(table.columns) for table in made] == [64] * 50

@@ -157,6 +157,18 @@ def fixed_size(layout: Layout, pointer_size: int) -> int | None:
     return None
 
 
+def count_values(fields: tuple[SchemaField, ...]) -> int:
+    """How many there are of them, those inside of others counted."""
+    count, layouts = 0, [field.layout for field in fields]
+    while layouts:
+        layout = layouts.pop()
+        count += 1
+        layouts.extend(field.layout for field in layout.fields)
+        if layout.element is not None:
+            layouts.append(layout.element)
+    return count
+
+
 def unit_size(layout: Layout, pointer_size: int) -> int | None:
     """Bytes of one element of a counted layout, or None when they vary."""
     if layout.kind == Kind.LIST:

@@ -5,7 +5,7 @@ file (:func:`tables`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dotnetdiag.events import kernels
 from dotnetdiag.events.decoding import decode
 from dotnetdiag.events.inferring import infer, is_contradicted
+from dotnetdiag.events.layout import count_values
 from dotnetdiag.events.resolving import resolve
 from dotnetdiag.events.schema import EventSchema, Source
 from dotnetdiag.events.table import Table
@@ -26,6 +27,9 @@ CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
 PROOF_ROWS = 1 << 16
 """Events without a declared layout that are looked at for one: what they do not prove is not looked for again in each slice."""
+FEW_COLUMNS, FIRST_TABLES, COLUMNS_FOR_EACH = 64, 8, 16
+"""A table may have so many columns in any case. So many tables of a type may have more, and then its events have to account for
+them: each, and each byte of payload, for so many. A column takes time even where a payload has ended before it."""
 AHEAD_ROWS = 3 << 14
 """Of the size of pieces taken ahead: less lets threads wait while the next slice is read, more leaves the cache."""
 _ROW_BYTES, _LEAST_AHEAD = 64, 2048
@@ -72,10 +76,14 @@ def batch_tables(batch: EventBatch) -> Iterator[BatchTable]:
         offsets, lengths = headers.payload_offset[rows], headers.payload_length[rows]
         known = schemas.of(batch, number, offsets, lengths)
         if known is not None:
-            table = decode(known.schema, batch.buffer, offsets, lengths, infer_layout=False)
+            payloads = batch.buffer, offsets, lengths
+            if known.affords_table(lengths):
+                table = decode(known.schema, *payloads, infer_layout=False)
+            else:
+                table = _undecoded(known.schema, *payloads)
             if is_contradicted(table, known.seen):
                 known.forget()
-                table = decode(known.schema, batch.buffer, offsets, lengths, infer_layout=False)
+                table = decode(known.schema, *payloads, infer_layout=False)
             yield BatchTable(batch=batch, metadata_id=number, rows=rows, table=table)
 
 
@@ -101,6 +109,22 @@ class _Known:
     metadata: Metadata
     schema: EventSchema
     seen: int = 0
+    _values: int = field(init=False)
+    _columns: int = field(init=False)
+    """That its tables may still have."""
+
+    def __post_init__(self) -> None:
+        self._values = count_values(self.schema.fields)
+        self._columns = FIRST_TABLES * self._values
+
+    def affords_table(self, lengths: npt.NDArray[np.uint32]) -> bool:
+        """Whether these events may have one with all columns, and from now on they have it."""
+        if self._values <= FEW_COLUMNS:
+            return True
+        self._columns += COLUMNS_FOR_EACH * (len(lengths) + int(lengths.sum(dtype=np.int64)))
+        affords = self._values <= self._columns
+        self._columns -= self._values * affords
+        return affords
 
     def forget(self) -> None:
         """What was inferred is not so, and nothing is from now on."""
@@ -134,9 +158,20 @@ def _without_layout(schema: EventSchema) -> EventSchema:
     return replace(schema, fields=(), source=Source.NONE)
 
 
+def _undecoded(
+    schema: EventSchema,
+    buffer: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.uint32],
+) -> Table:
+    """Payloads kept as bytes, and counted as undecodable."""
+    table = decode(_without_layout(schema), buffer, offsets, lengths, infer_layout=False)
+    return replace(table, schema=schema, undecodable=np.ones(len(table), np.bool_))
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Events of one type: where their payloads stand in ``buffer``."""
+    """Events of one type: where their payloads stand in ``buffer``. ``affords``: their table may have all columns."""
 
     metadata_id: int
     schema: EventSchema
@@ -144,6 +179,7 @@ class _Piece:
     offsets: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.uint32]
     seen: int
+    affords: bool
 
     def weight(self) -> int:
         """Rows, by what it holds in memory. Of many rows there are a few such pieces in any case."""
@@ -153,6 +189,8 @@ class _Piece:
         return max(rows, int(self.lengths.sum(dtype=np.int64)) // _ROW_BYTES, _LEAST_AHEAD)
 
     def table(self) -> Table:
+        if not self.affords:
+            return _undecoded(self.schema, self.buffer, self.offsets, self.lengths)
         table = decode(self.schema, self.buffer, self.offsets, self.lengths, infer_layout=False)
         if is_contradicted(table, self.seen):
             bare = _without_layout(self.schema)
@@ -224,6 +262,7 @@ class _Slices:
         known = self._schemas.of(batch, number, offsets, lengths)
         if known is None:
             return
+        affords = known.affords_table(lengths)
         for start in range(0, len(offsets), CALL_ROWS):
             rows = slice(start, start + CALL_ROWS)
-            yield _Piece(number, known.schema, batch.buffer, offsets[rows], lengths[rows], known.seen)
+            yield _Piece(number, known.schema, batch.buffer, offsets[rows], lengths[rows], known.seen, affords)
