@@ -237,6 +237,29 @@ def field(name: str, code: int, **more: Any) -> Field:
     return Field(name=name, type=FieldType(code=code, **more))
 
 
+@pytest.mark.parametrize("code", [TypeCode.REL_LOC, TypeCode.DATA_LOC])
+def test_fields_that_point_to_the_same_bytes_do_not_multiply_them(code: int) -> None:
+    located = field("x", code, element=FieldType(code=TypeCode.UTF8_CODE_UNIT))
+    schema = resolve(
+        metadata(*[located] * 64, Field(name="s", type=FieldType(code=TypeCode.OBJECT, fields=(located,))))
+    )
+    size, first = 60_000, 4 * 64
+    places = [size << 16 | first - 4 * (at + 1) * (code == TypeCode.REL_LOC) for at in range(64)]
+    to_all = struct.pack("<64I", *places) + b"\xff" * size
+    to_one = struct.pack("<I", places[0]) + bytes(4 * 63) + b"a" * size
+    payloads = [to_all, to_one] * 8
+    tracemalloc.start()
+    table = decoded(schema, payloads)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.undecodable is not None
+    assert table.undecodable.tolist() == [True, False] * 8
+    assert table.remainder is not None
+    assert table.remainder.item(0) == to_all
+    assert table.row(1)["x"] == "a" * size
+    assert peak < 16 * sum(map(len, payloads))
+
+
 def test_booleans_take_one_byte_in_self_describing_events_only() -> None:
     flag, number = field("f", TypeCode.BOOLEAN), field("n", TypeCode.INT32)
     wrapped = resolve(metadata(field("", TypeCode.OBJECT, fields=(flag, number))))

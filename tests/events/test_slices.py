@@ -327,3 +327,17 @@ def test_few_fields_are_always_columns() -> None:
     fields = tuple(Field(name=f"f{number}", type=FieldType(code=TypeCode.BYTE)) for number in range(64))
     made = all_tables(stream_of(fields, [b""] * 50))
     assert [len(table.columns) for table in made] == [64] * 50
+
+
+def test_large_payloads_are_not_decoded_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_BYTES", 1 << 20)
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="E"))
+        for time in range(400):
+            writer.write_event(1, time, bytes([time % 251]) * 60_000, thread=1)
+            writer.write_sequence_point()
+    made = all_tables(scan(file.getvalue()).iter_batches())
+    payloads = [table.remainder for table in made if table.remainder is not None]
+    assert max(len(part.data) for part in payloads) <= 1 << 20
+    assert [part.data[first] for part in payloads for first in part.offsets[:-1]] == [n % 251 for n in range(400)]

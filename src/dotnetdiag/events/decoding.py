@@ -1,7 +1,7 @@
 """Payloads of one event type → a table of typed columns.
 
 A bad payload marks its row and nothing else: its values from the first bad one on are None, its bytes are in ``remainder``.
-So does one whose lists would take memory out of all proportion to its bytes.
+So does one whose values would take memory out of all proportion to its bytes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def decode(
 def _run(
     made: program.Program, buffer: Array, starts: Array, ends: Array, room: int, lazy_text: bool
 ) -> tuple[program.Decoded, Mask | None]:
-    """The columns, and which rows are left empty because their lists would take more than their share of ``room``."""
+    """The columns, and which rows are left empty because their values would take more than their share of ``room``."""
     stops, refused = ends, np.zeros(len(starts), np.bool_)
     for attempt in range(_ATTEMPTS):
         try:

@@ -43,6 +43,8 @@ _DTYPES: dict[Kind, str] = {
     Kind.VARINT: "<i8",
     Kind.VARUINT: "<u8",
 }
+LOCATED_RATIO = 2
+"""Fields that point into the payload may have so many times its bytes together. Each of those that are written has its own."""
 _ENCODINGS = {Kind.Z16: "utf16", Kind.TEXT16: "utf16", Kind.Z8: "utf8", Kind.TEXT8: "utf8"}
 
 
@@ -102,10 +104,10 @@ class Room:
 
 
 class NoRoom(Exception):
-    """The elements of a list would take more than is left: ``costs`` are their bytes for each row of the call."""
+    """Values would take more than is left: ``costs`` are their bytes for each row of the call."""
 
     def __init__(self, costs: Array, left: int) -> None:
-        super().__init__(f"{int(costs.sum())} bytes of elements, {left} are left")
+        super().__init__(f"{int(costs.sum())} bytes of values, {left} are left")
         self.costs, self.left = costs, left
 
 
@@ -351,6 +353,15 @@ class _Run:
         valid: Mask = self.walked.present > ordinal
         return None if valid.all() else valid
 
+    def located(self, nodes: Sequence[_Node]) -> Array:
+        """Bytes of each payload's values that fields point to."""
+        total = np.zeros(self.rows, np.int64)
+        for node in nodes:
+            if node.layout.count_at in (Count.REL, Count.DATA):
+                total += self.walked.slots[node.slot].view(np.int64)[self.rows :]
+            total += self.located(node.children) if node.children else 0
+        return total
+
     def columns(self, nodes: Sequence[_Node]) -> dict[str, Column]:
         return {node.name: self.column(node) for node in nodes}
 
@@ -416,6 +427,13 @@ class _Run:
 
 
 def run(program: Program, buffer: Array, starts: Array, ends: Array, *, room: Room, lazy_text: bool = False) -> Decoded:
-    """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``. :class:`NoRoom` when lists would take too much."""
+    """Decode the payloads ``starts[r]`` to ``ends[r]`` of ``buffer``. :class:`NoRoom` when lists, or what fields
+    point to, would take too much.
+    """
     made = _Run(program, buffer, starts, starts, ends, lazy_text, room)
+    if program.locations:
+        located = made.located(program.nodes)
+        is_beyond = located > LOCATED_RATIO * (ends - starts)
+        if is_beyond.any():
+            raise NoRoom(np.where(is_beyond, located, 0), 0)
     return Decoded(columns=made.columns(program.nodes), walked=made.walked)

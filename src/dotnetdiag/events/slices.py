@@ -23,6 +23,8 @@ from dotnetdiag.nettrace.parallel import Executor, in_order
 
 SLICE_ROWS = 300_000
 """Events that are sorted by their types together, unless all are of one: a call for each type has to pay."""
+SLICE_BYTES = 32 << 20
+"""Of the file, or one batch of it: a table has as many bytes as its payloads."""
 CALL_ROWS = 1 << 15
 """Rows of one type decoded by one call, so that what it touches fits the cache."""
 PROOF_ROWS = 1 << 16
@@ -201,7 +203,7 @@ class _Piece:
 class _Slices:
     def __init__(self, pointer_size: int | None) -> None:
         self._schemas = _Schemas({}, pointer_size)
-        self._rows = 0
+        self._rows = self._start = 0
         self._only: int | None = None
         self._columns: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.uint32]] | None = None
 
@@ -210,6 +212,7 @@ class _Slices:
         for batch in batches:
             if last is not None and (
                 self._rows + len(batch) > SLICE_ROWS
+                or self._size_with(batch) > SLICE_BYTES
                 or batch.buffer is not last.buffer
                 or batch.metadata is not last.metadata
             ):
@@ -221,8 +224,15 @@ class _Slices:
         if last is not None:
             yield from self._sorted(last)
 
+    def _size_with(self, batch: EventBatch) -> int:
+        """Bytes of the file from the first payload to the batch's last."""
+        offsets = batch.headers.payload_offset
+        return int(offsets[-1]) + int(batch.headers.payload_length[-1]) - self._start if len(offsets) else 0
+
     def _take(self, batch: EventBatch) -> None:
         """Copied: a batch that is held keeps the memory of all its columns."""
+        if not self._rows and len(batch):
+            self._start = int(batch.headers.payload_offset[0])
         if self._columns is None:
             room = max(SLICE_ROWS, len(batch))
             self._columns = (np.empty(room, np.uint32), np.empty(room, np.int64), np.empty(room, np.uint32))
