@@ -331,6 +331,12 @@ def test_lists_are_among_the_fields_that_are_counted() -> None:
     assert fields[-1].layout.kind == Kind.OPAQUE
 
 
+def test_fields_of_one_type_share_what_says_so() -> None:
+    kinds = [FieldType(code=TypeCode.INT32), nested(FieldType(code=TypeCode.INT32), 2)]
+    fields = resolve(metadata(*(Field(name=f"f{at}", type=kind) for at in range(99) for kind in kinds))).fields
+    assert len({id(field.layout) for field in fields}) == 2
+
+
 @pytest.mark.parametrize("lists", range(5))
 def test_no_field_list_becomes_a_plan_out_of_all_proportion(lists: int, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 0

@@ -233,6 +233,8 @@ class _Reader:
         self.self_describing = self_describing
         self.left = MAX_FIELDS
         self.locations = MAX_LOCATIONS
+        self.lists: dict[tuple[Kind, int, int, Count], Layout] = {}
+        """By what they are made of, the ``id`` of the element's layout included: each is made once."""
 
     def fields(self, fields: tuple[Field, ...], depth: int, lists: int) -> tuple[SchemaField, ...] | None:
         """``lists``: how many of them the fields are in."""
@@ -279,7 +281,10 @@ class _Reader:
             element = self.layout(type_.element, depth + 1, lists + 1)
             if element is None:
                 return None
-        made = Layout(kind=kind, element=element, count=type_.count if at == Count.FIXED else 0, count_at=at)
+        count = type_.count if at == Count.FIXED else 0
+        made = self.lists.setdefault(
+            (kind, id(element), count, at), Layout(kind=kind, element=element, count=count, count_at=at)
+        )
         if made.count < 0 or (fixed_size(made, 8) or 0) > MAX_FIXED_SIZE:
             return None
         if at in (Count.REL, Count.DATA) and not unit_size(made, 8):
