@@ -323,3 +323,15 @@ def test_row_that_a_version_6_trace_has_not_is_made_of_its_index_alone() -> None
         writer.write_event(1, 5, thread=7)
     made = again(out.getvalue(), 6)
     assert [(one.index, one.os_thread_id, one.process_id) for one in made.threads.values()] == [(7, 7, 44)]
+
+
+@pytest.mark.parametrize("part", [None, True])
+def test_what_a_sequence_point_loses_by_naming_a_thread_twice_stays_lost(part: bool | None) -> None:
+    data = trace(metadata(event_type(1)), events(event(1)), sequence_point((1, 8), (7, 3), (7, 5)))
+    contents = read(data)
+    assert contents.lost.by_thread[7] == 2
+    file = io.BytesIO()
+    keep = None if part is None else np.ones(len(contents), np.bool_)
+    assert contents.info is not None
+    rewrite(contents, Writer.like(file, contents.info, version=6), keep=keep)
+    assert read(file.getvalue()).lost.total == contents.lost.total

@@ -122,8 +122,11 @@ class _Rewrite:
     def _sequence_point(self, segment: int, row: int) -> None:
         time, forget, threads = self.contents.sequence_points[segment]
         forget = forget and self.to_v6
-        listed = dict(threads)
+        *before, listed = _parts(threads)
+        for part in before if self.numbers is None else ():
+            self._write_point(time, {self._thread(thread): number for thread, number in part.items()})
         if self.numbers is not None:
+            listed = dict(threads)
             told = {self.os_threads.get(thread, thread) for thread in listed} | self.numbers.lossy.get(segment, set())
             listed = {thread: self.numbers.at(thread, row, segment) for thread in told}
             if not forget:
@@ -279,6 +282,16 @@ class _Rewrite:
 def _mapped(column: npt.NDArray[Id], new: Callable[[int], int]) -> npt.NDArray[Id]:
     distinct, which = np.unique(column, return_inverse=True)
     return np.array([new(number) for number in distinct.tolist()], column.dtype)[which]
+
+
+def _parts(threads: Iterable[tuple[int, int]]) -> list[dict[int, int]]:
+    """The list of a sequence point in parts that name no thread twice: each mention may tell of losses."""
+    made: list[dict[int, int]] = [{}]
+    for thread, number in threads:
+        if thread in made[-1]:
+            made.append({})
+        made[-1][thread] = number
+    return made
 
 
 def _by_segment(removals: Iterable[tuple[int, int, int]]) -> dict[int, list[tuple[int, int]]]:
