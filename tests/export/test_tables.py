@@ -6,10 +6,13 @@ import csv
 import io
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.nettrace.traces import SMALL
 from tests.table.test_table import made, typed
 
 import dotnetdiag as dd
@@ -124,3 +127,15 @@ def test_the_ending_of_a_name_says_the_format_of_a_table(tmp_path: Path) -> None
         format_of("x.txt", table=True)
     with pytest.raises(UsageError, match="no format 'speedscope' of tables; there are: csv, jsonl"):
         find_format("speedscope", table=True)
+
+
+def test_the_example_makes_tables_of_a_recording(tmp_path: Path) -> None:
+    path = tmp_path / "app.nettrace"
+    path.write_bytes(SMALL["nettrace 5"])
+    example = Path(__file__).resolve().parents[2] / "examples" / "offline" / "tables.py"
+    done = subprocess.run(
+        [sys.executable, str(example), str(path)], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "methods.csv both.sqlite" in done.stdout
+    with sqlite3.connect(tmp_path / "both.sqlite") as opened:
+        assert len(opened.execute("select name from sqlite_master").fetchall()) == 2
