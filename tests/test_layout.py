@@ -88,7 +88,6 @@ FORBIDDEN_MODULES = {"pickle", "marshal", "shelve"}
 
 # Words of the command line in messages of the rooms below it. To be mended likewise: file -> what stands there.
 OPTION_NAMES_LEFT: dict[str, set[str]] = {
-    "analysis/cpu.py": {"--no-event-marks"},
     "recipes/stopping.py": {
         *("--stopping-event-provider-name", "--stopping-event-event-name", "--stopping-event-payload-filter"),
     },

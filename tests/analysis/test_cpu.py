@@ -19,7 +19,7 @@ from tests.analysis.traces import (
 )
 
 import dotnetdiag
-from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.cpu import Marks, cpu
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.errors import UsageError
 
@@ -61,8 +61,17 @@ def test_counted_samples_are_all_there() -> None:
     assert profile.length_ns.tolist() == [1_000_000, 0, 0]
 
 
-def test_allocations_are_samples_of_a_running_thread() -> None:
-    profile = cpu(traced(external(1, 1, "P.Wait"), allocation(3, 1, "P.New"), external(4, 1, "P.Wait")))
+def test_only_samples_count_unless_marks_are_asked_for() -> None:
+    events = (managed(1, 1, "P.A"), allocation(3, 1, "P.New"), managed(4, 1, "P.A"), event_source(50, 1, "P.Say"))
+    assert weights(cpu(traced(*events)).top()) == {"P.A": (3.0, 3.0)}
+    assert weights(cpu(traced(*events), weight="samples").top()) == {"P.A": (2.0, 2.0)}
+    with pytest.raises(UsageError, match="marks 'x': one of none, allocations, events"):
+        cpu(traced(*events), marks="x")
+
+
+def test_allocations_are_samples_of_a_running_thread_where_they_are_marks() -> None:
+    events = (external(1, 1, "P.Wait"), allocation(3, 1, "P.New"), external(4, 1, "P.Wait"))
+    profile = cpu(traced(*events), marks=Marks.ALLOCATIONS)
     assert weights(profile.top()) == {"P.Wait": (2.0, 2.0), "P.New": (1.0, 1.0)}
     assert profile.state_weights() == {State.CPU: 1.0, State.UNMANAGED: 2.0}
 
@@ -70,7 +79,7 @@ def test_allocations_are_samples_of_a_running_thread() -> None:
 @pytest.mark.parametrize("number", [10, 20, 32])
 def test_ticks_and_sampled_allocations_are_samples_and_nothing_else_of_the_runtime_is(number: int) -> None:
     events = (replace(allocation(2, 1, "P.New"), number=number), replace(allocation(3, 1, "P.No"), number=11))
-    profile = cpu(traced(external(1, 1, "P.Wait"), *events, external(6, 1, "P.Wait")))
+    profile = cpu(traced(external(1, 1, "P.Wait"), *events, external(6, 1, "P.Wait")), marks=Marks.ALLOCATIONS)
     assert weights(profile.top()) == {"P.New": (4.0, 4.0), "P.Wait": (1.0, 1.0)}
 
 
@@ -88,11 +97,11 @@ def test_ticks_and_sampled_allocations_are_samples_and_nothing_else_of_the_runti
 def test_events_of_the_system_do_not_count_even_where_those_of_event_sources_do(provider: str) -> None:
     events = (replace(event_source(2, 1, "P.No"), provider=provider), event_source(50, 1, "P.Say"))
     trace = traced(managed(1, 1, "P.A"), *events, external(60, 1))
-    assert weights(cpu(trace, event_marks=True).top()) == {"P.A": (49.0, 49.0), "P.Say": (10.0, 10.0)}
+    assert weights(cpu(trace, marks=Marks.EVENTS).top()) == {"P.A": (49.0, 49.0), "P.Say": (10.0, 10.0)}
 
 
 def test_allocations_alone_are_no_time() -> None:
-    profile = cpu(traced(allocation(1, 1, "P.New"), allocation(3, 1, "P.New")))
+    profile = cpu(traced(allocation(1, 1, "P.New"), allocation(3, 1, "P.New")), marks=Marks.ALLOCATIONS)
     assert len(profile) == 0
     assert profile.top() == ()
     assert profile.notes == ("the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time",)
@@ -101,7 +110,7 @@ def test_allocations_alone_are_no_time() -> None:
 def test_events_of_event_sources_count_only_where_asked_for() -> None:
     trace = traced(managed(1, 1, "P.A"), event_source(50, 1, "P.Say"))
     assert cpu(trace).total == 0
-    marked = cpu(trace, event_marks=True)
+    marked = cpu(trace, marks=Marks.EVENTS)
     assert weights(marked.top()) == {"P.A": (49.0, 49.0)}
 
 

@@ -16,7 +16,7 @@ from dotnetdiag.trace.trace import Trace
 
 
 def made(trace: Trace) -> list[StackProfile]:
-    return [cpu(trace), cpu(trace, weight="samples", event_marks=True), stacks(trace)]
+    return [cpu(trace), cpu(trace, weight="samples", marks="events"), stacks(trace)]
 
 
 @pytest.mark.parametrize("name", recordings())

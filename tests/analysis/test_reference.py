@@ -16,7 +16,7 @@ from tests.analysis.reference import (
 )
 
 from dotnetdiag.analysis import filters
-from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.cpu import Marks, cpu
 from dotnetdiag.analysis.profile import StackProfile, State
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import Frame, FrameKind
@@ -41,7 +41,7 @@ def our_sums(profile: StackProfile, thread: int) -> Sums:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_speedscope_file_has_the_same_threads_frames_and_weights(name: str) -> None:
-    profile, document = cpu(opened(name)), speedscope_of(name)
+    profile, document = cpu(opened(name), marks=Marks.ALLOCATIONS), speedscope_of(name)
     labels = [POOL_THREADS_MISSED.get((name, one["name"]), one["name"]) for one in document["profiles"]]
     assert [thread.label for thread in profile.threads] == labels
     assert [profile.start_ns[thread.rows.start] / 1e6 for thread in profile.threads] == pytest.approx(
@@ -78,7 +78,7 @@ def test_report_has_the_same_top_15_in_the_same_order(name: str, inclusive: bool
     """Its report counts the events of EventSources as samples: in default-10 the ProcessInfo at the end makes the
     last stack of the thread that sent it last for 3.8 s. Its converter does not, nor do we unless asked.
     """
-    profile = cpu(opened(name), event_marks=True)
+    profile = cpu(opened(name), marks=Marks.EVENTS)
     reference = [row for row in top_of(name, inclusive=inclusive) if not is_pseudo(row.name)]
     assert len(reference) >= 13
     ours = {
@@ -98,7 +98,7 @@ def test_without_marks_the_report_is_that_of_the_converter() -> None:
     reference = {row.name: row for row in top_of("default-10", inclusive=False)}
     (artefact,) = [row for row in reference.values() if row.name == ".ctor(classSystem.Type)"]
     top = profile.top(11)
-    marked = cpu(opened("default-10"), event_marks=True)
+    marked = cpu(opened("default-10"), marks=Marks.EVENTS)
     assert marked.total - profile.total == pytest.approx(marked.total * artefact.exclusive / 100, abs=1)
     assert [shown_in_report(row.name()) for row in top] == [
         row.name for row in reference.values() if row is not artefact

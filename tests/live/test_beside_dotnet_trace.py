@@ -340,6 +340,15 @@ def test_a_report_has_as_many_rows_as_asked_for(sampled: Path) -> None:
     assert re.findall(r"[\d.]+%", theirs.stdout) == re.findall(r"[\d.]+%", ours.stdout)
 
 
+def test_events_count_as_time_in_their_report_and_in_ours_with_compat() -> None:
+    Path("a.nettrace").write_bytes(data_of("default-10.nettrace"))
+    theirs, ours, compatible = (run(tool, "report", "a.nettrace", "topN") for tool in ("theirs", "ours", "compatible"))
+    percents = [re.findall(r"[\d.]+(?=%)", done.stdout) for done in (theirs, ours, compatible)]
+    assert "21.02" in percents[0]
+    assert "21.02" not in percents[1]
+    assert [float(one) for one in percents[2]] == [float(one) for one in percents[0]]
+
+
 # dotnet-stack -------------------------------------------------------------------------------------------------------------
 
 THROWS = """

@@ -12,11 +12,12 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from tests.analysis.traces import allocation, external, managed, traced
+from tests.analysis.traces import allocation, event_source, external, managed, traced
 from tests.nettrace.recordings import recording
 
 from dotnetdiag.cli.trace_report import COMMANDS, WORSE
 from dotnetdiag.errors import DiagnosticsError, GrammarError, UsageError
+from dotnetdiag.recipes import exporting
 from dotnetdiag.recipes.diffing import DiffOptions, Limit, compare, parse_limit
 from dotnetdiag.recipes.report import ReportOptions, ViewOptions, parse_time_range, report, view
 from dotnetdiag.trace.method_names import Style
@@ -198,6 +199,41 @@ def test_report_takes_its_options_in_any_order(files: tuple[Path, Path]) -> None
     assert first.exit_code == 0
     assert first.stdout == second.stdout
     assert "Top 2 Namespaces (Inclusive)" in first.stdout
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Path:
+    """The thread waits after 3 ms, is sampled no more after 5, and says goodbye through an EventSource."""
+    path = tmp_path / "marked.nettrace"
+    events = (managed(0, 1, "P.Run"), allocation(2, 1, "P.New"), external(3, 1, "P.Wait"), managed(5, 1, "P.Last"))
+    path.write_bytes(bytes(traced(*events, event_source(1000, 1, "P.Say")).buffer))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("report x", {"P.Run": 3.0, "P.Wait": 2.0}),
+        ("report x --event-marks", {"P.Last": 995.0, "P.Run": 2.0, "P.Wait": 2.0, "P.New": 1.0}),
+        ("--compat report x", {"P.Last": 995.0, "P.Run": 2.0, "P.Wait": 2.0, "P.New": 1.0}),
+        ("--compat report x --no-event-marks", {"P.Run": 3.0, "P.Wait": 2.0}),
+    ],
+)
+def test_only_samples_are_time_unless_dotnet_trace_is_to_be_followed(
+    words: str, expected: dict[str, float], marked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["dotnetdiag", *words.split()])
+    _, _, more = words.partition("report x")
+    done = run("report", marked, "--short", "--json", *more.split())
+    assert {row["name"]: row["exclusive"] for row in json.loads(done.stdout)["rows"]} == expected
+
+
+def test_report_diff_and_converted_files_agree(marked: Path, tmp_path: Path) -> None:
+    exporting.convert_file(marked, ["json"], tmp_path / "out.json")
+    converted = json.loads((tmp_path / "out.json").read_text())
+    reported = json.loads(run("report", marked, "--json").stdout)
+    compared = json.loads(run("diff", marked, marked, "--json", "--state", "all").stdout)
+    assert converted["total"] == reported["total"] == compared["total"]["before"] == 5.0
 
 
 def test_report_in_json_has_all_of_it(files: tuple[Path, Path]) -> None:

@@ -2,8 +2,8 @@
 
 Rule of the runtime's sampler (peers.md §1.2), which is that of the reference tool: a stack is taken to last until the
 next sample of its thread, so the last of each thread counts nothing. ``managed`` samples are CPU time; ``external``
-ones are in native code, waiting or not. Allocation ticks and sampled allocations have stacks as well, and prove that
-the thread ran: they count as managed samples.
+ones are in native code, waiting or not. The reference tool counts other events that have stacks as samples too
+(:class:`Marks`); we do when asked.
 
 Kernel samples (nettrace.md §12): ``cpu`` counts as often as its value says, for the sampling period each; ``cswitch``
 begins when the thread left the processor, and its value is the clock's ticks until it came back.
@@ -46,29 +46,43 @@ class Weight(StrEnum):
     SAMPLES = "samples"
 
 
-MARKED = "events of EventSources count as samples, as in dotnet-trace's report; --no-event-marks leaves them out"
+class Marks(StrEnum):
+    """Which other events count as samples of their threads."""
+
+    NONE = "none"
+    ALLOCATIONS = "allocations"
+    """Allocation ticks and sampled allocations, as managed samples: the rule of ``dotnet-trace convert``."""
+    EVENTS = "events"
+    """Those, and events of EventSources as external samples: the rule of ``dotnet-trace report``. The last sample of a
+    thread then lasts until its next event, however long."""
 
 
-def cpu(trace: Trace, *, weight: str = Weight.TIME, event_marks: bool = False) -> StackProfile:
+MARKED = "events of EventSources and allocations count as samples, as in dotnet-trace's report"
+
+
+def cpu(trace: Trace, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> StackProfile:
     """Sampled time of all threads, in ms, or with ``weight="samples"`` the number of samples.
 
     Takes the kernel's samples where the trace has some. A trace without samples gives an empty profile, with a note.
-    With ``event_marks`` events of EventSources count as external samples of their threads, as they do in
-    ``dotnet-trace report`` (not in ``convert``): the last sample of a thread then lasts until an event, however long.
+    ``marks`` are the events that count as samples besides.
     """
     try:
         counted = Weight(weight) is Weight.SAMPLES
     except ValueError as error:
         raise UsageError(f"weight {weight!r}: time or samples") from error
+    try:
+        marked = _MARKS[Marks(marks)]
+    except ValueError as error:
+        raise UsageError(f"marks {marks!r}: one of {', '.join(Marks)}") from error
     kernel = types_where(trace, _is_kernel)
     if any(trace.source.counts().get(number, (0, 0))[0] for number in kernel):
         return _kernel(trace, kernel, counted)
     sampler = types_where(trace, _is_sampler)
     if not any(trace.source.counts().get(number, (0, 0))[0] for number in sampler):
-        # allocations alone would look like CPU time
+        # marks alone would look like CPU time
         note = "the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time"
         return _sampled(trace, {}, {}, counted, (note,))
-    others = types_where(trace, lambda schema: _is_allocation(schema) or (event_marks and _is_event_source(schema)))
+    others = types_where(trace, lambda schema: any(is_one(schema) for is_one in marked))
     notes = (MARKED,) if any(_is_event_source(schema) for schema in others.values()) else ()
     return _sampled(trace, sampler, others, counted, notes)
 
@@ -83,6 +97,13 @@ def _is_allocation(schema: EventSchema) -> bool:
 
 def _is_event_source(schema: EventSchema) -> bool:
     return schema.provider not in _NO_EVENT_SOURCES
+
+
+_MARKS = {
+    Marks.NONE: (),
+    Marks.ALLOCATIONS: (_is_allocation,),
+    Marks.EVENTS: (_is_allocation, _is_event_source),
+}
 
 
 def _is_kernel(schema: EventSchema) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.exits import is_compatible
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -72,25 +73,27 @@ def state_option(default: str) -> Callable[[F], F]:
     )
 
 
-def event_marks_option(default: bool | None) -> Callable[[F], F]:
-    """``--event-marks``. None: on in reports of all states, so that they say what those of dotnet-trace say."""
-    said = "on for --state all" if default is None else "off"
-    return click.option(
-        "--event-marks/--no-event-marks",
-        default=default,
-        help="Events of EventSources count as samples too, as in `dotnet-trace report` (`convert` does not): a thread's last "
-        f"sample then lasts until its next event, however long.  [default: {said}]",
-    )
+event_marks_option = click.option(
+    "--event-marks/--no-event-marks",
+    default=None,
+    help="Allocations and events of EventSources count as samples too, as in `dotnet-trace report`: a thread's last sample then "
+    "lasts until its next event, however long.  [default: off; of report with --compat: on]",
+)
 
 
-def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> ViewOptions:
-    """The options that the keywords of :func:`view_options` and ``--state`` mean."""
+def view_of(
+    *, time: str | None, short: bool, source: bool, event_marks: bool | None = None, **more: Any
+) -> ViewOptions:
+    """The options that the keywords of :func:`view_options`, ``--state`` and ``--event-marks`` mean."""
+    from dotnetdiag.analysis.cpu import Marks
     from dotnetdiag.recipes.report import ViewOptions, parse_time_range
     from dotnetdiag.trace.method_names import Style
 
     start, end = (None, None) if time is None else parse_time_range(time)
     style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
-    return ViewOptions(start_s=start, end_s=end, style=style, **more)
+    unsaid = Marks.ALLOCATIONS if is_compatible() else Marks.NONE
+    marks = unsaid if event_marks is None else Marks.EVENTS if event_marks else Marks.NONE
+    return ViewOptions(start_s=start, end_s=end, style=style, marks=marks, **more)
 
 
 @click.command(cls=Command)
@@ -99,7 +102,7 @@ def view_of(*, time: str | None, short: bool, source: bool, **more: Any) -> View
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
 @click.option("--inclusive", is_flag=True, help="Sort by the time of a method and all that it called.")
 @view_options
-@event_marks_option(None)
+@event_marks_option
 @state_option("all")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
 @format_option
@@ -117,8 +120,8 @@ def report(file: Path, number: int, inclusive: bool, verbose: bool, form: str, *
     from dotnetdiag.recipes.report import ReportOptions
     from dotnetdiag.recipes.report import report as make
 
-    if view["event_marks"] is None:
-        view["event_marks"] = view["state"] == "all"
+    if view["event_marks"] is None and is_compatible():
+        view["event_marks"] = True
     made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
     say_losses(made.trace, made.lost, made.damage)
     show(form, made.table, people=lambda: _show(made, verbose), document=made.to_json)
@@ -194,7 +197,7 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     help="Exit with 1 when the total or what a method took itself grew by more: 5% (of the total of BEFORE), or 20ms.",
 )
 @view_options
-@event_marks_option(False)
+@event_marks_option
 @state_option("cpu")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
 @format_option

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.analysis import filters
-from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.cpu import Marks, cpu
 from dotnetdiag.analysis.profile import StackProfile, State
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.recipes.trace_files import open_trace
@@ -30,7 +30,7 @@ class ViewOptions:
     """Which part of a trace's time is looked at, and as what. Applied in the order of the fields."""
 
     weight: str = "time"
-    event_marks: bool = False
+    marks: str = Marks.NONE
     threads: tuple[str, ...] = ()
     start_s: float | None = None
     end_s: float | None = None
@@ -51,7 +51,7 @@ def view(trace: Trace, options: ViewOptions) -> StackProfile:
 def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     if options.state not in STATES:
         raise UsageError(f"state {options.state!r}: one of {', '.join(STATES)}")
-    made = cpu(trace, weight=options.weight, event_marks=options.event_marks)
+    made = cpu(trace, weight=options.weight, marks=options.marks)
     if options.threads:
         made = filters.of_threads(made, options.threads)
     if options.start_s is not None or options.end_s is not None:
