@@ -22,6 +22,7 @@ import dotnetdiag
 from dotnetdiag.analysis.cpu import Marks, cpu
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.method_names import Style
 
 
 def test_a_stack_lasts_until_the_next_sample_of_its_thread() -> None:
@@ -163,6 +164,25 @@ def test_kernel_samples_count_the_sampling_period_and_switches_their_ticks() -> 
     assert profile.length_ns.tolist() == [1_000_000, 3_000_000, 7_500_000, 1_000_000]
     assert [thread.label for thread in profile.threads] == ["Thread (4001) (worker 1)"]
     assert cpu(trace, weight="samples").total == 6.0
+
+
+def test_jitted_code_of_a_perf_map_reads_as_a_method_and_its_tiers_are_one() -> None:
+    run = "void [app] Ns.P::Run(uint8)"
+    profile = cpu(
+        traced(
+            *(
+                on_cpu(ms, 1, f"{run}[{tier}]")
+                for ms, tier in enumerate(("QuickJitted", "OptimizedTier1", "QuickJitted"))
+            ),
+            on_cpu(4, 1, "void [app] Ns.P::Other()[QuickJitted]"),
+            version=6,
+        )
+    )
+    assert [(row.name(), row.frame.tier, row.exclusive) for row in profile.top()] == [
+        ("app!Ns.P.Run(unsigned int8)", "", 3.0),
+        ("app!Ns.P.Other()", "QuickJitted", 1.0),
+    ]
+    assert profile.top(1)[0].name(Style.TRACEEVENT) == f"memfd:doublemapper!{run}"
 
 
 def test_kernel_samples_that_come_early_are_cut_for_drawing_only() -> None:

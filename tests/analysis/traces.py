@@ -66,7 +66,7 @@ def worker_start(ms: float, thread: int) -> Seen:
 
 def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 5, lost: int = 0, **more: Any) -> Trace:
     """The trace of these events in this order. Methods are ``Type.Method`` of ``app.dll``, or of the module that
-    ``modules`` has for the type; each has 256 bytes.
+    ``modules`` has for the type; each has 256 bytes. Frames that end in ``]`` are symbols of a perf map.
     """
     made = MadeTrace()
     paths = {"": "/x/app.dll", **(modules or {})}
@@ -78,9 +78,14 @@ def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 
         for frame in event.stack:
             if isinstance(frame, str) and frame not in where:
                 where[frame] = 0x10000 + 0x100 * len(where)
+                if frame.endswith("]"):
+                    made.symbol(1, where[frame], where[frame] + 0x100, frame)
+                    continue
                 type_name, _, method = frame.rpartition(".")
                 module = numbers[paths.get(type_name, paths[""])]
                 made.method(where[frame], 0x100, method, type_name=type_name, module=module, method_id=where[frame])
+    if any(frame.endswith("]") for frame in where):
+        made.mapping(1, 0x10000, 0x10000 + 0x100 * len(where), "/memfd:doublemapper (deleted)")
     out = io.BytesIO()
     with Writer(out, version=version, process_id=PROCESS, start_ns=1_700_000_000_000_000_000, **more) as writer:
         kinds = {}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dotnetdiag.trace.method_names import (
     Origin,
     csharp_type,
+    event_signature,
     full_name,
     namespace_of,
     parse_jitted,
@@ -162,6 +163,24 @@ def test_symbols_of_perf_maps_are_taken_apart(text: str, parts: tuple[str, str, 
     found = parse_jitted(text)
     assert found is not None
     assert (found.module, found.type_name, found.method, found.signature, found.tier) == parts
+
+
+@pytest.mark.parametrize(
+    ("perf_map", "event"),  # of one runtime, 10.0.14
+    [
+        ("()", "()"),
+        ("(string,object[])", "(class System.String,class System.Object[])"),
+        ("(uint8*,char&,native uint,native int*)", "(unsigned int8*,wchar&,unsigned int,int*)"),
+        ("(bool,uint8,uint16,uint32,uint64)", "(bool,unsigned int8,unsigned int16,unsigned int32,unsigned int64)"),
+        ("(class [System.Runtime]System.Func`2<!0,!!1>)", "(class System.Func`2<!0,!!1>)"),
+        ("(valuetype System.ReadOnlySpan`1<char>)", "(value class System.ReadOnlySpan`1<wchar>)"),
+        ("(class System.RuntimeType/RuntimeTypeCache/MemberInfoCache`1<!!0>&)", "(class MemberInfoCache`1<!!0>&)"),
+        ("(valuetype Ns.string.uint8,valuetype Workload.Shade)", "(value class Ns.string.uint8,value class Workload.Shade)"),
+    ],
+)  # fmt: skip
+def test_signatures_of_perf_maps_read_as_those_of_events(perf_map: str, event: str) -> None:
+    assert event_signature(perf_map) == event
+    assert event_signature(event) == event
 
 
 @pytest.mark.parametrize("text", ["", "malloc", "stub A<B>", "void [a] T::M()", "x[y]", "[a] b[c]", "operator new[]"])

@@ -62,7 +62,7 @@ def test_stacks_of_recordings_are_frame_by_frame_those_of_traceevent(name: str) 
     processes = process_ids(contents.threads, headers.thread)
     tree = build_stack_tree(contents.stacks, symbols, headers.stack, headers.time, processes)
     leaves = tree.leaves(headers.stack, headers.time, processes)
-    printed = symbols.frame_names(Style.FULL)
+    printed = symbols.frame_names(Style.TRACEEVENT)
     by_event = _stacks_by_event(contents)
     compared = 0
     for entry in _reference(name):
@@ -342,12 +342,18 @@ def test_mapped_files_name_what_symbols_do_not() -> None:
         "libc.so.6!malloc",
         "libc.so.6!malloc",
         "libc.so.6!0x12000",
-        "my.lib!0x30004",
+        "My.Lib!0x30004",
         "!0x50000",
     ]
     short = symbols.frame_names(Style.SHORT)
     assert short == ["libc.so.6!malloc", "libc.so.6!0x4400", "My.Lib!0x4", "?!0x50000"]
     assert symbols.frame(1).offset == 0x4400
+    assert symbols.frame_names(Style.TRACEEVENT) == [
+        "libc.so.6!malloc",
+        "libc.so.6!0x12000",
+        "my.lib!0x30004",
+        "!0x50000",
+    ]
 
 
 def test_symbols_of_jitted_code_are_methods_of_their_assembly() -> None:
@@ -356,11 +362,13 @@ def test_symbols_of_jitted_code_are_methods_of_their_assembly() -> None:
     made.mapping(5, 0x10000, 0x20000, "/memfd:doublemapper (deleted)")
     made.symbol(5, 0x11000, 0x11010, "void [workload] Workload.Cpu+<>c::<Run>b__0(int32)[QuickJitted]")
     symbols = made.symbols()
-    assert names_at(symbols, [0x11004]) == [
-        "memfd:doublemapper!void [workload] Workload.Cpu+<>c::<Run>b__0(int32)[QuickJitted]"
-    ]
+    assert names_at(symbols, [0x11004]) == ["workload!Workload.Cpu+<>c.<Run>b__0(int32)"]
     frame = symbols.frame(0)
     assert (frame.module, frame.namespace, frame.kind) == ("workload", "Workload", FrameKind.SYMBOL)
+    assert frame.tier == "QuickJitted"
+    assert frame.name(Style.TRACEEVENT) == (
+        "memfd:doublemapper!void [workload] Workload.Cpu+<>c::<Run>b__0(int32)[QuickJitted]"
+    )
     assert frame.name(Style.SHORT) == "Workload.Cpu.<>c.<Run>b__0"
     assert frame.name(Style.SOURCE) == "Workload.Cpu.Run"
 

@@ -229,9 +229,26 @@ def _grouped(profile: StackProfile, key: Callable[[Frame], str], *, merge: bool)
     return _mapped(profile, new_frame, merge=merge, frames=frames)
 
 
+def without_tiers(profile: StackProfile) -> StackProfile:
+    """Code of one method in several tiers is one frame, as it is where the runtime names it."""
+    codes: dict[str, list[int]] = {}
+    for number in profile.frames.tiered:
+        codes.setdefault(profile.frames.name(number), []).append(number)
+    several = [numbers for numbers in codes.values() if len(numbers) > 1]
+    if not several:
+        return profile
+    new_frame = np.arange(len(profile.frames), dtype=np.int32)
+    methods: list[Frame] = []
+    for numbers in several:
+        new_frame[numbers] = len(profile.frames) + len(methods)
+        first: Frame = profile.frames[numbers[0]]
+        methods.append(replace(first, text=first.text.removesuffix(f"[{first.tier}]"), tier=""))
+    return _mapped(profile, new_frame, merge=False, frames=profile.frames.extended(methods))
+
+
 def named(profile: StackProfile, style: Style) -> StackProfile:
     """Methods that print alike in a style are one, such as overloads in ``SHORT``, and lambdas in ``SOURCE``."""
-    if style is Style.FULL:
+    if style in (Style.FULL, Style.TRACEEVENT):
         return profile
     firsts: dict[str, int] = {}
     new_frame = np.full(len(profile.frames), NO_FRAME, np.int32)

@@ -60,6 +60,11 @@ class Frames(Sequence[Frame]):
         made._symbols, made._count = self._symbols, self._count
         return made
 
+    @property
+    def tiered(self) -> tuple[int, ...]:
+        """The frames that the symbols tell apart by the tier of their code."""
+        return () if self._symbols is None else tuple(one for one in self._symbols.tiered if one < self._count)
+
     def unresolved(self) -> Array:
         """A mask of the frames whose address has no name."""
         mask = np.zeros(len(self), np.bool_)

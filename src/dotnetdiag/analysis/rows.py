@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.filters import without_tiers
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import Origin, ProfileThread, StackProfile
 from dotnetdiag.events import EventSchema
@@ -183,7 +184,9 @@ def profile_of(
     weight: Array,
     notes: tuple[str, ...] = (),
 ) -> StackProfile:
-    """The profile of samples whose lengths and weights are known. Threads without samples are left out."""
+    """The profile of samples whose lengths and weights are known. Threads without samples are left out; a method is one
+    frame, whatever its tier.
+    """
     symbols = trace.symbols
     processes = None
     if len(symbols.processes) > 1:
@@ -193,7 +196,7 @@ def profile_of(
     start_ns = trace.meaning.info.elapsed_ns(samples.time)
     seen = np.array([len(thread.rows) > 0 for thread in samples.threads], np.bool_)
     number = (np.cumsum(seen) - 1).astype(np.int32)
-    return StackProfile(
+    made = StackProfile(
         name=name,
         unit=unit,
         tree=tree,
@@ -210,6 +213,7 @@ def profile_of(
         to_ns=int((start_ns + length_ns).max(initial=0)),
         notes=notes,
     )
+    return without_tiers(made)
 
 
 def origin_of(trace: Trace) -> Origin:

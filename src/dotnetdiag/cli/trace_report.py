@@ -90,7 +90,8 @@ def view_of(
     from dotnetdiag.trace.method_names import Style
 
     start, end = (None, None) if time is None else parse_time_range(time)
-    style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
+    whole = Style.TRACEEVENT if is_compatible() else Style.FULL
+    style = Style.SOURCE if source else Style.SHORT if short else whole
     unsaid = Marks.ALLOCATIONS if is_compatible() else Marks.NONE
     marks = unsaid if event_marks is None else Marks.EVENTS if event_marks else Marks.NONE
     return ViewOptions(start_s=start, end_s=end, style=style, marks=marks, **more)

@@ -1,11 +1,13 @@
 """Names of methods as people read them, from what the runtime's events say (nettrace.md §11.8, §12).
 
-========  ===================================================  ==================================================
-style     of a method                                          of an address without a name
-FULL      ``module!Namespace.Type+Nested`1.Method(signature)``  ``module!0x`` and the address, as TraceEvent prints it
-SHORT     ``Namespace.Type.Nested<T>.Method``                  ``module!0x`` and the offset in the file, if known
-SOURCE    as SHORT, but the method that the programmer wrote   as SHORT
-========  ===================================================  ==================================================
+==========  ===================================================  ==================================================
+style       of a method                                          of an address without a name
+FULL        ``module!Namespace.Type+Nested`1.Method(signature)``  ``module!0x`` and the address
+SHORT       ``Namespace.Type.Nested<T>.Method``                  ``module!0x`` and the offset in the file, if known
+SOURCE      as SHORT, but the method that the programmer wrote   as SHORT
+TRACEEVENT  as FULL; jitted code of version 6 with the name of   as FULL; names of PE files of version 6 in lower
+            its mapping and the text of the perf map             case
+==========  ===================================================  ==================================================
 
 Everything here takes any text and never raises.
 """
@@ -23,6 +25,7 @@ class Style(StrEnum):
     FULL = "full"
     SHORT = "short"
     SOURCE = "source"
+    TRACEEVENT = "traceevent"
 
 
 class Origin(StrEnum):
@@ -276,6 +279,17 @@ def _made(name: str) -> tuple[str, str, str] | None:
 # names of perf maps ---------------------------------------------------------------------------------------------------
 
 _ASSEMBLY = re.compile(r"\[([^\[\],]+)\] ")
+_TYPE = re.compile(
+    r"(?P<kind>class|valuetype) (?:\[[^\[\]]*\])?(?P<path>[^\s(),<>\[\]&*]+)"
+    r"|(?<![\w.])(?P<simple>native u?int|uint(?:8|16|32|64)|char|string|object)(?![\w.])"
+)
+_SIMPLE = {
+    "native int": "int",
+    "native uint": "unsigned int",
+    "char": "wchar",
+    "string": "class System.String",
+    "object": "class System.Object",
+} | {f"uint{bits}": f"unsigned int{bits}" for bits in (8, 16, 32, 64)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,3 +317,17 @@ def parse_jitted(name: str) -> JittedName | None:
     at = rest.find("(")
     method, signature = (rest, "") if at < 0 else (rest[:at], rest[at:])
     return JittedName(module=found[1], type_name=type_name, method=method, signature=signature, tier=tier)
+
+
+def event_signature(signature: str) -> str:
+    """Parameters of a perf map as the runtime's events spell them: ``(string,valuetype [A]N.T/U,uint8&)`` becomes
+    ``(class System.String,value class U,unsigned int8&)``.
+    """
+    return _TYPE.sub(_event_type, signature)
+
+
+def _event_type(found: re.Match[str]) -> str:
+    if found["simple"]:
+        return _SIMPLE[found["simple"]]
+    kind = "class" if found["kind"] == "class" else "value class"
+    return f"{kind} {found['path'].rpartition('/')[2]}"

@@ -89,9 +89,11 @@ class Frame:
     """What a frame id stands for.
 
     ``module`` is the file's name without folder and without ``.dll`` or ``.exe``, empty when it is not known;
-    ``module_path`` the whole of it. ``type_name`` is in the runtime's spelling. ``text`` is what a perf map or ELF file
-    calls a symbol, or the name of a pseudo-frame. ``address`` is that of an unresolved frame, and ``offset`` its
-    place in the module's file as its symbols count (ELF: virtual address), None when no mapping is known.
+    ``module_path`` the whole of it (of jitted code: of its mapping). ``type_name`` and ``signature`` are in the spelling
+    of the runtime's events. ``text`` is what a perf map or ELF file calls a symbol, or the name of a pseudo-frame;
+    ``tier`` what a perf map says of jitted code (``OptimizedTier1``), empty for code of several. ``address`` is that of
+    an unresolved frame, and ``offset`` its place in the module's file as its symbols count (ELF: virtual address), None
+    when no mapping is known.
     """
 
     kind: FrameKind
@@ -101,6 +103,7 @@ class Frame:
     method: str = ""
     signature: str = ""
     text: str = ""
+    tier: str = ""
     address: int | None = None
     offset: int | None = None
 
@@ -113,13 +116,16 @@ class Frame:
         """The printed name, see :mod:`.method_names`."""
         if self.kind is FrameKind.PSEUDO:
             return self.text
+        if style is Style.TRACEEVENT and self.kind is not FrameKind.METHOD:
+            place = self.text if self.kind is FrameKind.SYMBOL else f"{self.address:#x}"
+            return f"{_reference_module(self)}!{place}"
         if self.kind is FrameKind.UNRESOLVED:
             if style is Style.FULL:
-                return f"{_reference_module(self)}!{self.address:#x}"
+                return f"{self.module}!{self.address:#x}"
             return f"{self.module or '?'}!{self.address if self.offset is None else self.offset:#x}"
-        if style is Style.FULL:
-            if self.kind is FrameKind.SYMBOL:
-                return f"{_reference_module(self)}!{self.text}"
+        if style in (Style.FULL, Style.TRACEEVENT):
+            if not self.method and self.kind is FrameKind.SYMBOL:
+                return f"{self.module}!{self.text}"
             return method_names.full_name(self.module or UNKNOWN_MODULE, self.type_name, self.method, self.signature)
         if not self.method:
             return f"{self.module}!{self.text}" if self.module else self.text
@@ -237,6 +243,7 @@ class Symbols:
         self._frame_of_row: Array = np.zeros(0, np.int32)
         self._frames: list[Frame | tuple[int, int, int]] = []  # unresolved ones as (address, row, mapping)
         self._ids: dict[object, int] = {}
+        self._tiered: list[int] = []
         self._only = ANY_PROCESS
 
     def __len__(self) -> int:
@@ -386,6 +393,8 @@ class Symbols:
         )
 
     def _append(self, frame: Frame) -> int:
+        if frame.tier:
+            self._tiered.append(len(self._frames))
         self._frames.append(frame)
         return len(self._frames) - 1
 
@@ -426,6 +435,11 @@ class Symbols:
     def frame_names(self, style: Style = Style.FULL) -> list[str]:
         """The printed names of all frames met so far, by id."""
         return [self.frame(number).name(style) for number in range(len(self))]
+
+    @property
+    def tiered(self) -> tuple[int, ...]:
+        """The frames met so far of jitted code whose tier is known: one for each tier of a method."""
+        return tuple(self._tiered)
 
     def unresolved(self) -> Array:
         """A mask of the frames met so far whose address has no name."""
@@ -471,8 +485,9 @@ def _symbol(path: str, text: str) -> Frame:
         module_path=path,
         type_name=jitted.type_name,
         method=jitted.method,
-        signature=jitted.signature,
+        signature=method_names.event_signature(jitted.signature),
         text=text,
+        tier=jitted.tier,
     )
 
 
