@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -12,26 +13,30 @@ from tests.events.traceevent_differences import CUT, INVENTED_IDS, NAMES, OPCODE
 from tests.nettrace.recordings import data_of, listing_of, recordings
 
 from dotnetdiag.events import EventSchema, Source, Table, decode, resolve
+from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.events.columns import json_value
-from dotnetdiag.nettrace import Contents, read
+from dotnetdiag.nettrace import Contents, HeaderColumns, Metadata, read
 
 
 @lru_cache(maxsize=2)
-def opened(name: str) -> tuple[Contents, np.ndarray[Any, np.dtype[np.uint8]]]:
+def opened(name: str) -> tuple[Contents, HeaderColumns, Mapping[int, Metadata]]:
+    """A recording, and its headers and metadata with the types that events carry."""
     raw = data_of(name)
-    return read(raw), np.frombuffer(raw, np.uint8)
+    contents = read(raw)
+    carried = CarriedTypes(lambda: max(contents.metadata) + 1)
+    headers = carried.typed(contents.headers, contents.buffer, contents.metadata)
+    return contents, headers, {**contents.metadata, **carried.records}
 
 
 def tables(name: str) -> dict[int, tuple[EventSchema, Table, dict[int, int]]]:
     """By metadata id: the schema, the decoded table, and which row of it each event of the file is."""
-    contents, buffer = opened(name)
+    contents, headers, metadata = opened(name)
     assert contents.info is not None
-    headers = contents.headers
     made = {}
     for number in np.unique(headers.metadata_id).tolist():
         rows = np.flatnonzero(headers.metadata_id == number)
-        schema = resolve(contents.metadata[number], contents.info.pointer_size)
-        table = decode(schema, buffer, headers.payload_offset[rows], headers.payload_length[rows])
+        schema = resolve(metadata[number], contents.info.pointer_size)
+        table = decode(schema, contents.buffer, headers.payload_offset[rows], headers.payload_length[rows])
         made[number] = (schema, table, {int(row): place for place, row in enumerate(rows)})
     return made
 
@@ -42,7 +47,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_every_event_has_the_names_and_values_that_the_reference_shows(name: str) -> None:
-    contents, _ = opened(name)
+    contents, headers, _ = opened(name)
     made = {number: (schema, table.to_pylist(), places) for number, (schema, table, places) in tables(name).items()}
     order = contents.order()
     wrong: dict[str, int] = defaultdict(int)
@@ -50,7 +55,7 @@ def test_every_event_has_the_names_and_values_that_the_reference_shows(name: str
     for said in listing_of(name).events:
         row = int(order[place])
         place += 1
-        number = int(contents.headers.metadata_id[row])
+        number = int(headers.metadata_id[row])
         schema, rows, places = made[number]
         key = (schema.provider, schema.event_id)
         facts = (
@@ -96,13 +101,16 @@ def test_every_payload_decodes_to_its_last_byte(name: str) -> None:
 
 
 def test_selected_fields_are_the_same_values(name: str) -> None:
-    contents, buffer = opened(name)
-    headers = contents.headers
+    contents, headers, _ = opened(name)
     for number, (schema, table, places) in tables(name).items():
         rows = np.array(list(places), np.int64)
         for field in list(table.columns)[:: max(1, len(table.columns) // 3)]:
             alone = decode(
-                table.schema, buffer, headers.payload_offset[rows], headers.payload_length[rows], fields=[field]
+                table.schema,
+                contents.buffer,
+                headers.payload_offset[rows],
+                headers.payload_length[rows],
+                fields=[field],
             )
             picked = np.arange(0, len(rows), max(1, len(rows) // 50))
             assert alone[field].take(picked).to_pylist() == table[field].take(picked).to_pylist(), (number, schema.name)

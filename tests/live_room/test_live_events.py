@@ -337,3 +337,17 @@ def test_the_number_of_an_event_type_stays() -> None:
     assert first._schema(1, NUMBER) == second._schema(1, NUMBER)
     for live in (first, second):
         live.close()
+
+
+def test_what_the_runtime_carries_in_an_event_is_an_event_of_its_own() -> None:
+    made, session = Made(), FakeSession()
+    made.writer.add_metadata(Metadata(metadata_id=9, provider="Microsoft-Windows-DotNETRuntime", event_id=39, name=""))
+    usage = struct.pack("<H5Q", 1, 2, 3, 4, 5, 6)
+    for time, (name, data) in enumerate((("CommittedUsage", usage), ("Other", b"x"), ("CommittedUsage", usage))):
+        payload = f"{name}\0".encode("utf-16-le") + struct.pack("<I", len(data)) + data + struct.pack("<H", 0)
+        made.writer.write_event(9, time, payload, thread=1)
+    session.say(made.take() + made.finish())
+    session.say(None)
+    live = LiveEvents(session, names=["GC/CommittedUsage"])
+    assert [(event.name, event["TotalCommittedInFree"]) for event in live] == [("GC/CommittedUsage", 4)] * 2
+    assert live.account.filtered == 1

@@ -31,8 +31,9 @@ def test_windows_are_the_order_of_the_whole_file(name: str, kept: bool, monkeypa
     monkeypatch.setattr(source, "KEEP_BYTES", 1 << 40 if kept else 0)
     monkeypatch.setattr(source, "WINDOW_ROWS", 50)
     contents = read(data(name))
-    windows = list(Source(data(name)).windows())
-    assert HeaderColumns.concatenate(windows).equals(contents.headers[contents.order()])
+    made = Source(data(name))
+    windows = list(made.windows())
+    assert HeaderColumns.concatenate(windows).equals(made.typed(contents.headers)[contents.order()])
     if len(contents) > 20_000 and kept:
         assert max(map(len, windows)) == 50
 
@@ -45,11 +46,11 @@ def test_a_selection_is_the_rows_of_the_whole_in_the_same_order(
     monkeypatch.setattr(source, "KEEP_BYTES", 1 << 40 if kept else 0)
     monkeypatch.setattr(source, "WINDOW_ROWS", 50)
     contents = read(data(name))
-    whole = contents.headers[contents.order()]
+    made = Source(data(name))
+    whole = made.typed(contents.headers)[contents.order()]
     ids = np.unique(whole.metadata_id)[::2]
     middle = int(np.median(whole.time))
     rows = np.isin(whole.metadata_id, ids) & (whole.time >= middle)
-    made = Source(data(name))
     assert made.collect(wanted_of(ids.tolist()), (middle, 1 << 62)).equals(whole[rows])
     assert made.collect(wanted_of(ids.tolist())).equals(whole[np.isin(whole.metadata_id, ids)])
     assert made.collect(None, (middle, 1 << 62)).equals(whole[whole.time >= middle])

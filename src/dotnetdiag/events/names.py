@@ -83,12 +83,15 @@ def event_name(name: str, opcode: int | None, event_id: int) -> str:
     return f"{name}/{word}"
 
 
+_CARRIERS = {"GCDynamicEvent": "GC/DynamicEvent"}
+"""Events that carry others: their names mean all that they carry."""
 _VERSION = re.compile(r"_V\d+$", re.IGNORECASE)
 
 
 def spellings(provider: str, name: str, manifest_name: str) -> frozenset[str]:
     """All texts, in lower case, that mean an event: both names, with and without version and provider."""
-    forms = {name, name.replace("/", ""), manifest_name, _VERSION.sub("", manifest_name)} - {""}
+    carrier = _CARRIERS.get(manifest_name, "")
+    forms = {name, name.replace("/", ""), manifest_name, _VERSION.sub("", manifest_name), carrier} - {""}
     return frozenset(form.lower() for form in forms | {f"{provider}/{form}" for form in forms})
 
 

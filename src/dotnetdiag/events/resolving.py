@@ -26,7 +26,10 @@ def _fields(text: str) -> tuple[SchemaField, ...]:
 def resolve(metadata: Metadata, pointer_size: int = 8) -> EventSchema:
     """The schema of a metadata record. Never fails: what is not known has no fields."""
     provider, name, opcode = title(metadata)
+    is_carried = well_known.is_carrier(provider, metadata.event_id) and well_known.is_carried(metadata.name)
     override = well_known.override(provider, metadata.name)
+    if is_carried and metadata.declared:
+        override = well_known.carried_fields(metadata.name)
     described = catalogue.describe(provider, metadata.event_id, metadata.version)
     origin = Source.CATALOGUE
     if described is None and not metadata.fields and override is None:
@@ -50,7 +53,7 @@ def resolve(metadata: Metadata, pointer_size: int = 8) -> EventSchema:
         event_id=metadata.event_id,
         version=metadata.version,
         name=name,
-        manifest_name=metadata.name or (named.manifest_name if named else ""),
+        manifest_name=named.manifest_name if named and (is_carried or not metadata.name) else metadata.name,
         level=stated.level,
         keywords=stated.keywords,
         opcode=metadata.opcode or opcode,

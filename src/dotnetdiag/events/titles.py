@@ -27,6 +27,11 @@ def title(metadata: Metadata) -> tuple[str, str, int]:
     return provider, event_name(metadata.name, opcode, metadata.event_id), opcode
 
 
+def is_carrier(metadata: Metadata) -> bool:
+    """Whether events of this type carry others, which are types of their own (``events.carried``)."""
+    return well_known.is_carrier(metadata.provider, metadata.event_id) and not well_known.is_carried(metadata.name)
+
+
 def provider_name(name: str, guid: UUID | None) -> str:
     """The name of a provider of which a file may give only the id (NetPerf 1): as stated, or by id."""
     if name:

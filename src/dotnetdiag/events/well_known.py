@@ -13,6 +13,8 @@ DIAGNOSTIC_SOURCE = "Microsoft-Diagnostics-DiagnosticSource"
 TPL = "System.Threading.Tasks.TplEventSource"
 UNIVERSAL_SYSTEM = "Universal.System"
 UNIVERSAL_EVENTS = "Universal.Events"
+_RUNTIME = "Microsoft-Windows-DotNETRuntime"
+_GC_DYNAMIC_EVENT = 39
 
 _PROCESS = "NamespaceId:vu,Name:s8,NamespaceName:s8"
 # Files of one-collect declare these strings as single code units: the layout counts, not the declaration
@@ -131,6 +133,29 @@ _TITLES: dict[str, dict[str, tuple[str, int]]] = {
     }
 }
 
+# What GCDynamicEvent carries, by its name there: TraceEvent's names for fields where it has some. 8.0 has the HeapCount
+# events, later runtimes those of SizeAdaptation. Times in microseconds, sizes in bytes.
+_CARRIED = {
+    "CommittedUsage": "Version:u2,TotalCommittedInUse:u8,TotalCommittedInGlobalDecommit:u8,TotalCommittedInFree:u8,"
+    "TotalCommittedInGlobalFree:u8,TotalBookkeepingCommitted:u8",
+    "HeapCountTuning": "Version:u2,NewHeapCount:u2,GCIndex:u8,MedianThroughputCostPercent:f4,"
+    "SmoothedMedianThroughputCostPercent:f4,ThroughputCostPercentReductionPerStepUp:f4,"
+    "ThroughputCostPercentIncreasePerStepDown:f4,SpaceCostPercentIncreasePerStepUp:f4,SpaceCostPercentDecreasePerStepDown:f4",
+    "HeapCountSample": "Version:u2,GCIndex:u8,ElapsedTimeBetweenGCs:u8,GCPauseTime:u8,MslWaitTime:u8",
+    "SizeAdaptationSample": "Version:u2,GCIndex:u8,ElapsedTimeBetweenGCs:u4,GCPauseTime:u4,SOHMslWaitTime:u4,"
+    "UOHMslWaitTime:u4,TotalSOHStableSize:u8,Gen0BudgetPerHeap:u4",
+    "SizeAdaptationTuning": "Version:u2,NewHeapCount:u2,MaxHeapCount:u2,MinHeapCount:u2,GCIndex:u8,"
+    "TotalSOHStableSize:u8,MedianThroughputCostPercent:f4,ThroughputCostPercentToConsider:f4,"
+    "CurrentAroundTargetAccumulation:f4,RecordedThroughputCostPercentCount:u2,RecordedThroughputCostPercentSlope:f4,"
+    "GCsSinceLastChange:u4,AggressiveFactor:u1,ChangeDecision:u2,AdjustmentReason:u2,HeapCountChangeFrequencyFactor:u2,"
+    "HeapCountFrequencyReason:u2,AdjustmentMetric:u1",
+    "SizeAdaptationFullGCTuning": "Version:u2,NewHeapCount:u2,GCIndex:u8,MedianGen2ThroughputCostPercent:f4,"
+    "Gen2GCsSinceLastChange:u4,Sample0GCIndexDistance:u4,Sample0GCPercent:f4,Sample1GCIndexDistance:u4,"
+    "Sample1GCPercent:f4,Sample2GCIndexDistance:u4,Sample2GCPercent:f4",
+}
+_CARRIED_TASK = "GC/"
+_CARRIED_OPCODE = 41
+
 PROVIDERS = (*_FIELDS, *_BY_ID, UNIVERSAL_SYSTEM, UNIVERSAL_EVENTS)
 """Providers of which something is known here."""
 _LEVEL = 4
@@ -156,7 +181,36 @@ def describe(provider: str, name: str, event_id: int, version: int) -> Descripti
 
 def title(provider: str, name: str, event_id: int) -> tuple[str, int] | None:
     """TraceEvent's name and opcode, where neither file nor rule gives them."""
+    if is_carrier(provider, event_id) and is_carried(name):
+        return name, _CARRIED_OPCODE
     entry = _BY_ID.get(provider, {}).get(event_id)
     if entry is not None:
         return entry[0], entry[2]
     return _TITLES.get(provider, {}).get(name)
+
+
+def is_carrier(provider: str, event_id: int) -> bool:
+    """Whether events of this type carry others."""
+    return event_id == _GC_DYNAMIC_EVENT and provider == _RUNTIME
+
+
+def is_carried(name: str) -> bool:
+    """Whether a carrier's record of this name is that of something it carries."""
+    return name.startswith(_CARRIED_TASK)
+
+
+def carried_name(name: str) -> str:
+    """The event's name of what is carried under a name."""
+    return _CARRIED_TASK + name
+
+
+def carried_size(name: str) -> int:
+    """The bytes of what is carried under a name, -1 when its layout is not known."""
+    fields = _CARRIED.get(name)
+    return -1 if fields is None else sum(int(field.rpartition(":")[2][1:]) for field in fields.split(","))
+
+
+def carried_fields(event_name: str) -> str:
+    """The whole payload of a carrier with something known in it: behind the name and the size."""
+    name = event_name.removeprefix(_CARRIED_TASK)
+    return f":pad{2 * len(name) + 6},{_CARRIED[name]},ClrInstanceID:u2"

@@ -20,6 +20,7 @@ import numpy as np
 
 from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, FormatError, TimedOut, TransportError, UsageError
 from dotnetdiag.events import EventSchema, Source, resolve
+from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.live.account import Account
 from dotnetdiag.live.hand_over import HandOver
 from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
@@ -102,6 +103,7 @@ class LiveEvents:
             self._maker = WindowMaker(stacks=stacks, names=frame_names)
             self._queue: HandOver[EventTable] = HandOver(queue_bytes)
             self._numbers: dict[Metadata, int] = {}
+            self._carried = CarriedTypes(lambda: 1 << 31)
             self._schemas: dict[int, EventSchema | None] = {}
             self._named: set[str] = set()
             self._fields: set[str] = set()
@@ -302,6 +304,7 @@ class LiveEvents:
 
     def _take(self, batch: EventBatch) -> None:
         """Rows of the types asked for, under numbers that stay the same for the whole session."""
+        batch = self._carried.typed_batch(batch)
         distinct, which = np.unique(batch.headers.metadata_id, return_inverse=True)
         numbers, schemas = [], {}
         for at, metadata_id in enumerate(distinct.tolist()):

@@ -171,7 +171,8 @@ class _Cell:
             self.key = key_meant(name, is_field=False)
         else:
             self._sources = fields_named(events.joined, bare)
-            self.key = key_meant(name.lower(), is_field=bool(self._sources))
+            exact = any(source.name == bare for source in self._sources)
+            self.key = key_meant(name if exact else name.lower(), is_field=bool(self._sources))
         if self.key is not None or self._sources:
             return
         whole, _, member = bare.partition(".")

@@ -175,7 +175,7 @@ def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype
         def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
             bare = _bare(name)
             field = bare if bare in own.fields else names.get(bare.lower())
-            key = header.key_meant(name.lower(), is_field=field is not None)
+            key = header.key_meant(name if bare in own.fields else name.lower(), is_field=field is not None)
             if key is not None:
                 return own.header_column(key)
             if field is not None:
@@ -187,8 +187,8 @@ def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype
         def enumeration(name: str, own: EventTable = own, names: dict[str, str] = names) -> ValueMap | None:
             bare = _bare(name)
             field = bare if bare in own.fields else names.get(bare.lower())
-            is_key = field is None or header.key_meant(name.lower(), is_field=True) is not None
-            return None if is_key or field is None else own.enumeration(field)
+            key = header.key_meant(name if bare in own.fields else name.lower(), is_field=True)
+            return None if key is not None or field is None else own.enumeration(field)
 
         made[rows] = where.mask(column, len(rows), enumeration)
     return made

@@ -55,9 +55,10 @@ def key_of(name: str) -> str | None:
 
 def key_meant(name: str, *, is_field: bool) -> str | None:
     """The key that a name means where events have fields, None: their field, if any. One rule for tables, events and filters: a column
-    of the header comes first, then a field, then another key.
+    of the header comes first, then a field, then another key. ``Version`` is no column's name where a field is spelled so; names
+    in another case than the field's come in lower case.
     """
-    if name.startswith(PAYLOAD) or (is_field and name.lower() not in COLUMNS):
+    if name.startswith(PAYLOAD) or (is_field and name not in COLUMNS):
         return None
     return key_of(name.removeprefix(HEADER))
 

@@ -56,7 +56,7 @@ def part_of(
     """Which events of ``trace.contents`` to keep: those in ``time`` (seconds since the start, half-open) of the types
     ``metadata_ids`` (None: all), and with ``naming`` what gives them names.
     """
-    headers = trace.contents.headers
+    headers = trace.source.typed(trace.contents.headers)
     keep = np.ones(len(headers), np.bool_)
     if time is not None:
         first, last = trace.ticks_between(*time)

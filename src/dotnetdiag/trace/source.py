@@ -4,11 +4,13 @@ Rule 1: a pass goes through all event blocks in file order and keeps only the ro
 Rule 2: it gives them in windows in time order; a window ends where the format says that nothing older can follow
 (a sequence point, or an event marked *sorted*; nettrace.md §8), so memory stays bounded at any file size. Where a file
 says neither, as many rows are held as are asked for.
-Rule 3: ids of stacks and GUIDs are the same in every pass.
+Rule 3: ids of stacks and GUIDs are the same in every pass, and so are those of types that events carry
+(``events.carried``), which stand in the place of the carrier's everywhere but in ``contents``.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,7 +18,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.nettrace import Contents, EventBatch, GuidTable, HeaderColumns, LabelList, Scan, StackTable, scan
+from dotnetdiag.events.carried import CarriedTypes
+from dotnetdiag.nettrace import (
+    Contents,
+    EventBatch,
+    GuidTable,
+    HeaderColumns,
+    LabelList,
+    Metadata,
+    Scan,
+    StackTable,
+    scan,
+)
 from dotnetdiag.nettrace.buffers import Buffer
 from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES
@@ -59,7 +72,9 @@ class Source:
         self.scan: Scan = scan(buffer)
         self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
         self._executor, self._release = executor, release
-        self._counts: dict[int, tuple[int, int]] | None = None
+        self._carried = CarriedTypes(lambda: max([0, *self.scan.metadata, *self._counts_of_defined()]) + 1)
+        self._defined: Mapping[int, tuple[int, int]] | None = None
+        self._counts: Mapping[int, tuple[int, int]] | None = None
         self._totals: Totals | None = None
         self._firsts: FirstPayloads | None = None
         self._contents: Contents | None = None
@@ -75,21 +90,52 @@ class Source:
         """NetPerf files are in time order as they are."""
         return self.scan.format.startswith("NetPerf")
 
+    @property
+    def metadata(self) -> Mapping[int, Metadata]:
+        """The event types by id: those that the file defines, and those that its events were found to carry."""
+        return ChainMap(self._carried.records, self.scan.metadata)  # type: ignore[arg-type]  # nobody writes to it
+
+    def typed(self, headers: HeaderColumns) -> HeaderColumns:
+        """The headers of ``contents`` with the types that events carry."""
+        return self._carried.typed(headers, self.buffer, self.scan.metadata)
+
     def counts(self) -> Mapping[int, tuple[int, int]]:
-        """(events, payload bytes) by metadata id; quick, for no column is made."""
+        """(events, payload bytes) by metadata id. Quick, for no column is made, unless events carry others."""
         if self._counts is None:
+            counts = dict(self._counts_of_defined())
+            carriers = self._carried.carriers(self.scan.metadata) & counts.keys()
+            if carriers:
+                own = wanted_of(counts.keys() - carriers)
+                counts = {number: counts[number] for number in own.tolist()}
+                for headers in self._everything():
+                    some = headers[~lookup(own, headers.metadata_id)]
+                    for number in distinct(some.metadata_id).tolist():
+                        lengths = some.payload_length[some.metadata_id == number]
+                        events, size = counts.get(number, (0, 0))
+                        counts[number] = events + len(lengths), size + int(lengths.sum(dtype=np.int64))
+            self._counts = counts
+        return self._counts
+
+    def _counts_of_defined(self) -> Mapping[int, tuple[int, int]]:
+        """By the types that the file defines."""
+        if self._defined is None:
             executor = self._executor if len(self.buffer) >= SHARED_BYTES else None
-            self._counts = self.scan.counts(executor=executor)
+            self._defined = self.scan.counts(executor=executor)
             if len(self.buffer) >= KEPT_BYTES:
                 self._let_go(0, len(self.buffer))
-        return self._counts
+        return self._defined
+
+    def _everything(self) -> Iterable[HeaderColumns]:
+        if self._keeps:
+            next(self.windows(limit=1), None)
+        return (batch.headers for batch in self.batches()) if self._kept is None else [self._kept]
 
     @property
     def _keeps(self) -> bool:
         """Whether header columns are kept."""
         if self._kept is None and len(self.buffer) > KEEP_BYTES:
             return False
-        return self._kept is not None or sum(events for events, _ in self.counts().values()) <= KEEP_ROWS
+        return self._kept is not None or sum(events for events, _ in self._counts_of_defined().values()) <= KEEP_ROWS
 
     @property
     def has_totals(self) -> bool:
@@ -115,7 +161,7 @@ class Source:
         this = self._passes
         left = 0
         for batch in self.scan.iter_batches(executor=self._executor):
-            yield batch
+            yield self._carried.typed_batch(batch)
             here = int(batch.headers.payload_offset[0])
             if here - left >= RELEASE_BYTES:
                 self._let_go(left, here)

@@ -238,10 +238,10 @@ class Trace:
 
     @property
     def metadata(self) -> Mapping[int, Metadata]:
-        """The event types that the file defines, by id."""
+        """The event types that the file defines, by id, and those that its events were found to carry."""
         if self.source.in_file_order:
             self.source.counts()  # NetPerf defines them among the events
-        return self.source.scan.metadata
+        return self.source.metadata
 
     @cached_property
     def types(self) -> EventTypes:
@@ -254,8 +254,8 @@ class Trace:
     @cached_property
     def type_ids(self) -> tuple[int, ...]:
         """Metadata ids: those that are defined, and in a damaged file those that events have and nothing defines."""
-        known = self.metadata
-        return (*known, *(number for number in self.source.counts() if number not in known))
+        counts, known = self.source.counts(), self.metadata
+        return (*known, *(number for number in counts if number not in known))
 
     def schema(self, metadata_id: int) -> EventSchema:
         """The names and fields of an event type."""
@@ -286,10 +286,14 @@ class Trace:
         return count_types(self._view, self._release)
 
     def _by_event(self, column: int) -> dict[str, dict[str, int]]:
-        from dotnetdiag.events.titles import title
+        from dotnetdiag.events.titles import is_carrier, title
 
         found: dict[str, dict[str, int]] = {}
         counted = self._counted
+        if counted is not None and any(
+            row[0] and is_carrier(counted.records[number]) for number, row in counted.by_type.items()
+        ):
+            counted = None
         for number, row in (self.source.counts() if counted is None else counted.by_type).items():
             titled = self.types.title_of(number) if counted is None else title(counted.records[number])
             events = found.setdefault(titled[0], {})
