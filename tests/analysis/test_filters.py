@@ -110,9 +110,16 @@ def test_a_time_that_ends_before_it_begins_is_refused() -> None:
 def test_times_that_are_open_or_without_end_are_no_error() -> None:
     profile = some()
     assert weights(filters.between(profile, -math.inf, math.inf).top()) == weights(profile.top())
-    late = filters.between(profile, 2, 3)
-    with pytest.raises(UsageError, match=r"a time from .* s to 1 s"):
-        filters.between(late, None, 1)
+    for time in ((2, 3), (2, None), (math.inf, math.inf)):
+        with pytest.raises(
+            UsageError, match=rf"nothing is after \S+ s: the samples of made end at {profile.to_ns / 1e9:.3f} s"
+        ):
+            filters.between(profile, *time)
+    assert len(filters.between(profile.take(np.zeros(len(profile), np.bool_)), 2, 3)) == 0
+    end = profile.to_ns / 1e9
+    late = filters.between(profile, end, end + 1)
+    with pytest.raises(UsageError, match=r"a time from .* s to 0 s"):
+        filters.between(late, None, 0)
     with pytest.raises(UsageError, match="no number"):
         filters.between(profile, math.nan)
 

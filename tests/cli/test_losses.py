@@ -91,5 +91,17 @@ def test_a_time_after_the_end_is_said_to_be_so(verb: str, lacking: Path, monkeyp
     assert not Path("x").exists()
 
 
+@pytest.mark.parametrize("time", ["5000-", "5000-6000", "1h23m20s-"])
+@pytest.mark.parametrize("verb", ["report", "report --weight samples", "diff", "convert --format collapsed -o x"])
+def test_a_time_after_the_samples_is_said_to_be_so(
+    verb: str, time: str, lacking: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lacking.parent)
+    done = run(verb, *([lacking] * (2 if verb == "diff" else 1)), "--time", time)
+    assert isinstance(done.exception, UsageError), done.output
+    assert str(done.exception) == "nothing is after 5000 s: the samples of cut.nettrace end at 0.020 s"
+    assert not Path("x").exists()
+
+
 def test_a_recording_with_losses_is_not_just_complete(lacking: Path) -> None:
     assert re.search(r"^Verdict   broken: .*, but 3 events were lost$", run("info", lacking).stdout, re.MULTILINE)

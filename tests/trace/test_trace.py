@@ -126,6 +126,16 @@ def test_summary_has_first_and_last_of_every_event() -> None:
             assert row.rate is None
 
 
+def test_events_of_a_time_after_the_end_are_an_error_and_others_may_be_none() -> None:
+    trace = opened("events-10")
+    for read in (list, len, lambda events: events.table()):
+        with pytest.raises(UsageError, match=r"^nothing is after 2000 s: events-10\S* ends at 3\.166 s$"):
+            read(trace.events(time=(2000, 3000)))
+    assert list(trace.events(time=(0, 0))) == []
+    assert list(trace.events(time=(2, None), where="ms < 0")) == []
+    assert len(list(trace.events(time=(trace.duration_ns / 1e9 - 1e-7, None)))) >= 1
+
+
 def test_warnings_tell_what_was_concluded_and_what_is_not_known() -> None:
     warnings = opened("events-10").warnings
     assert any("Bytes" in text and "inferred" in text for text in warnings)
@@ -379,8 +389,11 @@ def test_times_beyond_the_clock_are_open_ends() -> None:
     trace = Trace(SMALL["nettrace 5"])
     for time in [(0, math.inf), (-math.inf, None), (-1e300, 1e300), (None, 1e11)]:
         assert len(trace.events(time=time)) == len(trace)
-    for time in [(None, -1e11), (1e11, None), (math.inf, math.inf), (None, -math.inf)]:
+    for time in [(None, -1e11), (None, -math.inf)]:
         assert len(trace.events(time=time)) == 0
+    for time in [(1e11, None), (math.inf, math.inf)]:
+        with pytest.raises(UsageError, match="nothing is after"):
+            len(trace.events(time=time))
 
 
 def dated(year: int, time: int = 0) -> Trace:

@@ -17,6 +17,7 @@ import numpy as np
 from dotnetdiag.analysis.frames import Frames, pseudo
 from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, StackProfile, State
 from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.trace.header import nothing_after
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
 from dotnetdiag.trace.symbols import Frame, FrameKind
@@ -52,9 +53,11 @@ def between(profile: StackProfile, from_s: float | None = None, to_s: float | No
     """Seconds since the start of the trace, half-open, None: open.
 
     Samples over an edge are cut there, and their time with them; counted ones (and bytes) belong to where they begin. UsageError for
-    a time that ends before it begins, or is no number.
+    a time that ends before it begins, is after all samples, or is no number.
     """
     first = profile.from_ns if from_s is None else _nanoseconds(from_s)
+    if len(profile) and first > profile.to_ns and (to_s is None or to_s >= first / 1e9):
+        raise nothing_after(first, f"the samples of {profile.origin.name or 'the trace'} end", profile.to_ns)
     last = profile.to_ns + 1 if to_s is None else _nanoseconds(to_s)
     if first > last:
         raise UsageError(f"a time from {first / 1e9:g} s to {last / 1e9:g} s")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dotnetdiag.cli.render import echo
-from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.trace import Trace
@@ -27,7 +26,5 @@ def say_losses_of(trace: Trace) -> None:
 
 
 def require_within(trace: Trace, start_s: float | None, end_s: float | None) -> None:
-    """Raises UsageError for a range after the end: nothing would be found, and it would not be said why."""
-    whole_s = trace.duration_ns / 1e9
-    if start_s is not None and start_s > whole_s and not (end_s is not None and end_s < start_s):
-        raise UsageError(f"nothing is after {start_s:g} s: {trace.name} ends at {whole_s:.3f} s")
+    """Raises UsageError for a range after the end, before anything is written."""
+    trace.require_within(trace.ticks_between(start_s, end_s))

@@ -32,7 +32,7 @@ KEPT_ROWS = 1 << 18
 class Events:
     """A selection, made by ``Trace.events``. Iterate it for :class:`Event` rows, or take :meth:`windows` of columns.
 
-    ``fields`` are the payload fields asked for (None: all).
+    ``fields`` are the payload fields asked for (None: all). Reading a time after the end of the trace raises UsageError.
     """
 
     def __init__(
@@ -102,11 +102,12 @@ class Events:
             yield EventTable(self.trace, schemas, headers, fields=self._join, limited=self.fields is not None)
 
     def _selected(self) -> Iterator[HeaderColumns]:
-        left = self.limit
+        left, is_empty = self.limit, True
         limit = self.limit if self._where is None else None
         whole = len(self.metadata_ids) == len(self.trace.type_ids)
         wanted = None if whole else wanted_of(self.metadata_ids)
         for headers in self.trace.source.windows(wanted, self._ticks, limit=limit):
+            is_empty = False
             if self._where is not None:
                 schemas = {number: self.trace.schema(number) for number in np.unique(headers.metadata_id).tolist()}
                 headers = headers[passing(EventTable(self.trace, schemas, headers, fields=()), self._where)]
@@ -117,6 +118,8 @@ class Events:
                 yield headers
             if left is not None and left <= 0:
                 return
+        if is_empty and self._ticks is not None:
+            self.trace.require_within(self._ticks)
 
     def nothing(self) -> EventTable:
         """A table of all columns that windows have, without rows."""

@@ -25,6 +25,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, ThreadInfo, TraceInfo
 from dotnetdiag.nettrace.info import NO_TIME
 
@@ -61,6 +62,11 @@ def key_meant(name: str, *, is_field: bool) -> str | None:
     if name.startswith(PAYLOAD) or (is_field and name not in COLUMNS):
         return None
     return key_of(name.removeprefix(HEADER))
+
+
+def nothing_after(start_ns: int, what: str, end_ns: int) -> UsageError:
+    """The error of a time since the start that begins when all is over; ``what`` ends, with a verb."""
+    return UsageError(f"nothing is after {start_ns / 1e9:g} s: {what} at {end_ns / 1e9:.3f} s")
 
 
 class HeaderMeaning:

@@ -448,6 +448,17 @@ class Trace:
             raise UsageError(f"a time from {said[0]} to {said[1]}")
         return first, last
 
+    def require_within(self, ticks: tuple[int, int]) -> None:
+        """Raises UsageError for a range of the clock after the last event. Reads all of the trace."""
+        import numpy as np
+
+        from dotnetdiag.trace.header import nothing_after
+
+        last = max((row.last for row in self._all_totals().by_type.values()), default=ticks[0])
+        if ticks[0] > last:
+            start_ns, end_ns = self.meaning.info.elapsed_ns(np.array([ticks[0], last])).tolist()
+            raise nothing_after(start_ns, f"{self.name or 'the trace'} ends", end_ns)
+
     def _tick_at(self, seconds: float) -> int:
         """The clock at a time since the start, at most the limit of 64 bits."""
         ns = seconds * 1e9
