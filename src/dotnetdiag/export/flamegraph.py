@@ -5,11 +5,16 @@ page's script sets names as text only; and a Content-Security-Policy lets the pa
 and nothing else. ``up[i]`` is from how many levels up node ``i`` hangs, counted from the node before it::
 
     {"kind": "profile"|"difference", "title": …, "root": …, "facts": [...], "unit": "ms", "scale": 0.001,
-     "names": [...], "labels": [...], "module": [...],         methods; how boxes are labelled; index of their modules
-     "modules": [...], "framework": [...],                     the first is none; 1 for what comes with .NET
+     "names": [...], "labels": [...], "code": [...],           methods; how boxes are labelled; index of their kind
+     "codes": [...],                                           kinds of code, see :class:`Code`
      "frame": [...], "up": [...],                              nodes in the order of a walk, without the root
-     "threads": [...], "states": [...],
-     "rows": {"node": [...], "key": [...], "value": [...]}}    node: from that of the row before; key: thread and state
+     "threads": [...], "states": [...], "hints": [...],        hints say what the states are
+     "rows": {"node": [...], "key": [...], "value": [...]},    node: from that of the row before; key: thread and state
+     "times": null|{"runs": [...], "gap": [...], "length": [...], "node": [...], "state": [...]}}
+
+``times`` has the stacks of each thread in order of time: ``runs`` counts those of each thread, ``gap`` and ``length`` are
+microseconds, and the first gap of a thread is from the start of the trace. It is null where samples have no length, or
+where there are more than :data:`MOST_RUNS`.
 """
 
 from __future__ import annotations
@@ -17,36 +22,74 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
+from enum import StrEnum
 from importlib.resources import files
 from typing import IO, Any
 
 import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
-from dotnetdiag.analysis.filters import is_framework
+from dotnetdiag.analysis.filters import FRAMEWORK, is_framework
 from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, StackProfile, State
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
-from dotnetdiag.export.walk import Walk, walk
+from dotnetdiag.export.walk import Walk, runs, walk
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame
+from dotnetdiag.trace.symbols import Frame, FrameKind
 
 STATES = {
-    State.NONE: "no state",
-    State.CPU: "running",
-    State.UNMANAGED: "native code or waiting",
-    State.BLOCKED: "off the processor",
+    State.NONE: ("no state", ""),
+    State.CPU: ("running", "managed code ran, or the thread was on a processor"),
+    State.UNMANAGED: ("waiting", "the thread was in native code, where the sampler cannot tell waiting from running"),
+    State.BLOCKED: ("waiting", "the thread was off the processor"),
 }
+"""How the page calls a state, and what that means."""
+MOST_RUNS = 1 << 16
+"""Runs of equal stacks of all threads that are written in order of time: less than a megabyte."""
 _SCRIPTS = {
     "@D3@": "d3/d3-selection.min.js",
     "@FLAMEGRAPH@": "d3-flame-graph/d3-flamegraph.min.js",
     "@PAGE@": "page/page.js",
 }
 _STYLES = ("d3-flame-graph/d3-flamegraph.css", "page/page.css")
+_LONGEST_NAME = 80
 _SCALE = 0.001
 """Milliseconds are written as whole microseconds; so are the thousandths of other weights that are no whole numbers."""
+
+
+class Code(StrEnum):
+    """What a frame's code belongs to: boxes are coloured by it."""
+
+    PROGRAM = "program"
+    FRAMEWORK = "framework"
+    RUNTIME = "runtime"
+    NATIVE = "native"
+    UNKNOWN = "unknown"
+    GROUP = "group"
+
+
+_RUNTIME = re.compile(
+    r"(lib)?(coreclr|clrjit|clrgc|clrgcexp|clrinterpreter|mscordaccore|mscordbi|hostfxr|hostpolicy)(\.so|\.dylib)?"
+    r"|memfd:doublemapper",
+    re.IGNORECASE,
+)
+"""Modules of the runtime. What is mapped as the doublemapper and is no method is a stub of its JIT."""
+
+
+def code_of(frame: Frame) -> Code:
+    """What a frame's code belongs to, as far as its name and module tell."""
+    if frame.kind is FrameKind.PSEUDO:
+        return Code.FRAMEWORK if FRAMEWORK.fullmatch(frame.text) else Code.GROUP
+    if frame.kind is FrameKind.METHOD or frame.type_name:
+        return Code.FRAMEWORK if is_framework(frame) else Code.PROGRAM
+    if _RUNTIME.fullmatch(frame.module):
+        return Code.RUNTIME
+    if frame.module_path.lower().endswith((".dll", ".exe")) and is_framework(frame):
+        return Code.FRAMEWORK
+    return Code.NATIVE if frame.kind is FrameKind.SYMBOL or ".so" in frame.module else Code.UNKNOWN
 
 
 def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:
@@ -84,23 +127,56 @@ def _digest(script: str) -> str:
 
 def _of_profile(profile: StackProfile, style: Style | None) -> dict[str, Any]:
     paths = walk(profile.tree, profile.used_nodes())
+    place = _places(paths, len(profile.tree))
     sums = sums_of(profile)
-    present = distinct(sums.state)
-    key = sums.thread * max(len(present), 1) + np.searchsorted(present, sums.state)
+    hints = dict(STATES[State(state)] for state in distinct(profile.state).tolist())
+    names = list(hints)
+    number = np.array([names.index(name) if name in names else 0 for name, _ in STATES.values()])
+    key = sums.thread * max(len(names), 1) + number[sums.state]
     origin = profile.origin
-    facts = [f"{profile.name}, {len(profile):,} samples of {len(profile.threads):,} threads"]
+    facts = [origin.command_line, f"{profile.name}, {len(profile):,} samples of {len(profile.threads):,} threads"]
     facts += _shortcomings(origin, profile.unresolved, len(profile.used_frames()))
     facts += profile.notes
+    times = _times(profile, place, number)
+    if times is not None and len(times["node"]) > MOST_RUNS:
+        facts.append(
+            f"order of time left out: {len(times['node']):,} changes of stack, at most {MOST_RUNS:,} are written"
+        )
+        times = None
     return {
         "kind": "profile",
-        "title": _title(origin) or profile.name,
+        "title": clean(": ".join(part for part in (_file_name(origin), profile.name) if part)),
         "root": "all",
-        "facts": [clean(fact) for fact in facts],
+        "facts": [clean(fact) for fact in facts if fact],
         "threads": [clean(thread.label) for thread in profile.threads],
-        "states": [STATES[State(state)] for state in present.tolist()],
+        "states": names,
+        "hints": list(hints.values()),
         **_tree(profile, paths, style),
-        **_rows(paths, len(profile.tree), sums.node, key, sums.weight, profile.unit),
+        **_rows(place[sums.node], key, sums.weight, profile.unit),
+        "times": times,
     }
+
+
+def _times(profile: StackProfile, place: Array, number: Array) -> dict[str, Any] | None:
+    """The stacks of each thread in order of time, in whole microseconds; None where no sample has a length."""
+    states = len(number)
+    value = place[profile.node] * states + number[profile.state]
+    found = [
+        runs(*(column[thread.rows.start : thread.rows.stop] for column in (profile.start_ns, profile.length_ns, value)))
+        for thread in profile.threads
+    ]
+    counts = [len(begin) for begin, *_ in found]
+    if not any(counts):
+        return None
+    gap, length = [], []
+    for begin, end, _, goes_on in found:
+        begin, end = np.rint(begin / 1e3).astype(np.int64), np.rint(end / 1e3).astype(np.int64)
+        end[:-1] = np.where(goes_on[:-1], begin[1:], np.minimum(end[:-1], begin[1:]))
+        gap.append(begin - np.append(0, end[:-1])[: len(begin)])
+        length.append(end - begin)
+    node, state = np.divmod(np.concatenate([values for _, _, values, _ in found]), states)
+    columns = {"gap": np.concatenate(gap), "length": np.concatenate(length), "node": node, "state": state}
+    return {"runs": counts, **{name: column.tolist() for name, column in columns.items()}}
 
 
 def _of_diff(diff: ProfileDiff, style: Style | None) -> dict[str, Any]:
@@ -113,21 +189,26 @@ def _of_diff(diff: ProfileDiff, style: Style | None) -> dict[str, Any]:
     if diff.scale != 1.0:
         facts.append(f"after scaled by {diff.scale:.4f}")
     for label, origin in (("before", one), ("after", other)):
+        facts += [f"{label}: {origin.command_line}"] if origin.command_line else []
         facts += [f"{label}: {text}" for text in _shortcomings(origin)]
     return {
         "kind": "difference",
-        "title": f"{_title(other) or 'after'} against {_title(one) or 'before'}",
+        "title": clean(f"{_file_name(other) or 'after'} against {_file_name(one) or 'before'}"),
         "root": "all",
         "facts": [clean(fact) for fact in facts],
         "threads": [],
         "states": [],
+        "hints": [],
         **_tree(diff, paths, style),
-        **_rows(paths, len(diff.tree), np.concatenate(nodes), key, weights, diff.unit),
+        **_rows(_places(paths, len(diff.tree))[np.concatenate(nodes)], key, weights, diff.unit),
+        "times": None,
     }
 
 
-def _title(origin: Origin) -> str:
-    return clean(" ".join(part for part in (origin.name, origin.command_line) if part))
+def _file_name(origin: Origin) -> str:
+    """The file's name, short enough for a tab of a browser."""
+    name = origin.name
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME // 2]}…{name[-_LONGEST_NAME // 2 :]}"
 
 
 def _shortcomings(origin: Origin, unresolved: int | None = None, frames: int = 0) -> list[str]:
@@ -143,15 +224,12 @@ def _tree(result: StackProfile | ProfileDiff, paths: Walk, style: Style | None) 
     ids = distinct(paths.frame[1:])
     numbers = ids.tolist()
     frames = [result.frames[number] for number in numbers]
-    modules, framework = {"": 0}, {"": False}
-    module = [modules.setdefault(clean(frame.module), len(modules)) for frame in frames]
-    framework.update((clean(frame.module), is_framework(frame)) for frame in frames if frame.module)
+    codes = list(Code)
     return {
         "names": frame_texts(result, numbers, style),
         "labels": [label(frame) for frame in frames],
-        "module": module,
-        "modules": list(modules),
-        "framework": [int(framework[name]) for name in modules],
+        "code": [codes.index(code_of(frame)) for frame in frames],
+        "codes": codes,
         "frame": np.searchsorted(ids, paths.frame[1:]).tolist(),
         "up": (paths.depth[:-1] + 1 - paths.depth[1:]).tolist(),
     }
@@ -163,11 +241,15 @@ def label(frame: Frame) -> str:
     return clean(name.removeprefix(f"{namespace}.") if namespace else name)
 
 
-def _rows(paths: Walk, nodes: int, node: Array, key: Array, weight: Array, unit: str) -> dict[str, Any]:
-    """The weights by place in the walk, in its order."""
+def _places(paths: Walk, nodes: int) -> Array:
+    """Where in a walk the nodes of a tree are; 0 for those that it leaves out."""
     place = np.zeros(nodes, np.int64)
     place[paths.node] = np.arange(len(paths))
-    where = place[node]
+    return place
+
+
+def _rows(where: Array, key: Array, weight: Array, unit: str) -> dict[str, Any]:
+    """The weights by place in the walk, in its order."""
     order = np.lexsort((key, where))
     whole = unit != MILLISECONDS and bool((weight == np.rint(weight)).all())
     value = np.rint(weight if whole else weight / _SCALE)

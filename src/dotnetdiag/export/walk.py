@@ -97,24 +97,31 @@ _GAP = 0.001
 """Of its length, that the next sample may begin after a sample's end and still continue it (peers.md §1.2)."""
 
 
-def changes(start_ns: Array, length_ns: Array, node: Array) -> Iterator[tuple[int, int, int]]:
-    """(time, node before, node after) whenever a thread's stack changed; node 0 where it has none.
+def runs(start_ns: Array, length_ns: Array, value: Array) -> tuple[Array, Array, Array, Array]:
+    """(begin, end, value, whether the next one continues it) of each time that a thread's value stayed the same.
 
-    The samples are one thread's, in order of time. Equal stacks without a gap between them are one; what has no length
-    is left out. The last change is to node 0.
+    The samples are one thread's, in order of time. Equal values without a gap between them are one run; what has no
+    length is left out.
     """
     long = length_ns > 0
     if not long.all():
-        start_ns, length_ns, node = start_ns[long], length_ns[long], node[long]
-    if not len(node):
-        return
+        start_ns, length_ns, value = start_ns[long], length_ns[long], value[long]
+    if not len(value):
+        return start_ns, start_ns, value, long[:0]
     end = start_ns + length_ns
     joined = start_ns[1:] - end[:-1] <= length_ns[:-1] * _GAP
-    firsts = np.flatnonzero(np.append(True, ~joined | (node[1:] != node[:-1])))
-    lasts = np.append(firsts[1:], len(node)) - 1
-    continued = np.append(joined[firsts[1:] - 1], False)
+    firsts = np.flatnonzero(np.append(True, ~joined | (value[1:] != value[:-1])))
+    lasts = np.append(firsts[1:], len(value)) - 1
+    return start_ns[firsts], end[lasts], value[firsts], np.append(joined[firsts[1:] - 1], False)
+
+
+def changes(start_ns: Array, length_ns: Array, node: Array) -> Iterator[tuple[int, int, int]]:
+    """(time, node before, node after) whenever a thread's stack changed; node 0 where it has none.
+
+    The samples are as for :func:`runs`. The last change is to node 0.
+    """
     before = 0
-    columns = (start_ns[firsts].tolist(), end[lasts].tolist(), node[firsts].tolist(), continued.tolist())
+    columns = (column.tolist() for column in runs(start_ns, length_ns, node))
     for begin, finish, this, goes_on in zip(*columns, strict=True):
         yield begin, before, this
         before = this

@@ -2,6 +2,7 @@
 // Draws the stacks of the page's data with d3-flame-graph. Names are only ever set as text.
 (() => {
   const ROWS = 250; // levels drawn below the one that is zoomed to: the library walks over its tree recursively
+  const LISTED = 10; // methods that a search lists
   const CALLERS = 12; // levels drawn above it
   const DRAWN = 8000; // boxes drawn at most
   const PIXELS = 0.6; // narrower boxes are not drawn
@@ -46,61 +47,121 @@
   const before = isDiff ? sums((key) => key === 0) : null;
   const after = isDiff ? sums((key) => key === 1) : null;
 
+  const thread = () => Number(byId("thread").value);
+  const inState = (state) => chosen < 0 || state === chosen;
+
+  // order of time: runs of equal stacks; those of thread i are first[i] to first[i + 1], their times in microseconds -----
+  const runs = data.times && { first: [0], begin: [], end: [], node: data.times.node, state: data.times.state };
+  if (runs) {
+    data.times.runs.forEach((number, i) => {
+      let time = 0;
+      for (let k = runs.first[i]; k < runs.first[i] + number; k++) {
+        runs.begin.push((time += data.times.gap[k]));
+        runs.end.push((time += data.times.length[k]));
+      }
+      runs.first.push(runs.first[i] + number);
+    });
+  }
+
   let weights = null;
-  let focus = 0;
+  let chosen = -1; // state
+  let focus = 0; // place that is zoomed to
+  let span = null; // when in order of time: {from, to, place} that is zoomed to
+  let opened = []; // methods whose callers and callees were looked at, the last one is shown
   let hits = null;
-  let chart = null;
 
   // texts -------------------------------------------------------------------------------------------------------------
   const grouped = (value, digits) =>
     value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  const amount = (value) => {
-    if (data.unit === "ms") return Math.abs(value) >= 10000 ? grouped(value / 1000, 2) + " s" : grouped(value, 2) + " ms";
-    return grouped(value, value === Math.round(value) ? 0 : 2) + " " + data.unit;
-  };
+  const duration = (value) => (Math.abs(value) >= 10000 ? grouped(value / 1000, 2) + " s" : grouped(value, 2) + " ms");
+  const amount = (value) =>
+    data.unit === "ms" ? duration(value) : grouped(value, value === Math.round(value) ? 0 : 2) + " " + data.unit;
   const percent = (part, whole) => (whole ? ((100 * part) / whole).toFixed(2) : "0.00") + "%";
-  const nameOf = (place) => (place ? data.names[frame[place]] : data.root);
+  const share = (value) => `${amount(value)}, ${percent(value, weights.total[0])}`;
+  const cut = (name) => (name.length > LONGEST ? name.slice(0, LONGEST) + "…" : name);
+  const nameOf = (method) => (method < 0 ? data.root : data.names[method]);
+  const labelOf = (method) => (method < 0 ? data.root : data.labels[method]);
+  const timed = () => Boolean(runs) && byId("order").value === "0";
 
-  // colours -----------------------------------------------------------------------------------------------------------
+  // colours: hue, saturation and lightness in the light and in the dark; people who see fewer colours tell them apart ------
+  const CODES = {
+    program: ["the program", [38, 86, 52], [20, 79, 25]],
+    framework: [".NET and its libraries", [213, 62, 73], [203, 74, 22]],
+    runtime: ["the runtime and its JIT", [265, 70, 65], [276, 68, 40]],
+    native: ["other native code, the system", [140, 80, 63], [152, 67, 28]],
+    unknown: ["unknown: no name, no module", [0, 0, 86], [0, 0, 18]],
+    group: ["no method", [60, 12, 74], [60, 10, 32]],
+  };
+  const HIT = [[326, 90, 52], [314, 73, 44]];
   const isDark = () => document.documentElement.dataset.theme === "dark";
+  const hsl = ([hue, saturation, light]) => `hsl(${hue} ${saturation}% ${light.toFixed(1)}%)`;
+  const codeColour = (code, shade) => {
+    const [hue, saturation, light] = CODES[code][isDark() ? 2 : 1];
+    return hsl([hue, saturation, light + 5 * (shade - 0.5)]);
+  };
   const hash = (text) => {
     let made = 2166136261;
     for (let i = 0; i < text.length && i < 200; i++) made = Math.imul(made ^ text.charCodeAt(i), 16777619);
     return (made >>> 0) / 4294967296;
   };
-  const colours = data.names.map((name, i) => {
-    const module = data.modules[data.module[i]];
-    // warm: the program, a colour per module; cold: what comes with .NET; grey: what is in no module
-    if (!module) return null;
-    const hue = data.framework[data.module[i]] ? 195 + 25 * hash(module) : 6 + 46 * hash(module);
-    return { hue: Math.round(hue), shade: hash(name), strong: data.framework[data.module[i]] ? 0.5 : 1 };
-  });
-  const changed = (place) => {
-    const delta = after.total[place] - before.total[place];
-    const share = delta / Math.max(after.total[place], before.total[place], 1e-12);
-    const strength = Math.min(1, Math.abs(share));
-    if (strength < 0.005) return isDark() ? "hsl(0 0% 32%)" : "hsl(0 0% 88%)";
-    const light = isDark() ? 30 + 18 * strength : 90 - 28 * strength;
-    return `hsl(${delta > 0 ? 4 : 215} ${Math.round(30 + 50 * strength)}% ${light.toFixed(1)}%)`;
+  const shades = isDiff ? null : data.names.map(hash);
+  const changed = (was, is) => {
+    const strength = Math.min(1, Math.abs((is - was) / Math.max(is, was, 1e-12)));
+    if (strength < 0.005) return hsl([0, 0, isDark() ? 32 : 88]);
+    return hsl([is > was ? 4 : 215, Math.round(30 + 50 * strength), isDark() ? 30 + 18 * strength : 90 - 28 * strength]);
   };
   const colour = (item) => {
-    if (item.hit) return isDark() ? "#b130d6" : "#e879f9";
-    if (item.more || item.place === 0) return isDark() ? "#30363d" : "#d8dee4";
-    if (isDiff) return changed(item.place);
-    const one = colours[frame[item.place]];
-    if (!one) return isDark() ? "#3d444d" : "#c9d1d9";
-    const light = isDark() ? 27 + 12 * one.shade : 64 + 16 * one.shade;
-    return `hsl(${one.hue} ${Math.round((isDark() ? 50 : 84) * one.strong)}% ${light.toFixed(1)}%)`;
+    if (item.method >= 0 && hits && hits[item.method]) return hsl(HIT[isDark() ? 1 : 0]);
+    if (!(item.method >= 0)) return isDark() ? "#30363d" : "#d8dee4";
+    if (!isDiff) return codeColour(data.codes[data.code[item.method]], shades[item.method]);
+    return item.node ? changed(item.node.was, item.node.is) : changed(before.total[item.place], after.total[item.place]);
+  };
+  const legend = () => {
+    const swatch = (fill, text) => {
+      const box = document.createElement("span");
+      box.className = "swatch";
+      box.style.background = fill;
+      return [box, text];
+    };
+    if (isDiff) return;
+    const kinds = data.codes.filter((_, i) => data.code.includes(i));
+    byId("legend").replaceChildren(
+      ...kinds.flatMap((code) => swatch(codeColour(code, 0.5), CODES[code][0])),
+      ...(hits ? swatch(hsl(HIT[isDark() ? 1 : 0]), "found") : [])
+    );
   };
 
-  // what is drawn -----------------------------------------------------------------------------------------------------
+  // what is drawn: items for the library; ``method`` is -1 for the root, and missing where a box stands for something else --
   const item = (place) => ({
     place,
-    name: place ? data.labels[frame[place]] : data.root,
+    method: frame[place],
+    name: labelOf(frame[place]),
     value: weights.total[place],
-    hit: Boolean(hits && place && hits[frame[place]]),
     children: [],
   });
+  const ordered = (top) => {
+    const open = [top];
+    while (open.length) {
+      const one = open.pop();
+      one.children.sort((a, b) => b.value - a.value);
+      open.push(...one.children);
+    }
+    return top;
+  };
+  const levels = (top) => {
+    let rows = [top];
+    let number = 0;
+    for (; rows.length; number++) rows = rows.flatMap((one) => one.children);
+    return number;
+  };
+  const fitting = (make, whole, width) => {
+    let narrowest = (whole * PIXELS) / width;
+    let made = make(narrowest);
+    while (!made) made = make((narrowest = 2 * narrowest || 1e-9));
+    return made;
+  };
+
+  // all calls with the same stack together ----------------------------------------------------------------------------
   const below = (narrowest) => {
     const top = item(focus);
     const line = [top];
@@ -116,9 +177,7 @@
         let lowest = 0;
         for (let k = i; k < end[i]; k++) lowest = Math.max(lowest, depth[k]);
         left.deep = Math.max(left.deep, lowest - depth[focus] - ROWS);
-        above.children.push({
-          place: i, more: true, name: `… ${lowest - depth[i] + 1} more levels`, value: weights.total[i], children: [],
-        });
+        above.children.push({ place: i, name: `… ${lowest - depth[i] + 1} more levels`, value: weights.total[i], children: [] });
         drawn += 1;
         i = end[i];
       } else {
@@ -132,27 +191,16 @@
     }
     return { top, left };
   };
-  const ordered = (top) => {
-    const open = [top];
-    while (open.length) {
-      const one = open.pop();
-      one.children.sort((a, b) => b.value - a.value);
-      open.push(...one.children);
-    }
-  };
-  const tree = (width) => {
-    let narrowest = (weights.total[focus] * PIXELS) / width;
-    let made = below(narrowest);
-    while (!made) made = below((narrowest = 2 * narrowest || 1e-9));
-    ordered(made.top);
-    let top = made.top;
+  const merged = (width) => {
+    const made = fitting(below, weights.total[focus], width);
+    let top = ordered(made.top);
     let place = parent[focus];
     for (let shown = 0; place >= 0; shown++) {
       if (place && shown >= CALLERS) {
         const name = `… ${grouped(depth[place], 0)} more callers`;
         // a click goes up as far as what is zoomed to now is still drawn
         for (let k = ROWS - 2 * CALLERS; k > 0 && parent[place] > 0; k--) place = parent[place];
-        top = { place, more: true, fade: true, name, value: top.value, children: [top] };
+        top = { place, fade: true, name, value: top.value, children: [top] };
         place = 0;
       }
       top = { ...item(place), fade: true, value: top.value, children: [top] };
@@ -161,78 +209,333 @@
     return { top, left: made.left };
   };
 
-  const draw = () => {
-    const width = Math.max(320, document.documentElement.clientWidth - 24);
-    hideTip();
-    if (chart) chart.destroy();
-    byId("chart").replaceChildren();
-    const made = tree(width);
-    chart = flamegraph()
+  // one thread in order of time ---------------------------------------------------------------------------------------
+  const busiest = () => threadWeights().reduce((most, value, i, all) => (value > all[most] ? i : most), 0);
+  const timeline = (width) => {
+    const [first, last] = [runs.first[thread()], runs.first[thread() + 1]];
+    const rows = [];
+    for (let i = first; i < last; i++) if (inState(runs.state[i])) rows.push(i);
+    const whole = rows.length ? [runs.begin[rows[0]], runs.end[rows[rows.length - 1]]] : [0, 0];
+    const [from, to] = span ? [span.from, span.to] : whole;
+    const hidden = span ? Math.max(0, depth[span.place] - CALLERS) : 0; // they are as wide as what is zoomed to
+    const make = (narrowest) => {
+      const top = { method: -1, place: 0, name: data.threads[thread()], from, to, value: to - from, children: [] };
+      const line = [top];
+      const left = { narrow: 0, deep: 0 };
+      let drawn = 1;
+      let open = 0;
+      let time = from;
+      const close = (level) => {
+        for (; open > level; open--) {
+          const box = line[open];
+          const siblings = line[open - 1].children;
+          const before = siblings[siblings.length - 1];
+          box.to = time;
+          box.value = time - box.from;
+          if (box.value >= narrowest) drawn += 1;
+          else if (before && before.boxes && before.to === box.from) {
+            before.to = time;
+            before.value += box.value;
+            before.boxes += 1;
+            continue;
+          }
+          const gap = box.from - (before ? before.to : line[open - 1].from);
+          if (gap > 0) siblings.push({ gap: true, to: box.from, value: gap, children: [] });
+          siblings.push(
+            box.value >= narrowest
+              ? box
+              : { boxes: 1, name: "…", place: line[open - 1].place, from: box.from, to: time, value: box.value, children: [] }
+          );
+        }
+      };
+      const chain = [];
+      for (const i of rows) {
+        if (runs.end[i] <= from) continue;
+        if (runs.begin[i] >= to) break;
+        const begin = Math.max(runs.begin[i], from);
+        if (begin > time) close(0);
+        const place = runs.node[i];
+        const levels = Math.max(0, Math.min(depth[place] - hidden, ROWS));
+        left.deep = Math.max(left.deep, depth[place] - hidden - ROWS);
+        for (let k = place, level = depth[place] - hidden; level > 0; k = parent[k], level--) chain[level] = k;
+        let same = 0;
+        while (same < open && same < levels && line[same + 1].place === chain[same + 1]) same += 1;
+        time = begin;
+        close(same);
+        for (open = same; open < levels; ) {
+          const one = item(chain[open + 1]);
+          one.from = begin;
+          line[(open += 1)] = one;
+        }
+        time = Math.min(runs.end[i], to);
+        if (drawn > DRAWN) return null;
+      }
+      close(0);
+      return drawn > DRAWN ? null : { top, left };
+    };
+    return fitting(make, to - from, width);
+  };
+
+  // callers and callees of a method: a stack counts once, however often the method is in it ----------------------------
+  const outermost = (method) => {
+    const found = [];
+    for (let i = 1; i < count; ) {
+      if (frame[i] === method) {
+        if (weights.total[i] > 0) found.push(i);
+        i = end[i];
+      } else i += 1;
+    }
+    return found;
+  };
+  const branch = (method) => ({ method, own: 0, total: 0, was: 0, is: 0, deep: 0, kids: new Map() });
+  const kid = (node, method) => {
+    let found = node.kids.get(method);
+    if (!found) node.kids.set(method, (found = branch(method)));
+    return found;
+  };
+  const add = (node, place) => {
+    node.own += weights.own[place];
+    node.total += weights.total[place];
+    if (isDiff) {
+      node.was += before.total[place];
+      node.is += after.total[place];
+    }
+  };
+  const callersOf = (method, places) => {
+    const root = branch(method);
+    for (const place of places) {
+      add(root, place);
+      let node = root;
+      for (let up = parent[place], level = 1; up > 0 && level <= ROWS; up = parent[up], level++) {
+        node = kid(node, frame[up]);
+        add(node, place);
+      }
+      root.deep = Math.max(root.deep, depth[place] - 1 - ROWS);
+    }
+    return root;
+  };
+  const calleesOf = (method, places) => {
+    const root = branch(method);
+    for (const place of places) {
+      const line = [root];
+      add(root, place);
+      for (let i = place + 1; i < end[place]; ) {
+        const level = depth[i] - depth[place];
+        if (!(weights.total[i] > 0)) i = end[i];
+        else if (level > ROWS) {
+          root.deep = Math.max(root.deep, level - ROWS);
+          i += 1;
+        } else {
+          line[level] = kid(line[level - 1], frame[i]);
+          add(line[level], i);
+          i += 1;
+        }
+      }
+    }
+    return root;
+  };
+  const shaped = (root, width, isCallers) => {
+    const boxOf = (node) => ({
+      node,
+      isCaller: isCallers && node !== root,
+      hasOwn: !isCallers && node !== root,
+      method: node.method,
+      name: labelOf(node.method),
+      value: node.total,
+      children: [],
+    });
+    const make = (narrowest) => {
+      const top = boxOf(root);
+      const left = { narrow: 0, deep: root.deep };
+      const open = [top];
+      for (let drawn = 1; open.length; ) {
+        const one = open.pop();
+        for (const node of one.node.kids.values()) {
+          if (node.total < narrowest) {
+            left.narrow += 1;
+            continue;
+          }
+          const box = boxOf(node);
+          one.children.push(box);
+          open.push(box);
+          if ((drawn += 1) > DRAWN) return null;
+        }
+      }
+      return { top, left };
+    };
+    const made = fitting(make, root.total, width);
+    ordered(made.top);
+    return made;
+  };
+  const ofMethods = () => {
+    const [own, total] = [new Float64Array(data.names.length), new Float64Array(data.names.length)];
+    const until = new Int32Array(data.names.length); // the end of the outermost call
+    for (let i = 1; i < count; i++) {
+      const method = frame[i];
+      own[method] += weights.own[i];
+      if (i < until[method]) continue;
+      total[method] += weights.total[i];
+      until[method] = end[i];
+    }
+    return { own, total };
+  };
+
+  // drawing -----------------------------------------------------------------------------------------------------------
+  const shown = {}; // by id of a chart: its boxes by item of the library
+  const render = (id, top, width, isInverted, start) => {
+    const chart = flamegraph()
       .width(width)
+      .height(levels(top) * ROW)
       .cellHeight(ROW)
-      .inverted(true)
+      .inverted(isInverted)
       .transitionDuration(0)
       .minFrameSize(0)
       .tooltip(tip)
       .setDetailsHandler(() => {})
       .setLabelHandler(() => "")
-      .setColorMapper((d) => colour(d.data))
-      .onClick((d) => zoom(d.data.place));
-    d3.select("#chart").datum(made.top).call(chart);
+      .setColorMapper((d) => colour(d.data));
+    d3.select(byId(id)).datum(top).call(chart);
+    shown[id] = new Map();
     // boxes and labels are there at once: the library would let them grow, for as long as it likes
-    for (const box of document.querySelectorAll("#chart g.frame")) {
+    for (const box of document.querySelectorAll(`#${id} g.frame`)) {
+      const d = d3.select(box).datum();
+      if (d.parent && (d.data.gap || box.getAttribute("width") < PIXELS)) {
+        box.remove();
+        continue;
+      }
       box.querySelector("rect").setAttribute("width", box.getAttribute("width"));
       box.querySelector(".d3-flame-graph-label").textContent = box.getAttribute("name");
+      shown[id].set(d, box);
+      if (d.data === start) aim(id, box);
     }
-    const notes = [];
-    if (made.left.deep) notes.push(`${grouped(made.left.deep, 0)} more levels are not drawn: click the lowest box to go deeper.`);
-    if (made.left.narrow) notes.push(`${grouped(made.left.narrow, 0)} stacks are too narrow to draw: click a box to zoom in.`);
-    if (!(weights.total[0] > 0)) notes.push("There is nothing to show.");
-    byId("note").textContent = notes.join(" ");
-    byId("reset").disabled = focus === 0;
-    say();
   };
-  const zoom = (place) => {
-    focus = place;
-    setTimeout(() => {
-      draw();
-      scrollTo(0, 0); // where the box is now
-    }, 0); // after the library is done with the click
+  const draw = () => {
+    const width = Math.max(320, document.documentElement.clientWidth - 24);
+    const focused = document.activeElement?.closest("#charts");
+    const method = opened[opened.length - 1];
+    const isSandwich = method !== undefined;
+    const notes = [];
+    hideTip();
+    byId("sandwich").hidden = !isSandwich;
+    byId("chart").hidden = isSandwich;
+    for (const one of document.querySelectorAll(".chart")) one.replaceChildren();
+    const left = isSandwich ? drawSandwich(method, width) : drawChart(width);
+    if (left.deep) notes.push(`${grouped(left.deep, 0)} more levels are not drawn: click the last box to go on.`);
+    if (left.narrow) notes.push(`${grouped(left.narrow, 0)} stacks are too narrow to draw: click a box to zoom in.`);
+    if (hasStates && !ran && chosen < 0) notes.push("Nothing ran while it was recorded: all states are shown.");
+    if (!(weights.total[0] > 0)) notes.push(chosen < 0 ? "There is nothing to show." : "There is nothing to show in this state.");
+    if (chosen >= 0 && data.hints[chosen]) notes.push(`${data.states[chosen]}: ${data.hints[chosen]}.`);
+    byId("note").textContent = notes.join(" ");
+    byId("reset").disabled = isSandwich || !(focus || span);
+    byId("callers-of").disabled = isSandwich || !(zoomed() >= 0);
+    legend();
+    say();
+    if (focused) (isSandwich ? byId("callees") : byId("chart")).querySelector("g[tabindex='0']").focus();
+  };
+  const drawChart = (width) => {
+    const made = timed() ? timeline(width) : merged(width);
+    let start = made.top;
+    while (start.fade) start = start.children[0];
+    render("chart", made.top, width, true, start);
+    return made.left;
+  };
+  const drawSandwich = (method, width) => {
+    const places = outermost(method);
+    const callers = shaped(callersOf(method, places), width, true);
+    const callees = shaped(calleesOf(method, places), width, false);
+    byId("method").textContent = cut(nameOf(method));
+    let own = 0;
+    for (let i = 1; i < count; i++) if (frame[i] === method) own += weights.own[i];
+    byId("weight").textContent = `with what it called: ${share(callees.top.value)}  ·  itself: ${share(own)}`;
+    render("callers", callers.top, width, false, callers.top);
+    render("callees", callees.top, width, true, callees.top);
+    return { narrow: callers.left.narrow + callees.left.narrow, deep: Math.max(callers.left.deep, callees.left.deep) };
+  };
+  const zoomed = () => (timed() ? (span && span.method >= 0 ? span.method : -1) : frame[focus]);
+  const show = () => {
+    draw();
+    scrollTo(0, 0); // where the box is now
+  };
+  const zoom = (d) => {
+    if (timed()) span = d && d.method !== -1 ? { from: d.from, to: d.to, place: d.place, method: d.method } : null;
+    else focus = d ? d.place : 0;
+    show();
+  };
+  const sandwich = (method) => {
+    opened.push(method);
+    show();
+    byId("back").focus({ focusVisible: false });
+  };
+  const back = () => {
+    opened.pop();
+    show();
+  };
+  const act = (box, wantsSandwich) => {
+    const d = d3.select(box).datum().data;
+    if (byId("sandwich").hidden && !(wantsSandwich && d.method >= 0)) zoom(d);
+    else if (d.method >= 0 && d.method !== opened[opened.length - 1]) sandwich(d.method);
   };
   const say = () => {
     const parts = [];
-    if (focus) parts.push(`${nameOf(focus).slice(0, LONGEST)}: ${amount(weights.total[focus])}, ${percent(weights.total[focus], weights.total[0])}`);
+    if (!opened.length && timed()) parts.push(lines(shown.chart.keys().next().value.data).join(": "));
+    else if (!opened.length && focus) parts.push(`${cut(nameOf(frame[focus]))}: ${share(weights.total[focus])}`);
+    byId("found").replaceChildren();
     if (hits) {
+      const from = timed() ? 0 : focus;
       let matched = 0;
-      for (let i = Math.max(focus, 1); i < end[focus]; ) {
+      for (let i = Math.max(from, 1); i < end[from]; ) {
         if (hits[frame[i]]) {
           matched += weights.total[i];
           i = end[i];
         } else i += 1;
       }
-      const methods = hits.reduce((most, one) => most + one, 0);
-      parts.push(`${grouped(methods, 0)} methods match: ${amount(matched)}, ${percent(matched, weights.total[focus])}`);
+      const methods = [...hits.keys()].filter((i) => hits[i]);
+      const text = methods.length === 1 ? "1 method matches" : `${grouped(methods.length, 0)} methods match`;
+      parts.push(`${text}: ${amount(matched)}, ${percent(matched, weights.total[from])}`);
+      list(methods);
     }
     byId("said").textContent = parts.join("  ·  ");
+  };
+  const list = (methods) => {
+    const { total, own } = ofMethods();
+    methods = methods.filter((i) => total[i] > 0).sort((a, b) => total[b] - total[a]);
+    for (const method of methods.slice(0, LISTED)) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = `${percent(total[method], weights.total[0])}  ${cut(nameOf(method))}`;
+      button.title = `callers and callees; with what it called: ${share(total[method])}; itself: ${share(own[method])}`;
+      button.addEventListener("click", () => sandwich(method));
+      const line = document.createElement("li");
+      line.append(button);
+      byId("found").append(line);
+    }
   };
 
   // the tooltip -------------------------------------------------------------------------------------------------------
   let mouse = [0, 0];
-  const lines = (place) => {
-    const name = nameOf(place);
-    const made = [name.length > LONGEST ? name.slice(0, LONGEST) + "…" : name];
+  const lines = (d) => {
+    if (d.boxes) return [`${grouped(d.boxes, 0)} boxes too narrow to draw: ${duration(d.value / 1000)}`];
+    if (d.method === undefined) return [d.name];
+    const made = [cut(d.method < 0 ? d.name : data.names[d.method])];
+    if (d.from !== undefined) {
+      return [...made, `${duration(d.from / 1000)} to ${duration(d.to / 1000)}`, duration((d.to - d.from) / 1000)];
+    }
+    const [label, place, node] = [d.isCaller ? "in these calls" : "with what it called", d.place, d.node];
     if (isDiff) {
-      for (const [label, own] of [["with what it called", "total"], ["itself", "own"]]) {
-        const [was, is] = [before[own][place], after[own][place]];
+      const compared = (what, was, is) => {
         const relative = was ? ` (${is >= was ? "+" : ""}${((100 * (is - was)) / was).toFixed(1)}%)` : is ? " (new)" : "";
-        made.push(`${label}: ${amount(was)} → ${amount(is)}${relative}`);
+        made.push(`${what}: ${amount(was)} → ${amount(is)}${relative}`);
+      };
+      if (node) compared(label, node.was, node.is);
+      else {
+        compared(label, before.total[place], after.total[place]);
+        compared("itself", before.own[place], after.own[place]);
       }
       return made;
     }
-    const [own, total] = [weights.own[place], weights.total[place]];
-    made.push(`with what it called: ${amount(total)}, ${percent(total, weights.total[0])}`);
-    made.push(`itself: ${amount(own)}, ${percent(own, weights.total[0])}`);
-    if (focus) made.push(`${percent(total, weights.total[focus])} of what is zoomed to`);
+    made.push(`${label}: ${share(node ? node.total : weights.total[place])}`);
+    if (!node || d.hasOwn) made.push(`itself: ${share(node ? node.own : weights.own[place])}`);
+    if (focus && !node) made.push(`${percent(weights.total[place], weights.total[focus])} of what is zoomed to`);
     return made;
   };
   const hideTip = () => {
@@ -247,7 +550,7 @@
   };
   const tip = () => {};
   tip.show = (d) => {
-    const texts = d.data.more ? [d.data.name] : lines(d.data.place);
+    const texts = lines(d.data);
     byId("tip").replaceChildren(
       ...texts.map((text) => {
         const line = document.createElement("div");
@@ -265,6 +568,58 @@
     if (!byId("tip").hidden) placeTip();
   });
 
+  // boxes by mouse and keyboard: the library's own clicks are not used -----------------------------------------------------
+  const aim = (id, box) => {
+    const last = byId(id).querySelector("g[tabindex='0']");
+    if (last) last.setAttribute("tabindex", "-1");
+    box.setAttribute("tabindex", "0");
+    box.setAttribute("role", "button");
+    box.setAttribute("aria-label", lines(d3.select(box).datum().data).join("; "));
+  };
+  const beside = (d, step, boxes) => {
+    const all = [...boxes.keys()].filter((one) => one.depth === d.depth).sort((a, b) => a.x0 - b.x0);
+    return all[all.indexOf(d) + step];
+  };
+  const moved = (box, key) => {
+    const id = box.closest(".chart").id;
+    const [d, boxes] = [d3.select(box).datum(), shown[id]];
+    const inwards = id === "callers" ? "ArrowUp" : "ArrowDown";
+    if (key === "ArrowLeft" || key === "ArrowRight") return boxes.get(beside(d, key === "ArrowLeft" ? -1 : 1, boxes));
+    return boxes.get(key === inwards ? (d.children || []).find((one) => boxes.has(one)) : d.parent);
+  };
+  byId("charts").addEventListener(
+    "click",
+    (event) => {
+      const box = event.target.closest("g.frame");
+      if (!box) return;
+      event.stopPropagation();
+      act(box, event.shiftKey);
+    },
+    true
+  );
+  byId("charts").addEventListener("keydown", (event) => {
+    const box = event.target.closest("g.frame");
+    if (!box || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" || event.key === " ") act(box, event.shiftKey);
+    else if (event.key === "s" || event.key === "S") act(box, true);
+    else if (event.key.startsWith("Arrow")) {
+      const next = moved(box, event.key);
+      if (next) {
+        aim(next.closest(".chart").id, next);
+        next.focus();
+      }
+    } else return;
+    event.preventDefault();
+  });
+  byId("charts").addEventListener("focusin", (event) => {
+    const box = event.target.closest("g.frame");
+    if (!box || !box.matches(":focus-visible")) return;
+    const edges = box.getBoundingClientRect();
+    mouse = [Math.max(0, edges.left), edges.bottom];
+    tip.show(d3.select(box).datum());
+  });
+  byId("charts").addEventListener("focusout", hideTip);
+
   // controls ----------------------------------------------------------------------------------------------------------
   const options = (id, texts) =>
     byId(id).replaceChildren(
@@ -275,14 +630,29 @@
         return one;
       })
     );
+  const shares = (size, wanted, index) => {
+    const made = new Float64Array(size);
+    data.rows.value.forEach((value, row) => {
+      const key = data.rows.key[row];
+      if (wanted(key)) made[index(key)] += value * data.scale;
+    });
+    return made;
+  };
+  const threadOf = (key) => Math.floor(key / states);
+  const threadWeights = () => shares(data.threads.length, (key) => inState(key % states), threadOf);
   const weigh = () => {
     if (isDiff) {
       weights = byId("width").value === "-1" ? after : before;
       return;
     }
-    const thread = Number(byId("thread").value);
-    const state = Number(byId("state").value);
-    weights = sums((key) => (thread < 0 || Math.floor(key / states) === thread) && (state < 0 || key % states === state));
+    if (timed() && thread() < 0) byId("thread").value = String(busiest());
+    const wanted = thread();
+    weights = sums((key) => (wanted < 0 || threadOf(key) === wanted) && inState(key % states));
+    const each = threadWeights();
+    const all = each.reduce((sum, value) => sum + value, 0);
+    options("thread", ["all threads", ...data.threads.map((name, i) => `${name}  ${percent(each[i], all)}`)]);
+    byId("thread").options[0].disabled = timed();
+    byId("thread").value = String(wanted);
   };
   const search = () => {
     const text = byId("search").value;
@@ -308,46 +678,55 @@
     byId("theme").textContent = name === "dark" ? "Light" : "Dark";
   };
   const away = (selector, when) => document.querySelectorAll(selector).forEach((one) => one.classList.toggle("away", when));
-
-  const share = (wanted) => {
-    let made = 0;
-    data.rows.value.forEach((value, row) => {
-      if (wanted(data.rows.key[row])) made += value * data.scale;
-    });
-    return made;
+  const changeView = () => {
+    span = null;
+    weigh();
+    if (!(weights.total[focus] > 0)) focus = 0;
+    draw();
   };
+
+  const byState = isDiff ? [] : shares(states, () => true, (key) => key % states);
+  const running = data.states.indexOf("running");
+  const hasStates = data.states.some((name) => name !== "no state");
+  const ran = running >= 0 && byState[running] > 0;
   if (isDiff) options("width", ["after", "before"]);
   else {
-    const all = share(() => true);
-    const threads = new Float64Array(data.threads.length);
-    const byState = new Float64Array(states);
-    data.rows.value.forEach((value, row) => {
-      threads[Math.floor(data.rows.key[row] / states)] += value * data.scale;
-      byState[data.rows.key[row] % states] += value * data.scale;
-    });
-    options("thread", ["all threads", ...data.threads.map((name, i) => `${name}  ${percent(threads[i], all)}`)]);
-    options("state", ["all", ...data.states.map((name, i) => `${name}  ${percent(byState[i], all)}`)]);
+    options("thread", ["all threads", ...data.threads]);
+    options("order", ["most first", "in time"]);
+    chosen = ran ? running : -1;
+    const all = byState.reduce((sum, value) => sum + value, 0);
+    const picker = (name, state, value) => {
+      const label = document.createElement("label");
+      const radio = document.createElement("input");
+      Object.assign(radio, { type: "radio", name: "state", value: String(state), checked: state === chosen });
+      radio.addEventListener("change", () => {
+        chosen = state;
+        changeView();
+      });
+      label.append(radio, ` ${name}  ${percent(value, all)}`);
+      if (state >= 0) label.title = data.hints[state];
+      byId("state").append(label);
+    };
+    data.states.forEach((name, i) => picker(name, i, byState[i]));
+    picker("all", -1, all);
   }
   away(".only-diff", !isDiff);
   away(".only-profile", isDiff);
-  away(".only-states", isDiff || states < 2);
+  away(".only-states", !hasStates);
+  away(".only-times", !runs);
   document.title = data.title;
   byId("title").textContent = data.title;
   byId("title").title = data.title;
   byId("facts").textContent = [...data.facts, `${grouped(count - 1, 0)} call paths, ${grouped(deepest, 0)} levels`].join("  ·  ");
-  for (const id of ["thread", "state", "width"]) {
-    byId(id).addEventListener("change", () => {
-      weigh();
-      if (!(weights.total[focus] > 0)) focus = 0;
-      draw();
-    });
-  }
+  for (const id of ["thread", "order", "width"]) byId(id).addEventListener("change", changeView);
   let waiting = 0;
   byId("search").addEventListener("input", () => {
     clearTimeout(waiting);
     waiting = setTimeout(search, 120);
   });
-  byId("reset").addEventListener("click", () => zoom(0));
+  byId("reset").addEventListener("click", () => zoom(null));
+  byId("back").addEventListener("click", back);
+  byId("callers-of").addEventListener("click", () => sandwich(zoomed()));
   byId("theme").addEventListener("click", () => {
     theme(isDark() ? "light" : "dark");
     draw();
@@ -357,10 +736,11 @@
       event.preventDefault();
       byId("search").focus();
     } else if (event.key === "Escape") {
-      if (byId("search").value) {
+      if (opened.length) back();
+      else if (byId("search").value) {
         byId("search").value = "";
         search();
-      } else zoom(0);
+      } else zoom(null);
     }
   });
   let resizing = 0;
