@@ -139,9 +139,8 @@ def _of_profile(profile: StackProfile, style: Style | None) -> dict[str, Any]:
     facts += profile.notes
     times = _times(profile, place, number)
     if times is not None and len(times["node"]) > MOST_RUNS:
-        facts.append(
-            f"order of time left out: {len(times['node']):,} changes of stack, at most {MOST_RUNS:,} are written"
-        )
+        changes = f"{len(times['node']):,} changes of stack, of {MOST_RUNS:,} at most"
+        facts.append(f"order of time is left out: {changes} (fewer threads or less time have it)")
         times = None
     return {
         "kind": "profile",
