@@ -147,6 +147,11 @@ def test_labels_are_short_and_know_the_framework() -> None:
         (Code.UNKNOWN, Frame(kind=FrameKind.UNRESOLVED, module="[heap]", address=1)),
         (Code.GROUP, Frame(kind=FrameKind.PSEUDO, text="Thread (12)")),
         (Code.FRAMEWORK, Frame(kind=FrameKind.PSEUDO, text="System.Linq")),
+        (Code.RUNTIME, Frame(kind=FrameKind.PSEUDO, text="libcoreclr.so (native)")),
+        (Code.NATIVE, Frame(kind=FrameKind.PSEUDO, text="vmlinux")),
+        (Code.NATIVE, Frame(kind=FrameKind.PSEUDO, text="libc.so.6 (native)")),
+        (Code.GROUP, Frame(kind=FrameKind.PSEUDO, text="[heap]")),
+        (Code.GROUP, Frame(kind=FrameKind.PSEUDO, text="workload")),
     ],
 )
 def test_frames_are_told_apart_by_what_their_code_belongs_to(code: Code, frame: Frame) -> None:
@@ -799,6 +804,25 @@ def test_a_thread_can_be_shown_in_order_of_time(small: Page) -> None:
     assert small.text("#weight") == "with what it called: 20.00 ms, 80.00%  ·  itself: 20.00 ms, 80.00%"
 
 
+def test_a_thread_that_never_was_in_a_state_shows_nothing_in_order_of_time(small: Page) -> None:
+    small.choose("#thread", "Thread (2)")
+    small.choose("#order", "in time")
+    pick(small, "waiting")
+    assert small.names() == ["Thread (2)"]
+    assert "There is nothing to show in this state." in small.text("#note")
+    pick(small, "all")
+    assert len(small.names()) == 6
+
+
+def test_a_profile_that_counts_samples_has_times_in_order_of_time(page: Page, tmp_path: Path) -> None:
+    profile = profile_of(sample(1, 0, 10, "A.One", weight=1), sample(1, 10, 30, "A.Two", weight=1), unit="samples")
+    shown(page, profile, tmp_path / "samples.html")
+    assert page.hover("A.Two").splitlines()[1] == "with what it called: 1 samples, 50.00%"
+    page.choose("#order", "in time")
+    assert boxes_in(page, "chart") == [("Thread (1)", 100), ("A.One", 25), ("A.Two", 75)]
+    assert page.hover("A.Two").splitlines()[1:] == ["10.00 ms to 40.00 ms", "30.00 ms"]
+
+
 def test_order_of_time_begins_with_the_busiest_thread(small: Page) -> None:
     small.choose("#order", "in time")
     assert small.text("#said").startswith("Thread (2): 5.00 ms to 45.00 ms")
@@ -816,6 +840,30 @@ def test_boxes_too_narrow_in_time_are_one_until_they_are_zoomed_to(page: Page, t
     page.click("…")
     assert page.text("#said") == "Thread (1): 100.00 ms to 200.00 ms: 100.00 ms"
     assert page.names().count("A.Leaf0") == 500
+
+
+def test_short_runs_far_apart_are_seen_in_order_of_time(page: Page, tmp_path: Path) -> None:
+    shown(page, profile_of(*(sample(1, 30_000 * number, 1, "A.Main") for number in range(3))), tmp_path / "rare.html")
+    page.choose("#order", "in time")
+    found = [one for one in page.frames() if one["name"] == "…"]
+    assert [round(one["width"]) for one in found] == [1, 1, 1]
+    whole = page.frame("Thread (1)")
+    assert [round((one["left"] - whole["left"]) / whole["width"], 2) for one in found] == [0, 0.5, 1]
+
+
+def test_many_runs_with_gaps_are_drawn_a_part_at_a_time(page: Page, tmp_path: Path) -> None:
+    many = [sample(1, 2 * number, 1, *(f"A.Deep{level}" for level in range(20))) for number in range(20_000)]
+    shown(page, profile_of(*many), tmp_path / "gaps.html")
+    page.choose("#order", "in time")
+    assert page.names()[0] == "Thread (1)"
+    assert 16 <= page.names().count("…") == len(page.names()) - 1 <= 17
+    boxes = page.driver.find_elements(By.CSS_SELECTOR, "g.frame")
+    webdriver.ActionChains(page.driver).move_to_element(boxes[1]).perform()
+    assert page.text("#tip") == "1,251 boxes too narrow to draw: 2,501.00 ms"
+    for _ in range(3):
+        webdriver.ActionChains(page.driver).click(page.driver.find_elements(By.CSS_SELECTOR, "g.frame")[1]).perform()
+        page.settled()
+    assert "A.Deep19" in page.names()
 
 
 def test_deep_stacks_in_order_of_time_are_drawn_a_part_at_a_time(page: Page, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from typing import IO, Any
 import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
-from dotnetdiag.analysis.filters import FRAMEWORK, is_framework
+from dotnetdiag.analysis.filters import FRAMEWORK, NATIVE, is_framework
 from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, StackProfile, State
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
@@ -73,23 +73,29 @@ class Code(StrEnum):
 
 _RUNTIME = re.compile(
     r"(lib)?(coreclr|clrjit|clrgc|clrgcexp|clrinterpreter|mscordaccore|mscordbi|hostfxr|hostpolicy)(\.so|\.dylib)?"
-    r"|memfd:doublemapper",
+    r"|dotnet|memfd:doublemapper",
     re.IGNORECASE,
 )
 """Modules of the runtime. What is mapped as the doublemapper and is no method is a stub of its JIT."""
+_NATIVE = re.compile(r".*\.(so(\..*)?|dylib)|vmlinux|\[vdso\]", re.IGNORECASE)
 
 
 def code_of(frame: Frame) -> Code:
-    """What a frame's code belongs to, as far as its name and module tell."""
-    if frame.kind is FrameKind.PSEUDO:
-        return Code.FRAMEWORK if FRAMEWORK.fullmatch(frame.text) else Code.GROUP
+    """What a frame's code belongs to, as far as its name and module tell; that of a group, as far as its name does."""
     if frame.kind is FrameKind.METHOD or frame.type_name:
         return Code.FRAMEWORK if is_framework(frame) else Code.PROGRAM
-    if _RUNTIME.fullmatch(frame.module):
+    is_group = frame.kind is FrameKind.PSEUDO
+    module = frame.text.removesuffix(f" {NATIVE}") if is_group else frame.module
+    if _RUNTIME.fullmatch(module):
         return Code.RUNTIME
-    if frame.module_path.lower().endswith((".dll", ".exe")) and is_framework(frame):
+    if _NATIVE.fullmatch(module):
+        return Code.NATIVE
+    is_managed = is_group or frame.module_path.lower().endswith((".dll", ".exe"))
+    if is_managed and FRAMEWORK.fullmatch(module) and not module.startswith("["):
         return Code.FRAMEWORK
-    return Code.NATIVE if frame.kind is FrameKind.SYMBOL or ".so" in frame.module else Code.UNKNOWN
+    if is_group:
+        return Code.GROUP
+    return Code.NATIVE if frame.kind is FrameKind.SYMBOL else Code.UNKNOWN
 
 
 def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:

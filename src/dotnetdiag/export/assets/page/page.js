@@ -6,13 +6,14 @@
   const CALLERS = 12; // levels drawn above it
   const DRAWN = 8000; // boxes drawn at most
   const PIXELS = 0.6; // narrower boxes are not drawn
+  const PARTS = 16; // narrow boxes are together for at most such a part of the time: a click shows more
   const ROW = 18;
   const LONGEST = 1500; // letters of a name in the tooltip
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const isDiff = data.kind === "difference";
 
-  // the tree: place 0 is the root; places are in the order of a walk, so parents come first ---------------------------
+  // the tree: place 0 is the root; places are in the order of a walk, so parents come first ---
   const count = data.frame.length + 1;
   const frame = new Int32Array(count);
   const parent = new Int32Array(count);
@@ -32,7 +33,7 @@
   }
   const deepest = depth.reduce((most, one) => Math.max(most, one), 0);
 
-  // weights: rows of (node, key, value); a key is thread * states + state, of a difference 0 before and 1 after -------
+  // weights: rows of (node, key, value); a key is thread * states + state, of a difference 0 before and 1 after ---
   const states = data.states.length;
   const sums = (wanted) => {
     const own = new Float64Array(count);
@@ -50,7 +51,7 @@
   const thread = () => Number(byId("thread").value);
   const inState = (state) => chosen < 0 || state === chosen;
 
-  // order of time: runs of equal stacks; those of thread i are first[i] to first[i + 1], their times in microseconds -----
+  // order of time: runs of equal stacks; those of thread i are first[i] to first[i + 1], their times in microseconds ---
   const runs = data.times && { first: [0], begin: [], end: [], node: data.times.node, state: data.times.state };
   if (runs) {
     data.times.runs.forEach((number, i) => {
@@ -70,7 +71,7 @@
   let opened = []; // methods whose callers and callees were looked at, the last one is shown
   let hits = null;
 
-  // texts -------------------------------------------------------------------------------------------------------------
+  // texts ---
   const grouped = (value, digits) =>
     value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const duration = (value) => (Math.abs(value) >= 10000 ? grouped(value / 1000, 2) + " s" : grouped(value, 2) + " ms");
@@ -79,11 +80,10 @@
   const percent = (part, whole) => (whole ? ((100 * part) / whole).toFixed(2) : "0.00") + "%";
   const share = (value) => `${amount(value)}, ${percent(value, weights.total[0])}`;
   const cut = (name) => (name.length > LONGEST ? name.slice(0, LONGEST) + "…" : name);
-  const nameOf = (method) => (method < 0 ? data.root : data.names[method]);
-  const labelOf = (method) => (method < 0 ? data.root : data.labels[method]);
+  const nameOf = (method) => cut(data.names[method]);
   const timed = () => Boolean(runs) && byId("order").value === "0";
 
-  // colours: hue, saturation and lightness in the light and in the dark; people who see fewer colours tell them apart ------
+  // colours: hue, saturation and lightness in the light and in the dark; people who see fewer colours tell them apart ---
   const CODES = {
     program: ["the program", [38, 86, 52], [20, 79, 25]],
     framework: [".NET and its libraries", [213, 62, 73], [203, 74, 22]],
@@ -135,7 +135,7 @@
   const item = (place) => ({
     place,
     method: frame[place],
-    name: labelOf(frame[place]),
+    name: place ? data.labels[frame[place]] : data.root,
     value: weights.total[place],
     children: [],
   });
@@ -161,7 +161,7 @@
     return made;
   };
 
-  // all calls with the same stack together ----------------------------------------------------------------------------
+  // all calls with the same stack together ---
   const below = (narrowest) => {
     const top = item(focus);
     const line = [top];
@@ -209,7 +209,7 @@
     return { top, left: made.left };
   };
 
-  // one thread in order of time ---------------------------------------------------------------------------------------
+  // one thread in order of time ---
   const busiest = () => threadWeights().reduce((most, value, i, all) => (value > all[most] ? i : most), 0);
   const timeline = (width) => {
     const [first, last] = [runs.first[thread()], runs.first[thread() + 1]];
@@ -219,7 +219,7 @@
     const [from, to] = span ? [span.from, span.to] : whole;
     const hidden = span ? Math.max(0, depth[span.place] - CALLERS) : 0; // they are as wide as what is zoomed to
     const make = (narrowest) => {
-      const top = { method: -1, place: 0, name: data.threads[thread()], from, to, value: to - from, children: [] };
+      const top = { method: -1, place: 0, name: data.threads[thread()], from, to, value: to - from, inside: 0, children: [] };
       const line = [top];
       const left = { narrow: 0, deep: 0 };
       let drawn = 1;
@@ -227,25 +227,23 @@
       let time = from;
       const close = (level) => {
         for (; open > level; open--) {
-          const box = line[open];
-          const siblings = line[open - 1].children;
-          const before = siblings[siblings.length - 1];
+          const [above, box] = [line[open - 1], line[open]];
+          const elder = above.children.at(-1);
           box.to = time;
           box.value = time - box.from;
-          if (box.value >= narrowest) drawn += 1;
-          else if (before && before.boxes && before.to === box.from) {
-            before.to = time;
-            before.value += box.value;
-            before.boxes += 1;
+          const isWide = box.value >= narrowest;
+          if (!isWide) drawn -= box.inside;
+          if (!isWide && elder?.boxes && box.from - elder.to < narrowest && elder.value < (to - from) / PARTS) {
+            elder.to = time;
+            elder.value = time - elder.from;
+            elder.boxes += 1;
             continue;
           }
-          const gap = box.from - (before ? before.to : line[open - 1].from);
-          if (gap > 0) siblings.push({ gap: true, to: box.from, value: gap, children: [] });
-          siblings.push(
-            box.value >= narrowest
-              ? box
-              : { boxes: 1, name: "…", place: line[open - 1].place, from: box.from, to: time, value: box.value, children: [] }
-          );
+          const gap = box.from - (elder || { to: above.from }).to;
+          if (gap > 0) above.children.push({ gap: true, to: box.from, value: gap, children: [] });
+          above.children.push(isWide ? box : { ...box, boxes: 1, method: undefined, name: "…", place: above.place, children: [] });
+          drawn += 1;
+          above.inside += isWide ? box.inside + 1 : 1;
         }
       };
       const chain = [];
@@ -255,17 +253,16 @@
         const begin = Math.max(runs.begin[i], from);
         if (begin > time) close(0);
         const place = runs.node[i];
-        const levels = Math.max(0, Math.min(depth[place] - hidden, ROWS));
+        const lowest = Math.max(0, Math.min(depth[place] - hidden, ROWS));
         left.deep = Math.max(left.deep, depth[place] - hidden - ROWS);
         for (let k = place, level = depth[place] - hidden; level > 0; k = parent[k], level--) chain[level] = k;
         let same = 0;
-        while (same < open && same < levels && line[same + 1].place === chain[same + 1]) same += 1;
+        while (same < open && same < lowest && line[same + 1].place === chain[same + 1]) same += 1;
         time = begin;
         close(same);
-        for (open = same; open < levels; ) {
-          const one = item(chain[open + 1]);
-          one.from = begin;
-          line[(open += 1)] = one;
+        for (open = same; open < lowest; ) {
+          open += 1;
+          line[open] = { ...item(chain[open]), from: begin, inside: 0 };
         }
         time = Math.min(runs.end[i], to);
         if (drawn > DRAWN) return null;
@@ -276,7 +273,7 @@
     return fitting(make, to - from, width);
   };
 
-  // callers and callees of a method: a stack counts once, however often the method is in it ----------------------------
+  // callers and callees of a method: a stack counts once, however often the method is in it ---
   const outermost = (method) => {
     const found = [];
     for (let i = 1; i < count; ) {
@@ -340,7 +337,7 @@
       isCaller: isCallers && node !== root,
       hasOwn: !isCallers && node !== root,
       method: node.method,
-      name: labelOf(node.method),
+      name: data.labels[node.method],
       value: node.total,
       children: [],
     });
@@ -380,7 +377,7 @@
     return { own, total };
   };
 
-  // drawing -----------------------------------------------------------------------------------------------------------
+  // drawing ---
   const shown = {}; // by id of a chart: its boxes by item of the library
   const render = (id, top, width, isInverted, start) => {
     const chart = flamegraph()
@@ -399,11 +396,12 @@
     // boxes and labels are there at once: the library would let them grow, for as long as it likes
     for (const box of document.querySelectorAll(`#${id} g.frame`)) {
       const d = d3.select(box).datum();
-      if (d.parent && (d.data.gap || box.getAttribute("width") < PIXELS)) {
+      const wide = Math.max(box.getAttribute("width"), d.data.boxes ? 1 : 0);
+      if (d.parent && (d.data.gap || wide < PIXELS)) {
         box.remove();
         continue;
       }
-      box.querySelector("rect").setAttribute("width", box.getAttribute("width"));
+      box.querySelector("rect").setAttribute("width", wide);
       box.querySelector(".d3-flame-graph-label").textContent = box.getAttribute("name");
       shown[id].set(d, box);
       if (d.data === start) aim(id, box);
@@ -443,7 +441,7 @@
     const places = outermost(method);
     const callers = shaped(callersOf(method, places), width, true);
     const callees = shaped(calleesOf(method, places), width, false);
-    byId("method").textContent = cut(nameOf(method));
+    byId("method").textContent = nameOf(method);
     let own = 0;
     for (let i = 1; i < count; i++) if (frame[i] === method) own += weights.own[i];
     byId("weight").textContent = `with what it called: ${share(callees.top.value)}  ·  itself: ${share(own)}`;
@@ -478,7 +476,7 @@
   const say = () => {
     const parts = [];
     if (!opened.length && timed()) parts.push(lines(shown.chart.keys().next().value.data).join(": "));
-    else if (!opened.length && focus) parts.push(`${cut(nameOf(frame[focus]))}: ${share(weights.total[focus])}`);
+    else if (!opened.length && focus) parts.push(`${nameOf(frame[focus])}: ${share(weights.total[focus])}`);
     byId("found").replaceChildren();
     if (hits) {
       const from = timed() ? 0 : focus;
@@ -502,7 +500,7 @@
     for (const method of methods.slice(0, LISTED)) {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = `${percent(total[method], weights.total[0])}  ${cut(nameOf(method))}`;
+      button.textContent = `${percent(total[method], weights.total[0])}  ${nameOf(method)}`;
       button.title = `callers and callees; with what it called: ${share(total[method])}; itself: ${share(own[method])}`;
       button.addEventListener("click", () => sandwich(method));
       const line = document.createElement("li");
@@ -511,12 +509,12 @@
     }
   };
 
-  // the tooltip -------------------------------------------------------------------------------------------------------
+  // the tooltip ---
   let mouse = [0, 0];
   const lines = (d) => {
-    if (d.boxes) return [`${grouped(d.boxes, 0)} boxes too narrow to draw: ${duration(d.value / 1000)}`];
+    if (d.boxes) return [`${grouped(d.boxes, 0)} boxes too narrow to draw: ${duration((d.to - d.from) / 1000)}`];
     if (d.method === undefined) return [d.name];
-    const made = [cut(d.method < 0 ? d.name : data.names[d.method])];
+    const made = [d.method < 0 ? d.name : nameOf(d.method)];
     if (d.from !== undefined) {
       return [...made, `${duration(d.from / 1000)} to ${duration(d.to / 1000)}`, duration((d.to - d.from) / 1000)];
     }
@@ -568,7 +566,7 @@
     if (!byId("tip").hidden) placeTip();
   });
 
-  // boxes by mouse and keyboard: the library's own clicks are not used -----------------------------------------------------
+  // boxes by mouse and keyboard: the library's own clicks are not used ---
   const aim = (id, box) => {
     const last = byId(id).querySelector("g[tabindex='0']");
     if (last) last.setAttribute("tabindex", "-1");
@@ -620,7 +618,7 @@
   });
   byId("charts").addEventListener("focusout", hideTip);
 
-  // controls ----------------------------------------------------------------------------------------------------------
+  // controls ---
   const options = (id, texts) =>
     byId(id).replaceChildren(
       ...texts.map((text, i) => {
@@ -687,8 +685,8 @@
 
   const byState = isDiff ? [] : shares(states, () => true, (key) => key % states);
   const running = data.states.indexOf("running");
+  const ran = byState[running] > 0;
   const hasStates = data.states.some((name) => name !== "no state");
-  const ran = running >= 0 && byState[running] > 0;
   if (isDiff) options("width", ["after", "before"]);
   else {
     options("thread", ["all threads", ...data.threads]);
@@ -698,7 +696,7 @@
     const picker = (name, state, value) => {
       const label = document.createElement("label");
       const radio = document.createElement("input");
-      Object.assign(radio, { type: "radio", name: "state", value: String(state), checked: state === chosen });
+      Object.assign(radio, { type: "radio", name: "state", value: String(state), checked: state === chosen, autocomplete: "off" });
       radio.addEventListener("change", () => {
         chosen = state;
         changeView();
