@@ -823,6 +823,18 @@ def test_a_profile_that_counts_samples_has_times_in_order_of_time(page: Page, tm
     assert page.hover("A.Two").splitlines()[1:] == ["10.00 ms to 40.00 ms", "30.00 ms"]
 
 
+def test_another_thread_or_state_is_shown_over_all_of_its_time(small: Page) -> None:
+    small.choose("#thread", "Thread (1)")
+    small.choose("#order", "in time")
+    small.click("App.Wait")
+    small.choose("#thread", "Thread (2)")
+    assert small.text("#said") == "Thread (2): 5.00 ms to 45.00 ms: 40.00 ms"
+    small.choose("#thread", "Thread (1)")
+    small.click("App.Wait")
+    pick(small, "running")
+    assert small.text("#said") == "Thread (1): 0.00 ms to 40.00 ms: 40.00 ms"
+
+
 def test_order_of_time_begins_with_the_busiest_thread(small: Page) -> None:
     small.choose("#order", "in time")
     assert small.text("#said").startswith("Thread (2): 5.00 ms to 45.00 ms")
