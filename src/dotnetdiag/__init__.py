@@ -33,7 +33,7 @@ _PUBLIC: dict[str, str] = {
     "open": "dotnetdiag.recipes.trace_files:open_trace",
     "write": "dotnetdiag.recipes.exporting",
     "spans": "dotnetdiag.analysis.spans",
-    "StackProfile": "dotnetdiag.analysis.profile",
+    "StackProfile": "dotnetdiag.analysis.stack_profile",
     "Table": "dotnetdiag.table",
     **dict.fromkeys(
         ("collect", "convert", "diff", "filter", "info", "merge", "redact", "report", "stack", "trim"),
@@ -90,8 +90,8 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.cpu import cpu as cpu
-    from dotnetdiag.analysis.profile import StackProfile as StackProfile
     from dotnetdiag.analysis.spans import spans as spans
+    from dotnetdiag.analysis.stack_profile import StackProfile as StackProfile
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client

@@ -11,7 +11,7 @@ from tests.export.made import profile_of, sample
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import Change, diff
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import Frame, FrameKind

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.analysis.traces import allocation, external, managed, on_cpu, traced, weights, worker_start
+from tests.nettrace.recordings import data_of
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.frames import pseudo
-from dotnetdiag.analysis.profile import COLUMNS, StackProfile, State
+from dotnetdiag.analysis.profile import COLUMNS, State
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import Frame, FrameKind
+from dotnetdiag.trace.trace import Trace
 
 MODULES = {"System.Io": "/x/System.IO.dll", "Lib.Deep": "/x/Lib.dll"}
 
@@ -372,3 +375,21 @@ def test_an_empty_profile_goes_through_every_filter() -> None:
     profile = cpu(traced())
     for apply in FILTERS:
         assert len(apply(profile)) == 0
+
+
+def test_filters_are_methods_of_what_cpu_answers_with() -> None:
+    profile = cpu(Trace(data_of("default-10.nettrace")))
+    expected = filters.hide_framework(filters.focus(profile, "Workload"))
+    chained = profile.focus("workload").hide_framework()
+    assert chained.top(5) == expected.top(5)
+    assert chained.top(5)
+    assert (
+        profile.between(0.5, 1).in_states("cpu").total
+        == filters.in_states(filters.between(profile, 0.5, 1), State.CPU).total
+    )
+    for name in ("ignore", "hide"):
+        assert getattr(profile, name)("Spin").total == getattr(filters, name)(profile, "Spin").total
+    assert profile.group_by("module").invert().top(3) == filters.invert(filters.group_by(profile, "module")).top(3)
+    assert profile.fold_recursion().named(Style.SHORT).of_threads(profile.threads[0].thread_id).threads
+    with pytest.raises(UsageError, match="no state 'asleep': one of none, cpu, unmanaged, blocked"):
+        profile.in_states("asleep")

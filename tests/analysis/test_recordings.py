@@ -9,7 +9,7 @@ from tests.nettrace.traces import SMALL
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import cpu
-from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import FormatError
 from dotnetdiag.trace.trace import Trace

@@ -17,7 +17,8 @@ from tests.analysis.reference import (
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
-from dotnetdiag.analysis.profile import StackProfile, State
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.symbols import Frame, FrameKind
 

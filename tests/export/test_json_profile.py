@@ -11,7 +11,7 @@ from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
-from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.trace import Trace
 

@@ -15,8 +15,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, Array, StackProfile, State
+from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, Array, State
 from dotnetdiag.analysis.rows import profile_of, sample_rows, types_where
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.trace.source import lookup, wanted_of

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import DIGITS, Array, Origin, StackProfile
+from dotnetdiag.analysis.profile import DIGITS, Array, Origin
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.method_names import Style

@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from dotnetdiag.analysis.frames import Frames, pseudo
-from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, StackProfile, State
+from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, P, Profile, State
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.trace.header import nothing_after
 from dotnetdiag.trace.method_names import Style
@@ -49,7 +49,7 @@ class Group(StrEnum):
 # some of the samples --------------------------------------------------------------------------------------------------
 
 
-def between(profile: StackProfile, from_s: float | None = None, to_s: float | None = None) -> StackProfile:
+def between(profile: P, from_s: float | None = None, to_s: float | None = None) -> P:
     """Seconds since the start of the trace, half-open, None: open.
 
     Samples over an edge are cut there, and their time with them; counted ones (and bytes) belong to where they begin. UsageError for
@@ -84,7 +84,7 @@ def _nanoseconds(seconds: float) -> int:
     return round(min(max(seconds, -_LONGEST_S), _LONGEST_S) * 1e9)
 
 
-def of_threads(profile: StackProfile, wanted: Iterable[int | str]) -> StackProfile:
+def of_threads(profile: P, wanted: Iterable[int | str]) -> P:
     """Threads by id, or by a part of their name. UsageError when one is not there."""
     chosen: set[int] = set()
     for one in wanted:
@@ -105,28 +105,28 @@ def of_threads(profile: StackProfile, wanted: Iterable[int | str]) -> StackProfi
     return profile.take(mask[profile.thread])
 
 
-def in_states(profile: StackProfile, *states: State) -> StackProfile:
+def in_states(profile: P, *states: State) -> P:
     """Samples in some states only."""
     return profile.take(np.isin(profile.state, np.array(states, np.uint8)))
 
 
-def focus(profile: StackProfile, pattern: str) -> StackProfile:
+def focus(profile: P, pattern: str) -> P:
     """Samples with a frame that matches anywhere in the stack."""
     return profile.take(_below(profile.tree, _matching(profile, pattern))[profile.node])
 
 
-def ignore(profile: StackProfile, pattern: str) -> StackProfile:
+def ignore(profile: P, pattern: str) -> P:
     """Samples without such a frame."""
     return profile.take(~_below(profile.tree, _matching(profile, pattern))[profile.node])
 
 
-def _matching(profile: StackProfile, pattern: str) -> Array:
+def _matching(profile: Profile, pattern: str) -> Array:
     """A mask of the frames whose full name matches; only those that occur are looked at."""
     expression = _compiled(pattern)
     return _frame_mask(profile, lambda frame: expression.search(frame.name()) is not None)
 
 
-def _frame_mask(profile: StackProfile, test: Callable[[Frame], bool]) -> Array:
+def _frame_mask(profile: Profile, test: Callable[[Frame], bool]) -> Array:
     mask = np.zeros(len(profile.frames), np.bool_)
     for number in profile.used_frames().tolist():
         mask[number] = test(profile.frames[number])
@@ -155,17 +155,17 @@ def _below(tree: StackTree, frames: Array) -> Array:
 # other frames ---------------------------------------------------------------------------------------------------------
 
 
-def fold_recursion(profile: StackProfile) -> StackProfile:
+def fold_recursion(profile: P) -> P:
     """A method that calls itself at once is one frame."""
     return _mapped(profile, np.arange(len(profile.frames), dtype=np.int32), merge=True)
 
 
-def hide(profile: StackProfile, pattern: str) -> StackProfile:
+def hide(profile: P, pattern: str) -> P:
     """Frames that match are left out; their time goes to what called them."""
     return _without(profile, _matching(profile, pattern))
 
 
-def hide_framework(profile: StackProfile) -> StackProfile:
+def hide_framework(profile: P) -> P:
     """Frames of .NET and the system are left out: their time goes to the program's methods that called them."""
     return _without(profile, _frame_mask(profile, is_framework))
 
@@ -175,16 +175,16 @@ def is_framework(frame: Frame) -> bool:
     return frame.kind is not FrameKind.PSEUDO and FRAMEWORK.fullmatch(frame.module) is not None
 
 
-def _without(profile: StackProfile, mask: Array) -> StackProfile:
+def _without(profile: P, mask: Array) -> P:
     return _mapped(profile, np.where(mask, NO_FRAME, np.arange(len(mask))), merge=False)
 
 
-def _mapped(profile: StackProfile, new_frame: Array, *, merge: bool, frames: Frames | None = None) -> StackProfile:
+def _mapped(profile: P, new_frame: Array, *, merge: bool, frames: Frames | None = None) -> P:
     tree, new_node = profile.tree.map_frames(new_frame, merge=merge)
     return replace(profile, tree=tree, node=new_node[profile.node], frames=frames or profile.frames)
 
 
-def group_by(profile: StackProfile, group: str) -> StackProfile:
+def group_by(profile: P, group: str) -> P:
     """Frames by what they belong to: a call within the group is no frame of its own. ``method`` changes nothing.
 
     By ``thread`` each sample has one frame, its thread.
@@ -222,7 +222,7 @@ def namespace_of(frame: Frame) -> str:
     return f"{frame.module} {NATIVE}" if frame.module else UNKNOWN
 
 
-def _grouped(profile: StackProfile, key: Callable[[Frame], str], *, merge: bool) -> StackProfile:
+def _grouped(profile: P, key: Callable[[Frame], str], *, merge: bool) -> P:
     texts: dict[str, int] = {}
     new_frame = np.full(len(profile.frames), NO_FRAME, np.int32)
     first = len(profile.frames)
@@ -232,7 +232,7 @@ def _grouped(profile: StackProfile, key: Callable[[Frame], str], *, merge: bool)
     return _mapped(profile, new_frame, merge=merge, frames=frames)
 
 
-def without_tiers(profile: StackProfile) -> StackProfile:
+def without_tiers(profile: P) -> P:
     """Code of one method in several tiers is one frame, as it is where the runtime names it."""
     codes: dict[str, list[int]] = {}
     for number in profile.frames.tiered:
@@ -249,7 +249,7 @@ def without_tiers(profile: StackProfile) -> StackProfile:
     return _mapped(profile, new_frame, merge=False, frames=profile.frames.extended(methods))
 
 
-def named(profile: StackProfile, style: Style) -> StackProfile:
+def named(profile: P, style: Style) -> P:
     """Methods that print alike in a style are one, such as overloads in ``SHORT``, and lambdas in ``SOURCE``."""
     if style in (Style.FULL, Style.TRACEEVENT):
         return profile
@@ -263,7 +263,7 @@ def named(profile: StackProfile, style: Style) -> StackProfile:
     return _mapped(profile, new_frame, merge=False)
 
 
-def invert(profile: StackProfile) -> StackProfile:
+def invert(profile: P) -> P:
     """Stacks from their leaves to their roots: what calls a method stands below it."""
     leaves, which = _distinct(profile.node, len(profile.tree))
     tree, nodes = profile.tree.inverted(leaves)
@@ -286,7 +286,7 @@ def _distinct(numbers: Array, limit: int) -> tuple[Array, Array]:
 # frames that no code has ----------------------------------------------------------------------------------------------
 
 
-def with_states(profile: StackProfile) -> StackProfile:
+def with_states(profile: P) -> P:
     """The state as the leaf of each stack (``STATE_FRAMES``), as in the files of the reference tool."""
     states = list(STATE_FRAMES)
     code = np.full(len(State), -1, np.int64)
@@ -307,12 +307,12 @@ def _with_nodes(tree: StackTree, parent: Array, frame: Array) -> StackTree:
     return StackTree(np.append(tree.parent, parent).astype(np.int32), np.append(tree.frame, frame).astype(np.int32))
 
 
-def with_threads(profile: StackProfile) -> StackProfile:
+def with_threads(profile: P) -> P:
     """The thread as the root of each stack."""
     return with_roots(profile, [thread.label for thread in profile.threads])
 
 
-def with_roots(profile: StackProfile, labels: Sequence[str]) -> StackProfile:
+def with_roots(profile: P, labels: Sequence[str]) -> P:
     """A root frame for each stack: ``labels[i]`` for those of thread ``i``; equal ones are one frame."""
     texts: dict[str, int] = {}
     first = len(profile.frames)

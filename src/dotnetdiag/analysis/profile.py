@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -129,8 +129,8 @@ class MethodWeight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StackProfile:
-    """Weighted stacks of threads. Columns as in the head of this file; nobody changes them.
+class Profile:
+    """Weighted stacks of threads; ``StackProfile`` is this with the filters as methods. Columns as in the head of this file; nobody changes them.
 
     ``name`` says what the weights are (``Thread time``), ``unit`` in what (``ms``, ``samples``, ``bytes``, ...).
     ``from_ns``, ``to_ns`` bound the time that was looked at; ``notes`` are lines on what was done or is odd.
@@ -158,7 +158,7 @@ class StackProfile:
 
     def __repr__(self) -> str:
         facts = f"{len(self):,} samples of {len(self.threads)} threads, {self.total:,.1f} {self.unit}"
-        return f"<StackProfile {self.name}: {facts}>"
+        return f"<Profile {self.name}: {facts}>"
 
     # sums -------------------------------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class StackProfile:
 
     # other profiles ---------------------------------------------------------------------------------------------------
 
-    def take(self, rows: Array, **changes: Any) -> StackProfile:
+    def take(self, rows: Array, **changes: Any) -> Self:
         """The profile of some samples (a mask, or ascending rows); ``changes`` are fields to replace.
 
         Threads that are left without samples are left out.
@@ -290,10 +290,11 @@ class StackProfile:
         return _with_rows(self, columns, changes)
 
 
+P = TypeVar("P", bound=Profile)
 COLUMNS = ("thread", "start_ns", "length_ns", "weight", "node", "state")
 
 
-def _with_rows(profile: StackProfile, columns: dict[str, Array], changes: dict[str, Any]) -> StackProfile:
+def _with_rows(profile: P, columns: dict[str, Array], changes: dict[str, Any]) -> P:
     thread = columns["thread"]
     counts = np.bincount(thread, minlength=len(profile.threads))
     kept = np.flatnonzero(counts)

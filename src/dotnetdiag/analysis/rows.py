@@ -10,7 +10,8 @@ import numpy as np
 
 from dotnetdiag.analysis.filters import without_tiers
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Origin, ProfileThread, StackProfile
+from dotnetdiag.analysis.profile import Origin, ProfileThread
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.stack_tree import build_stack_tree

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import Array, StackProfile, State
+from dotnetdiag.analysis.profile import Array, State
 from dotnetdiag.analysis.rows import profile_of, sample_rows
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.trace.table import EventTable, join_fields

@@ -17,7 +17,7 @@ from dotnetdiag.errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
-    from dotnetdiag.analysis.profile import StackProfile
+    from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.table.html import Tabular
     from dotnetdiag.trace.method_names import Style
 

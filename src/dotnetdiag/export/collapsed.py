@@ -13,7 +13,8 @@ from typing import IO
 import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
-from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, StackProfile, State
+from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, State
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.trace.distinct import distinct

@@ -32,7 +32,8 @@ import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.filters import FRAMEWORK, NATIVE, is_framework
-from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, StackProfile, State
+from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.export.walk import Walk, runs, walk

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, StackProfile, State
+from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.export.sums import Sums, sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only

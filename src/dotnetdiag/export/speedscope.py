@@ -14,7 +14,8 @@ import numpy as np
 
 from dotnetdiag import __version__
 from dotnetdiag.analysis.filters import with_states
-from dotnetdiag.analysis.profile import MILLISECONDS, Array, StackProfile
+from dotnetdiag.analysis.profile import MILLISECONDS, Array
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export.texts import clean, file_stem, frame_texts, profile_only, quoted
 from dotnetdiag.export.timeline import Timeline
 from dotnetdiag.export.walk import changes, numbers, walk

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import Array, StackProfile, State
+from dotnetdiag.analysis.profile import Array, State
+from dotnetdiag.analysis.stack_profile import StackProfile
 
 _DENSE_LIMIT = 1 << 22
 """Possible rows up to which they are counted in a table of all of them; beyond, they are sorted."""

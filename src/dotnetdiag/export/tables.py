@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dotnetdiag.analysis.diff import ProfileDiff
-from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export.texts import profile_only
 from dotnetdiag.table import Table

@@ -8,7 +8,7 @@ from json.encoder import encode_basestring_ascii
 import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
-from dotnetdiag.analysis.profile import StackProfile
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.method_names import Style
 

@@ -14,7 +14,7 @@ from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stre
 from dotnetdiag.recipes.trace_files import open_trace
 
 if TYPE_CHECKING:
-    from dotnetdiag.analysis.profile import StackProfile
+    from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.export import Result
     from dotnetdiag.recipes.report import ViewOptions
     from dotnetdiag.trace.method_names import Style

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
-from dotnetdiag.analysis.profile import StackProfile, State
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import Losses, Table

@@ -18,7 +18,7 @@ from dotnetdiag.recipes.target import Client, Target, connected
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
-    from dotnetdiag.analysis.profile import StackProfile
+    from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.recipes.collect import Collected
     from dotnetdiag.recipes.contents import TraceContents
     from dotnetdiag.recipes.exporting import Converted
@@ -243,7 +243,7 @@ def _opened(source: PathText | Trace) -> Iterator[Trace]:
 
 
 def _profile(source: PathText | Trace | StackProfile) -> StackProfile:
-    from dotnetdiag.analysis.profile import StackProfile
+    from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.recipes.report import ViewOptions, view
 
     if isinstance(source, StackProfile):

@@ -1,0 +1,73 @@
+"""Weighted stacks, and what of them is looked at: the filters as methods, each a profile of its own.
+
+``dd.cpu(trace).focus("Sql").hide_framework().top(10)``. A pattern is a regular expression, searched without regard to case in the full
+name of a frame (``module!Namespace.Type.Method(parameters)``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dotnetdiag.analysis import filters
+from dotnetdiag.analysis.profile import Profile, State
+from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.method_names import Style
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class StackProfile(Profile):
+    """Weighted stacks of threads: see ``analysis.profile`` for its columns. Filters may follow each other in any order."""
+
+    def between(self, start: float | None = None, end: float | None = None) -> StackProfile:
+        """Seconds since the start of the trace, half-open, None: open; samples over an edge are cut there. UsageError for a time that ends
+        before it begins, is no number, or is behind the recording.
+        """
+        return filters.between(self, start, end)
+
+    def of_threads(self, *wanted: int | str) -> StackProfile:
+        """Threads by id, or by a part of their name. UsageError when one is not there."""
+        return filters.of_threads(self, wanted)
+
+    def in_states(self, *states: State | str) -> StackProfile:
+        """Samples in some states only: ``State.CPU``, or its name (``"cpu"``). UsageError for a state that is not there."""
+        return filters.in_states(self, *map(_state, states))
+
+    def focus(self, pattern: str) -> StackProfile:
+        """Samples with a frame that matches anywhere in the stack. GrammarError for what is no pattern."""
+        return filters.focus(self, pattern)
+
+    def ignore(self, pattern: str) -> StackProfile:
+        """Samples without such a frame. GrammarError for what is no pattern."""
+        return filters.ignore(self, pattern)
+
+    def hide(self, pattern: str) -> StackProfile:
+        """Frames that match are left out; their time goes to what called them. GrammarError for what is no pattern."""
+        return filters.hide(self, pattern)
+
+    def hide_framework(self) -> StackProfile:
+        """Frames of .NET and the system are left out: their time goes to the program's methods that called them."""
+        return filters.hide_framework(self)
+
+    def fold_recursion(self) -> StackProfile:
+        """A method that calls itself at once is one frame."""
+        return filters.fold_recursion(self)
+
+    def group_by(self, group: str) -> StackProfile:
+        """Frames by ``module``, ``namespace`` or ``thread``: a call within the group is no frame of its own. ``method`` changes nothing."""
+        return filters.group_by(self, group)
+
+    def named(self, style: Style) -> StackProfile:
+        """Methods that print alike in a style are one, such as overloads in ``SHORT``, and lambdas in ``SOURCE``."""
+        return filters.named(self, style)
+
+    def invert(self) -> StackProfile:
+        """Stacks from their leaves to their roots: what calls a method stands below it."""
+        return filters.invert(self)
+
+
+def _state(state: State | str) -> State:
+    try:
+        return State[state.upper()] if isinstance(state, str) else State(state)
+    except (KeyError, ValueError) as error:
+        names = ", ".join(one.name.lower() for one in State)
+        raise UsageError(f"no state {state!r}: one of {names}") from error
