@@ -121,7 +121,7 @@ def test_equal_thread_names_do_not_clash() -> None:
     first, second = same_id.threads
     twins = StackProfile(
         **{
-            **{name: getattr(same_id, name) for name in StackProfile.__slots__},
+            **{name: getattr(same_id, name) for name in StackProfile.__dataclass_fields__},
             "threads": (first, type(second)(thread_id=1, process_id=78, rows=second.rows)),
         }
     )

@@ -158,7 +158,7 @@ class Profile:
 
     def __repr__(self) -> str:
         facts = f"{len(self):,} samples of {len(self.threads)} threads, {self.total:,.1f} {self.unit}"
-        return f"<Profile {self.name}: {facts}>"
+        return f"<{type(self).__name__} {self.name}: {facts}>"
 
     # sums -------------------------------------------------------------------------------------------------------------
 
