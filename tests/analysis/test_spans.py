@@ -96,6 +96,7 @@ def test_collections_have_the_durations_that_the_events_say() -> None:
         count: None if count not in stops else pytest.approx(stops[count] - ms) for count, ms in starts.items()
     }
     assert len(table.to_pandas()) == len(starts)
+    assert set(table["Reason"].to_pylist()) >= {"Induced"}
 
 
 def test_names_that_are_not_there_are_errors() -> None:

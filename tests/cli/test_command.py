@@ -110,8 +110,8 @@ def test_lists_add_up(words: str, name: str, value: object) -> None:
         ("trace collect", "-o a --duration 1s -o:a", "'-o'"),
         ("trace collect", "--rundown --rundown:false", "'--rundown'"),
         ("info", "1 -p 2", "'-p'"),
-        ("trace report", "x -n 3 --number 4", "'-n' and '--number'"),
-        ("trace report", "x --event-marks --no-event-marks", "'--event-marks' and '--no-event-marks'"),
+        ("trace report topN", "x -n 3 --number 4", "'-n' and '--number'"),
+        ("trace report topN", "x --event-marks --no-event-marks", "'--event-marks' and '--no-event-marks'"),
         ("trace events", "x --format csv --json", "'--format' and '--json'"),
     ],
 )

@@ -162,3 +162,27 @@ def test_events_keep_their_numbers_in_a_database(tmp_path: Path) -> None:
     with sqlite3.connect(path) as opened:
         count, least, kind = opened.execute("select count(*), min(Count), typeof(min(ms)) from events").fetchone()
     assert (count, least, kind) == (10, 1, "real")
+
+
+def test_a_report_is_of_a_kind_the_first_without_one_and_topn_may_stand_behind_the_file() -> None:
+    file = recording("default-10.nettrace")
+    expected = printed(("trace", "report", file, "-n", "3"))
+    assert expected == printed(("trace", "report", "topN", file, "-n", "3"))
+    assert expected == printed(("trace", "report", file, "topN", "-n", "3"))
+    assert invoke("trace", "report", file, "nosuch").exit_code == 2
+    assert b"spans" in printed(("trace", "report", "--help"))
+
+
+def test_spans_show_the_longest_and_give_all_to_programs() -> None:
+    line = ("trace", "report", "spans", recording("gcverbose-10.nettrace"), "GC/Start", "GC/Stop")
+    said = printed((*line, "-n", "2")).decode().splitlines()
+    assert said[0].startswith("22 from GC/Start to GC/Stop, by Count")
+    assert said[1].startswith("ms: least 0.")
+    assert len(said) == 6
+    rows = json.loads(printed(line, "--json"))
+    assert len(rows) == 22
+    longest = max(rows, key=lambda row: row["duration_ms"])
+    assert f"{longest['duration_ms']:,.3f}" in said[4]
+    assert "Reason=Induced" in said[4]
+    for form in ("csv", "sqlite"):
+        assert rows_of(form, printed(line, "--format", form)) == 22

@@ -17,11 +17,15 @@ import dotnetdiag
 from dotnetdiag.cli.trace_files import COMMANDS
 from dotnetdiag.errors import InputError, OutputError, OutputExists, UsageError
 from dotnetdiag.recipes import exporting
-from dotnetdiag.recipes.exporting import ConvertOptions, convert, convert_file, write
+from dotnetdiag.recipes.exporting import ConvertOptions, convert_file, write
 from dotnetdiag.recipes.report import ViewOptions
 from dotnetdiag.trace.method_names import Style
 
 GROUP = click.Group(commands={one.name or "": one for one in COMMANDS})
+
+
+def convert(source: Path, formats: list[str]) -> list[Path]:
+    return [one.path for one in convert_file(source, formats)]
 
 
 def run(*arguments: str | Path) -> Result:

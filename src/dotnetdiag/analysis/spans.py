@@ -9,7 +9,7 @@ import numpy as np
 
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, Scalar
-from dotnetdiag.events.columns import concat, nulls
+from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
@@ -49,7 +49,7 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     }
     for table, prefix in ((first, ""), (last, "stop_")):
         for field in table.fields:
-            name, column = prefix + field, table[f"payload.{field}"]
+            name, column = prefix + field, _named(table, field)
             if name not in columns and not (prefix and field in keys):
                 columns[name] = column.take(opened) if table is first else _or_none(column, closed)
     loose = len(last) - int(ended.sum())
@@ -149,6 +149,12 @@ def _paired(first: EventTable, last: EventTable, codes: Array) -> tuple[Array, A
     stop_of[rows[paired]] = rows[paired + 1] - len(first)
     opened = np.argsort(first.headers.time, kind="stable")
     return opened, stop_of[opened]
+
+
+def _named(table: EventTable, field: str) -> Column:
+    """The field's column, with names for what the runtime numbers."""
+    column, enumeration = table[f"payload.{field}"], table.enumeration(field)
+    return Coded.naming(column, enumeration.text) if enumeration and isinstance(column, Scalar) else column
 
 
 def _or_none(column: Column, rows: Array) -> Column:

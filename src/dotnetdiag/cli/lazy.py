@@ -48,3 +48,11 @@ class LazyGroup(click.Group):
                 rows.append((name, command.get_short_help_str(80)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+class Kinds(LazyGroup):
+    """A verb in several kinds, each with options of its own; without one it is the first."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first = next(iter(self.entries))
+        return super().parse_args(ctx, args if args and args[0] in self.entries else [first, *args])

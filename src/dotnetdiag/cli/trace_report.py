@@ -11,14 +11,16 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import is_compatible
+from dotnetdiag.cli.lazy import Kinds
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.losses import say_losses
+from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, is_terminal, shortened_method, table
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.diffing import Compared, DiffRow
     from dotnetdiag.recipes.report import Report, ViewOptions
+    from dotnetdiag.recipes.spans import Spans
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,7 +99,71 @@ def view_of(
     return ViewOptions(start_s=start, end_s=end, style=style, marks=marks, **more)
 
 
-@click.command(cls=Command)
+KINDS = {
+    "topN": ("trace_report", "top", "The methods that took the most time."),
+    "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
+}
+
+
+@click.group(cls=Kinds, entries=KINDS)
+def report() -> None:
+    """Answers to questions about a trace FILE; without a kind the methods that took the most time.
+
+    \b
+    dotnetdiag trace report app.nettrace
+    dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
+    """
+
+
+@click.command("spans", cls=Command)
+@click.argument("file", type=_FILE)
+@click.argument("start")
+@click.argument("stop")
+@click.option(
+    "--by", multiple=True, help="Columns that say what belongs together.  [default: activity, a number, or thread]"
+)
+@click.option(
+    "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
+)
+@format_option
+def spans(file: Path, start: str, stop: str, by: tuple[str, ...], number: int, form: str) -> None:
+    """Show what begins with an event START and ends with an event STOP of a trace FILE, and how long it took.
+
+    The longest first; the formats for programs have all of them, in the order of their starts.
+
+    \b
+    dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
+    dotnetdiag trace report spans web.nettrace System.Net.Http/RequestStart System.Net.Http/RequestStop --format csv
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.spans import spans_of
+    from dotnetdiag.recipes.trace_files import open_trace
+
+    trace = open_trace(file)
+    made = spans_of(trace, start, stop, by=by)
+    show(form, made.table, people=lambda: _show_spans(made, number))
+    say_losses_of(trace)
+
+
+def _show_spans(made: Spans, number: int) -> None:
+    echo(f"{made.count:,} from {made.start} to {made.stop}, {', '.join(made.notes)}")
+    if made.ended:
+        parts = ", ".join(f"{name} {value:,.3f}" for name, value in made.durations_ms.items())
+        echo(f"ms: {parts}")
+    echo()
+    rows = [
+        (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", str(row["pid"] or "-"), str(row["tid"]), said)
+        for row, said in made.longest(number)
+    ]
+    if rows:
+        table(
+            ("duration ms", "start ms", "process", "thread", "fields"),
+            rows,
+            right=("duration ms", "start ms", "process", "thread"),
+        )
+
+
+@click.command("topN", cls=Command, epilog="Other kinds: `dotnetdiag trace report spans --help`.")
 @click.argument("file", type=_FILE)
 @click.argument("kind", type=click.Choice(["topN"]), default="topN", expose_value=False)
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
@@ -107,7 +173,7 @@ def view_of(
 @state_option("all")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
 @format_option
-def report(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **view: Any) -> None:
+def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **view: Any) -> None:
     """Show the methods of a trace FILE that took the most time.
 
     \b

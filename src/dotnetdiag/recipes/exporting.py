@@ -53,14 +53,6 @@ class ConvertOptions:
     suffixes: bool = False
 
 
-def convert(source: str | os.PathLike[str], formats: Sequence[str]) -> list[Path]:
-    """Write a trace file's profile in some formats, beside it: ``app.speedscope.json`` of ``app.nettrace``.
-
-    Raises UsageError for an unknown format, InputError, FormatError, and OutputError where a file is there already.
-    """
-    return [one.path for one in convert_file(Path(source), formats)]
-
-
 def convert_file(
     source: Path, formats: Sequence[str], output: Path | None = None, options: ConvertOptions | None = None
 ) -> list[Converted]:

@@ -1,0 +1,67 @@
+"""What begins with one event of a trace and ends with another, summed up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dotnetdiag.analysis.spans import spans
+from dotnetdiag.events import Scalar
+from dotnetdiag.table import Table
+from dotnetdiag.trace.trace import Trace
+
+OWN = ("start_ms", "stop_ms", "duration_ms", "pid", "tid", "stop_tid")
+"""Columns that are no fields of the events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """All of them, ``ended`` of them with an end; ``durations_ms`` are the least, the middle, ... and the sum of these."""
+
+    start: str
+    stop: str
+    rows: Table
+    ended: int
+    durations_ms: Mapping[str, float]
+
+    @property
+    def count(self) -> int:
+        """How many began."""
+        return len(self.rows)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """By what they belong together, and what has no other side."""
+        return self.rows.notes
+
+    def table(self) -> Table:
+        """All of them."""
+        return self.rows
+
+    def longest(self, number: int) -> list[tuple[dict[str, Any], str]]:
+        """Rows of the longest that ended, and their fields as a text."""
+        order = np.argsort(-self.rows.numpy("duration_ms"), kind="stable")
+        valid = self.rows["duration_ms"].valid
+        order = order if valid is None else order[valid[order]]
+        found = []
+        for place in order[:number].tolist():
+            row = self.rows[place]
+            fields = " ".join(f"{name}={value}" for name, value in row.items() if name not in OWN)
+            found.append((row, fields))
+        return found
+
+
+def spans_of(trace: Trace, start: str, stop: str, *, by: Sequence[str] = ()) -> Spans:
+    """Those of a trace; ``by`` as ``dd.spans`` has it, nothing: found out. Raises UnknownName."""
+    rows = spans(trace, start, stop, by=by or None)
+    column = rows["duration_ms"]
+    assert isinstance(column, Scalar)
+    known = column.values if column.valid is None else column.values[column.valid]
+    said: dict[str, float] = {}
+    if len(known):
+        quantiles = np.quantile(known, [0, 0.5, 0.95, 1]).tolist()
+        said = dict(zip(("least", "median", "95 %", "most"), quantiles, strict=True)) | {"sum": float(known.sum())}
+    return Spans(start=start, stop=stop, rows=rows, ended=len(known), durations_ms=said)
