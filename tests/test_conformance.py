@@ -95,7 +95,7 @@ def test_cut_recording_gives_all_that_arrived_and_says_that_the_end_is_missing()
         assert len(trace) == sum(1 for _ in trace.events()) == events
         assert not trace.complete
         assert "without the end marker" in (trace.damage or "")
-        assert trace.damage_offset == len(trace.buffer)
+        assert trace.raw.damage_offset == len(trace.raw.buffer)
         assert "broken" in repr(trace)
 
 

@@ -74,8 +74,8 @@ def test_frames_behind_those_of_the_symbols_stay_when_more_are_met() -> None:
     profile = cpu(trace)
     more = profile.frames.extended([pseudo("one"), pseudo("two")])
     count = len(profile.frames)
-    trace.symbols.resolve(np.array([0x9999], np.uint64))
-    assert len(trace.symbols) > count
+    trace.raw.symbols.resolve(np.array([0x9999], np.uint64))
+    assert len(trace.raw.symbols) > count
     assert more.names([count, count + 1]) == ["one", "two"]
     assert [frame.text for frame in more[-2:]] == ["one", "two"]
     assert [frame.text for frame in more][count:] == ["one", "two"]

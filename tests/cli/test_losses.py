@@ -27,7 +27,7 @@ def lacking(tmp_path: Path) -> Path:
     """Three events were lost, and the end is missing."""
     path = tmp_path / "cut.nettrace"
     made = traced(managed(0, 1, "P.A"), managed(10, 1, "P.A"), managed(20, 1), lost=3)
-    path.write_bytes(bytes(made.buffer)[:-1])
+    path.write_bytes(bytes(made.raw.buffer)[:-1])
     return path
 
 
@@ -54,7 +54,7 @@ def test_losses_and_a_missing_end_are_said_once_by_every_verb_that_reads(verb: s
 
 def test_nothing_is_said_where_nothing_is_lacking(tmp_path: Path) -> None:
     path = tmp_path / "whole.nettrace"
-    path.write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).buffer))
+    path.write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).raw.buffer))
     for verb in ("events", "report"):
         assert run(verb, path).stderr == ""
 
@@ -65,7 +65,7 @@ def test_a_recording_without_samples_passes_no_gate(
     swapped: bool, gate: list[str], tmp_path: Path, lacking: Path
 ) -> None:
     empty = tmp_path / "empty.nettrace"
-    empty.write_bytes(bytes(traced(allocation(1, 1, "P.A")).buffer))
+    empty.write_bytes(bytes(traced(allocation(1, 1, "P.A")).raw.buffer))
     done = run("diff", *((empty, lacking) if swapped else (lacking, empty)), *gate)
     assert isinstance(done.exception, UsageError)
     assert "empty.nettrace has no samples" in str(done.exception)
@@ -73,7 +73,7 @@ def test_a_recording_without_samples_passes_no_gate(
 
 def test_a_method_that_is_gone_passes_the_gate(tmp_path: Path, lacking: Path) -> None:
     other = tmp_path / "other.nettrace"
-    other.write_bytes(bytes(traced(managed(0, 1, "P.B"), managed(10, 1, "P.B"), managed(20, 1)).buffer))
+    other.write_bytes(bytes(traced(managed(0, 1, "P.B"), managed(10, 1, "P.B"), managed(20, 1)).raw.buffer))
     done = run("diff --fail-above 5% --json --focus P.A", lacking, other)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["total"]["after"] == 0

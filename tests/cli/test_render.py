@@ -160,7 +160,7 @@ VERBS = (
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
-    Path("x.nettrace").write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).buffer))
+    Path("x.nettrace").write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).raw.buffer))
     Path("trace.txt").write_text("at P.A()")
     return [sys.executable, "-m", "dotnetdiag.cli.main"]
 

@@ -24,7 +24,7 @@ METHODS = tuple(f"{LONG}{kind}Handler.HandleRequest" for kind in ("Login", "Orde
 def trace(tmp_path: Path) -> Path:
     path = tmp_path / "long.nettrace"
     seen = [managed(10 * turn, 1, name, f"{LONG}Program.Main") for turn, name in enumerate(METHODS)]
-    path.write_bytes(bytes(traced(*seen, managed(30, 1)).buffer))
+    path.write_bytes(bytes(traced(*seen, managed(30, 1)).raw.buffer))
     return path
 
 
@@ -52,7 +52,7 @@ def test_numbers_are_whole_and_methods_differ(verb: str, width: int, colours: di
 @pytest.mark.parametrize("width", WIDTHS)
 def test_what_grew_too_much_is_marked_at_any_width(width: int, trace: Path, tmp_path: Path) -> None:
     grown = tmp_path / "grown.nettrace"
-    grown.write_bytes(bytes(traced(managed(0, 1, METHODS[0]), managed(500, 1)).buffer))
+    grown.write_bytes(bytes(traced(managed(0, 1, METHODS[0]), managed(500, 1)).raw.buffer))
     rows = [
         line for line in shown(["trace", "diff", str(trace), str(grown), "--fail-above", "5%"], width) if "+490" in line
     ]

@@ -406,7 +406,7 @@ def test_redact_says_what_it_replaced_and_leaves_every_other_byte(tmp_path: Path
     assert "ProcessInfo.CommandLine: 1 redacted" in text
     before, after = (np.frombuffer(data, np.uint8) for data in (data_of("events-10.nettrace"), path.read_bytes()))
     assert len(before) == len(after)
-    assert "workload.dll" not in (dotnetdiag.open(path).process.command_line or "")
+    assert "workload.dll" not in (dotnetdiag.open(path).raw.process.command_line or "")
 
 
 def test_a_damaged_input_is_told_about(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_what_is_carried_has_its_name_and_its_fields() -> None:
     assert [event.name for event in trace.events(where="GCPauseTime == 40 and Version == 1 and version == 0")] == [
         "GC/SizeAdaptationSample"
     ]
-    assert trace.undecodable() == {}
+    assert trace.raw.undecodable() == {}
 
 
 def test_json_lines_and_tables_have_it_too(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_cut_payloads_stay_with_the_carrier() -> None:
         name = "GC/DynamicEvent" if length < named else "GC/SizeAdaptationSample"
         trace = Trace(recorded(whole[:length]))
         assert trace.counts() == {RUNTIME: {name: 1}}
-        assert set(trace.undecodable()) <= {f"{RUNTIME}/{name}"}
+        assert set(trace.raw.undecodable()) <= {f"{RUNTIME}/{name}"}
         assert len(trace[name].to_pandas()) == 1
     wrong = payload("SizeAdaptationSample", SAMPLE, size=0xFFFFFFFF)
-    assert Trace(recorded(wrong)).undecodable() == {f"{RUNTIME}/GC/SizeAdaptationSample": 1}
+    assert Trace(recorded(wrong)).raw.undecodable() == {f"{RUNTIME}/GC/SizeAdaptationSample": 1}
 
 
 def test_names_are_told_apart_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ def test_ids_that_the_file_uses_are_not_given_again() -> None:
 
 def test_a_part_of_a_trace_may_be_chosen_by_what_is_carried() -> None:
     trace = Trace(recorded(payload("Other", b"1"), payload("SizeAdaptationSample", SAMPLE), other=1))
-    assert part_of(trace, metadata_ids=trace.types.find("GC/Other"), naming=False).tolist() == [True, False, False]
-    assert part_of(trace, metadata_ids=trace.types.find("GC/DynamicEvent"), naming=False).tolist() == [
+    assert part_of(trace, metadata_ids=trace.raw.types.find("GC/Other"), naming=False).tolist() == [True, False, False]
+    assert part_of(trace, metadata_ids=trace.raw.types.find("GC/DynamicEvent"), naming=False).tolist() == [
         True,
         True,
         False,
@@ -152,7 +152,7 @@ def test_a_part_of_a_trace_may_be_chosen_by_what_is_carried() -> None:
 def test_a_merged_file_carries_the_same() -> None:
     data = recorded(payload("SizeAdaptationSample", SAMPLE), payload("Other", b"1"))
     out = io.BytesIO()
-    merge([Trace(data).contents, Trace(data).contents], out)
+    merge([Trace(data).raw.contents, Trace(data).raw.contents], out)
     assert counts(out.getvalue()) == {"GC/SizeAdaptationSample": 2, "GC/Other": 2}
 
 

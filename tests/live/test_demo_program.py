@@ -50,7 +50,7 @@ def test_it_is_recorded_and_explained(demo: Target, tmp_path: Path) -> None:
     assert demo.alive
     trace = dotnetdiag.open(path)
     assert trace.complete
-    assert trace.process.pid == demo.pid
+    assert trace.raw.process.pid == demo.pid
     messages = trace["Exception/Start"]["ExceptionMessage"].to_pylist()
     assert messages
     assert all(str(message).startswith("round ") for message in messages)

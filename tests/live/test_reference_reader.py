@@ -126,7 +126,7 @@ def oracle(verb: str, path: Path) -> list[dict[str, Any]]:
 def assert_agree(path: Path) -> list[dict[str, Any]]:
     """Both readers see the same events in the same order, and lose the same. Returns ours."""
     trace = dotnetdiag.open(path)
-    maker = JsonLines(trace)
+    maker = JsonLines(trace.raw)
     ours = [json.loads(line) for window in trace.events().windows() for line in maker.lines(window)]
     *theirs, end = oracle("events", path)
     assert end["end"]

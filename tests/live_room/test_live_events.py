@@ -62,9 +62,9 @@ def test_a_window_is_that_of_a_file_with_the_same_bytes() -> None:
     made.number(2, 200, activity=two, thread=9)
     data = made.take() + made.finish()
     (window,) = LiveEvents(FakeSession(data, None)).windows()
-    trace = Trace.from_buffer(data)
+    trace = Trace(data)
     (of_file,) = trace.events().windows()
-    assert JsonLines(window.trace).lines(window) == JsonLines(trace).lines(of_file)
+    assert JsonLines(window.trace).lines(window) == JsonLines(trace.raw).lines(of_file)
     assert [event.activity for event in window] == [one, None, two]
 
 
@@ -75,9 +75,9 @@ def test_version_6_has_its_threads_and_labels() -> None:
     made.number(2, 200, thread=2, labels=labels)
     data = made.take() + made.finish()
     (window,) = LiveEvents(FakeSession(data, None)).windows()
-    trace = Trace.from_buffer(data)
+    trace = Trace(data)
     (of_file,) = trace.events().windows()
-    assert JsonLines(window.trace).lines(window) == JsonLines(trace).lines(of_file)
+    assert JsonLines(window.trace).lines(window) == JsonLines(trace.raw).lines(of_file)
     first, second = window
     assert (first.tid, first.pid, second.tid, second.pid) == (501, 77, 502, 78)
     assert '"level":2' in JsonLines(window.trace).lines(window)[1]

@@ -102,7 +102,7 @@ def test_a_pass_outlives_its_trace(tmp_path: Path) -> None:
     path.write_bytes(large_trace())
     assert path.stat().st_size > 4 << 20
     trace = dotnetdiag.open(path, threads=2)
-    count, batches = len(trace), trace.source.batches()
+    count, batches = len(trace), trace.raw.source.batches()
     found = len(next(batches))
     del trace
     gc.collect()

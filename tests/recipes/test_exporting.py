@@ -41,7 +41,7 @@ def source(tmp_path: Path) -> Path:
         managed(30, 1, "App.Main"),
     )
     path = tmp_path / "app.nettrace"
-    path.write_bytes(bytes(trace.buffer))
+    path.write_bytes(bytes(trace.raw.buffer))
     return path
 
 

@@ -39,7 +39,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
             lost=3,
         )
         path = tmp_path / f"{name}.nettrace"
-        path.write_bytes(bytes(trace.buffer))
+        path.write_bytes(bytes(trace.raw.buffer))
         made.append(path)
     return made[0], made[1]
 
@@ -169,7 +169,7 @@ def test_groups_are_compared_too(files: tuple[Path, Path]) -> None:
 
 def test_a_first_trace_without_samples_cannot_be_a_limit(tmp_path: Path, files: tuple[Path, Path]) -> None:
     empty = tmp_path / "empty.nettrace"
-    empty.write_bytes(bytes(traced(allocation(1, 1, "P.A")).buffer))
+    empty.write_bytes(bytes(traced(allocation(1, 1, "P.A")).raw.buffer))
     with pytest.raises(UsageError, match=r"empty\.nettrace has no samples"):
         compare(empty, files[0], DiffOptions(limit=Limit(amount=1, percent=True)))
     assert compare(empty, files[0], DiffOptions()).notes
@@ -206,7 +206,7 @@ def marked(tmp_path: Path) -> Path:
     """The thread waits after 3 ms, is sampled no more after 5, and says goodbye through an EventSource."""
     path = tmp_path / "marked.nettrace"
     events = (managed(0, 1, "P.Run"), allocation(2, 1, "P.New"), external(3, 1, "P.Wait"), managed(5, 1, "P.Last"))
-    path.write_bytes(bytes(traced(*events, event_source(1000, 1, "P.Say")).buffer))
+    path.write_bytes(bytes(traced(*events, event_source(1000, 1, "P.Say")).raw.buffer))
     return path
 
 
@@ -245,7 +245,7 @@ def test_report_in_json_has_all_of_it(files: tuple[Path, Path]) -> None:
 
 def test_a_trace_without_samples_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "ticks.nettrace"
-    path.write_bytes(bytes(traced(allocation(1, 1, "P.A")).buffer))
+    path.write_bytes(bytes(traced(allocation(1, 1, "P.A")).raw.buffer))
     done = run("report", path)
     assert done.exit_code == 0
     assert "No method calls found." in done.stdout
@@ -256,7 +256,7 @@ def test_a_trace_without_samples_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["report", "diff"])
 def test_names_do_not_drive_the_terminal(verb: str, more: list[str], tmp_path: Path) -> None:
     path = tmp_path / "evil\x1b[2J.nettrace"
-    path.write_bytes(bytes(traced(managed(0, 1, "P.\x1b[31m\x9bred\r"), managed(1, 1)).buffer))
+    path.write_bytes(bytes(traced(managed(0, 1, "P.\x1b[31m\x9bred\r"), managed(1, 1)).raw.buffer))
     done = run(
         verb, *([path] if verb == "report" else [path, path]), *more, *(["--fail-above", "0%"] * (verb == "diff"))
     )

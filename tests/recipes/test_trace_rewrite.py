@@ -98,7 +98,7 @@ def test_a_merged_file_says_which_processes_got_another_number(tmp_path: Path) -
     sources[2].write_bytes(SMALL["nettrace 4"][:-40])
     done = merge_files(sources, tmp_path / "all")
     check(done, tmp_path / "all")
-    pid = open_trace(sources[0]).process.pid
+    pid = open_trace(sources[0]).raw.process.pid
     assert pid
     assert done.renumbered == (
         (sources[1], pid, pid + NEXT_PROCESS),

@@ -76,7 +76,7 @@ def test_numbers_read_back_as_what_they_were(value: float) -> None:
 
 def lines(name: str) -> list[dict[str, Any]]:
     trace = Trace(SMALL[name])
-    maker = JsonLines(trace)
+    maker = JsonLines(trace.raw)
     return [json.loads(line) for window in trace.events().windows() for line in maker.lines(window)]
 
 
@@ -136,7 +136,7 @@ def test_of_label_lists_only_those_that_events_have_are_looked_at(monkeypatch: p
         by_hand.events(*[by_hand.event(kind, labels=index) for kind in (1, 2) for index in used]),
     )
     trace = Trace(data)
-    looked_at = trace.overrides = Counted(trace.overrides)
+    looked_at = trace.raw.overrides = Counted(trace.raw.overrides)
     assert len(looked_at) == lists
     payloads: list[Any] = []
     payload_of = JsonLines._payload
@@ -147,7 +147,7 @@ def test_of_label_lists_only_those_that_events_have_are_looked_at(monkeypatch: p
 
     monkeypatch.setattr(JsonLines, "_payload", counting)
     (window,) = trace.events().windows()
-    found = [json.loads(line)["keywords"] for line in JsonLines(trace).lines(window)]
+    found = [json.loads(line)["keywords"] for line in JsonLines(trace.raw).lines(window)]
     assert found == [f"0x{index:x}" for index in used] * 2
     assert window["keywords"].to_pylist() == used * 2
     assert looked_at.steps < 50

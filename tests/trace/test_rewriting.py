@@ -36,17 +36,17 @@ def opened(name: str) -> Trace:
 
 
 def lines(trace: Trace, **selection: Any) -> list[dict[str, Any]]:
-    maker = JsonLines(trace)
+    maker = JsonLines(trace.raw)
     return [json.loads(line) for window in trace.events(**selection).windows() for line in maker.lines(window)]
 
 
 def texts(trace: Trace, *, frames: bool = False) -> list[str]:
-    maker = JsonLines(trace, frames=frames)
+    maker = JsonLines(trace.raw, frames=frames)
     return [line for window in trace.events().windows() for line in maker.lines(window)]
 
 
 def part(trace: Trace, keep: npt.NDArray[np.bool_]) -> Trace:
-    contents, order = in_time_order(trace.contents)
+    contents, order = in_time_order(trace.raw.contents)
     assert contents.info is not None
     out = io.BytesIO()
     rewrite(contents, Writer.like(out, contents.info, version=6 if "6" in trace.format else 5), keep=keep[order])
@@ -59,10 +59,10 @@ def part(trace: Trace, keep: npt.NDArray[np.bool_]) -> Trace:
 @pytest.mark.parametrize("name", DEFINED)
 def test_a_part_has_the_lines_of_the_whole_that_it_keeps(name: str) -> None:
     whole = opened(name)
-    seconds = whole.duration_ns / 1e9
+    seconds = whole.raw.duration_ns / 1e9
     keep = part_of(whole, time=(seconds / 3, seconds * 2 / 3), naming=False)
     made = part(whole, keep)
-    kept_in_order = keep[whole.contents.order()].tolist()
+    kept_in_order = keep[whole.raw.contents.order()].tolist()
     assert texts(made) == [line for line, kept in zip(texts(whole), kept_in_order, strict=True) if kept]
     assert made.complete
     if whole.lost.known and keep.any():
@@ -74,11 +74,11 @@ def test_a_part_has_the_lines_of_the_whole_that_it_keeps(name: str) -> None:
 )
 def test_stacks_of_a_part_have_their_names(name: str) -> None:
     whole = opened(name)
-    seconds = whole.duration_ns / 1e9
+    seconds = whole.raw.duration_ns / 1e9
     made = part(whole, part_of(whole, time=(seconds / 4, seconds / 2)))
-    first, last = whole.ticks_between(seconds / 4, seconds / 2)
+    first, last = whole.raw.ticks_between(seconds / 4, seconds / 2)
     naming = naming_types(whole)
-    headers = whole.contents.headers[whole.contents.order()]
+    headers = whole.raw.contents.headers[whole.raw.contents.order()]
     inside = (headers.time >= first) & (headers.time < last)
     kept = inside | np.isin(headers.metadata_id, list(naming))
     assert not kept.all()
@@ -93,15 +93,15 @@ def test_stacks_of_a_part_have_their_names(name: str) -> None:
 )
 def test_a_part_by_types_keeps_what_names_methods(name: str, provider: str) -> None:
     whole = opened(name)
-    made = part(whole, part_of(whole, metadata_ids=whole.types.find_provider(provider)))
+    made = part(whole, part_of(whole, metadata_ids=whole.raw.types.find_provider(provider)))
     assert set(made.counts()) == {
         provider,
         "Microsoft-Windows-DotNETRuntimeRundown",
         "Microsoft-DotNETCore-EventPipe",
     }
     assert made.counts()[provider] == whole.counts()[provider]
-    assert made.process == whole.process
-    strict = part(whole, part_of(whole, metadata_ids=whole.types.find_provider(provider), naming=False))
+    assert made.raw.process == whole.raw.process
+    strict = part(whole, part_of(whole, metadata_ids=whole.raw.types.find_provider(provider), naming=False))
     assert set(strict.counts()) == {provider}
 
 
@@ -109,9 +109,9 @@ def test_a_part_by_types_keeps_what_names_methods(name: str, provider: str) -> N
 def test_two_parts_that_meet_have_every_event_once(name: str) -> None:
     whole = opened(name)
     assert part_of(whole, time=(None, None), naming=False).all()
-    times = whole.contents.headers.time
+    times = whole.raw.contents.headers.time
     for share in (0.0, 0.3, 1.0):
-        elapsed = np.quantile(whole.meaning.info.elapsed_ns(times), share, method="nearest")
+        elapsed = np.quantile(whole.raw.meaning.info.elapsed_ns(times), share, method="nearest")
         seconds = float(elapsed) / 1e9
         before, after = (part_of(whole, time=time, naming=False) for time in ((None, seconds), (seconds, None)))
         assert (before ^ after).all()
@@ -125,7 +125,7 @@ def test_two_parts_that_meet_have_every_event_once(name: str) -> None:
 
 def merged(*traces: Trace) -> Trace:
     out = io.BytesIO()
-    merge([trace.contents for trace in traces], out)
+    merge([trace.raw.contents for trace in traces], out)
     return Trace(out.getvalue())
 
 
@@ -152,7 +152,7 @@ def test_merged_recordings_have_the_events_of_both_in_time_order(names: tuple[st
     times = [line["utc"] for line in found]
     assert times == sorted(times)
     for trace in traces:
-        own, theirs = lines(trace), [line for line in found if line["pid"] == trace.process.pid]
+        own, theirs = lines(trace), [line for line in found if line["pid"] == trace.raw.process.pid]
         assert list(map(told, theirs)) == list(map(told, own))
         shifts = [there["ms"] - here["ms"] for there, here in zip(theirs, own, strict=True)]
         assert max(shifts) - min(shifts) < 1e-3
@@ -166,8 +166,8 @@ def test_merged_recordings_have_the_events_of_both_in_time_order(names: tuple[st
         process.pid for trace in traces for process in trace.processes
     }
     for trace in traces:
-        (process,) = [one for one in made.processes if one.pid == trace.process.pid]
-        assert replace(process, processors=None) == replace(trace.process, processors=None)
+        (process,) = [one for one in made.processes if one.pid == trace.raw.process.pid]
+        assert replace(process, processors=None) == replace(trace.raw.process, processors=None)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_stacks_of_merged_recordings_are_named_by_their_own_process(names: tuple
     traces = [opened(name) for name in names]
     found = list(map(json.loads, texts(merged(*traces), frames=True)))
     for trace in traces:
-        theirs = [line["frames"] for line in found if line["pid"] == trace.process.pid]
+        theirs = [line["frames"] for line in found if line["pid"] == trace.raw.process.pid]
         assert theirs == [line["frames"] for line in map(json.loads, texts(trace, frames=True))]
 
 
@@ -192,7 +192,7 @@ def small(
         writer.add_metadata(PLAIN)
         for time, number in events:
             writer.write_event(1, time, number.to_bytes(4, "little") + b"\0\0", thread=1)
-    return Trace(out.getvalue()).contents
+    return Trace(out.getvalue()).raw.contents
 
 
 def numbers(*files: Contents) -> list[tuple[int | None, int, float]]:
@@ -255,7 +255,7 @@ def test_the_last_number_of_a_thread_is_not_lowered_by_an_older_sequence_point()
                 writer.write_event(1, 10 * number, thread=1, sequence=number)
             for time, number in enumerate(points, 30):
                 writer.write_sequence_point(time, {1: number})
-        file = Trace(out.getvalue()).contents
+        file = Trace(out.getvalue()).raw.contents
         made = io.BytesIO()
         merge([file, small(2, START_NS, 0, [(5, 1)])], made)
         assert Trace(made.getvalue()).lost.total == 9 - 2
@@ -284,7 +284,7 @@ def test_the_stacks_of_two_processes_of_one_pid_have_their_own_names() -> None:
     data = data_of("cpu-only-10.nettrace")
     traces = [Trace(data), Trace(data.replace("Workload".encode("utf-16-le"), "Neighbor".encode("utf-16-le")))]
     found = list(map(json.loads, texts(merged(*traces), frames=True)))
-    own = traces[0].process.pid
+    own = traces[0].raw.process.pid
     assert own
     for trace, pid in zip(traces, (own, own + NEXT_PROCESS), strict=True):
         theirs = [line["frames"] for line in found if line["pid"] == pid]
@@ -311,7 +311,7 @@ def test_a_trace_without_events_is_merged(version: int) -> None:
 
 def test_a_trace_with_events_of_unknown_types_is_not_merged_and_nothing_is_written() -> None:
     out = io.BytesIO()
-    odd = Trace(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), by_hand.events(by_hand.event(7)))).contents
+    odd = Trace(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), by_hand.events(by_hand.event(7)))).raw.contents
     with pytest.raises(UsageError, match="does not define"):
         merge([odd, odd], out)
     assert not out.getvalue()
@@ -327,8 +327,8 @@ def changed(contents: Contents, **attributes: Any) -> Contents:
 
 def test_what_cannot_be_merged_is_refused_and_nothing_is_written() -> None:
     out = io.BytesIO()
-    whole = opened("nettrace 5").contents
-    narrow = opened("nettrace 5, uncompressed, 32 bits").contents
+    whole = opened("nettrace 5").raw.contents
+    narrow = opened("nettrace 5, uncompressed, 32 bits").raw.contents
     undated = small(1, START_NS, 0, [])
     assert undated.info is not None
     undated = changed(undated, info=replace(undated.info, start_ns=None))
@@ -360,8 +360,8 @@ def stars(text: str) -> str:
 def test_redacted_recordings_differ_in_command_lines_only(name: str) -> None:
     trace = opened(name)
     done = redact(trace)
-    again, expected = Trace(done.data), bytearray(trace.buffer)
-    headers = trace.contents.headers[trace.contents.order()]
+    again, expected = Trace(done.data), bytearray(trace.raw.buffer)
+    headers = trace.raw.contents.headers[trace.raw.contents.order()]
     changed = 0
     for row, (before, after) in enumerate(zip(lines(trace), lines(again), strict=True)):
         if secret := before["payload"].get("CommandLine"):
@@ -403,7 +403,7 @@ def test_texts_in_lists_of_structures_are_redacted() -> None:
     trace = opened("http-10.nettrace")
     name = next(
         f"{one.provider}/{one.name}.Arguments.Value"
-        for one in map(trace.schema, trace.source.counts())
+        for one in map(trace.raw.schema, trace.raw.source.counts())
         if any(field.name == "Arguments" for field in one.fields)
     )
     done = redact(trace, [name])
@@ -428,11 +428,11 @@ def test_pairs_of_version_6_are_redacted_where_they_stand() -> None:
     done = redact(trace)
     again = Trace(done.data)
     assert again.complete
-    assert again.info is not None
-    assert dict(again.info.key_values)["CommandLine"].startswith("redacted*")
-    assert dict(again.info.key_values)["Other"] == "stays"
-    assert again.contents.threads[1].key_values == (("environment", "redacted"),)
-    assert again.labels[1].values == (("cmd line", stars("x" * 200)), ("n", 5))
+    assert again.raw.info is not None
+    assert dict(again.raw.info.key_values)["CommandLine"].startswith("redacted*")
+    assert dict(again.raw.info.key_values)["Other"] == "stays"
+    assert again.raw.contents.threads[1].key_values == (("environment", "redacted"),)
+    assert again.raw.labels[1].values == (("cmd line", stars("x" * 200)), ("n", 5))
     assert len(done.replaced) == 3
 
 
@@ -481,7 +481,7 @@ def test_a_secret_is_redacted_in_whatever_form_a_whole_file_has_it(blocks: list[
     trace = Trace(secret_trace(*blocks, by_hand.events(by_hand.event(1)), fields=fields))
     assert trace.complete
     done = redact(trace)
-    assert len(done.data) == len(trace.buffer)
+    assert len(done.data) == len(trace.raw.buffer)
     for part in (SECRET[:-1], UNENDED[2:]):
         assert part not in done.data
     assert Trace(done.data).complete
@@ -589,7 +589,7 @@ def test_what_a_removed_thread_has_lost_is_lost_in_a_merged_file() -> None:
             writer.write_event(1, number, bytes(6), thread=1, sequence=number)
         writer.remove_thread(1, 5)
     made = io.BytesIO()
-    file = Trace(out.getvalue()).contents
+    file = Trace(out.getvalue()).raw.contents
     assert file.lost.total == 3
     merge([file, file], made)
     assert Trace(made.getvalue()).lost.total == 6

@@ -137,8 +137,8 @@ def test_first_payloads_of_all_types_take_one_pass(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Scan, "iter_batches", counting)
     for _ in made.events().windows():
-        for number in made.type_ids:
-            made.schema(number)
+        for number in made.raw.type_ids:
+            made.raw.schema(number)
     assert made.lost.total == 0
     assert made.complete
     assert len(passes) <= 3

@@ -94,17 +94,17 @@ def test_trace_tells_what_it_is() -> None:
     sizes: Counter[str] = Counter()
     for said in events:
         sizes[said["provider"]] += said["bytes"]
-    assert {provider: sum(found.values()) for provider, found in trace.sizes().items()} == sizes
+    assert {provider: sum(found.values()) for provider, found in trace.raw.sizes().items()} == sizes
     assert set(trace.providers) == set(sizes)
     assert {thread.tid: thread.events for thread in trace.threads} == Counter(said["tid"] for said in events)
     assert {thread.pid for thread in trace.threads} == {events[0]["pid"]}
     assert trace.start == datetime(2026, 11, 21, 2, 4, 44, 495000, UTC)
     assert trace.duration == timedelta(microseconds=int(events[-1]["ms"] * 1000))
-    assert trace.process.pid == events[0]["pid"]
-    assert trace.process.runtime == ".NET 10.0.14"
-    assert trace.process.os == "Linux"
-    assert trace.process.architecture == "x64"
-    assert "workload.dll events+gc" in (trace.process.command_line or "")
+    assert trace.raw.process.pid == events[0]["pid"]
+    assert trace.raw.process.runtime == ".NET 10.0.14"
+    assert trace.raw.process.os == "Linux"
+    assert trace.raw.process.architecture == "x64"
+    assert "workload.dll events+gc" in (trace.raw.process.command_line or "")
     assert trace.complete
     assert trace.damage is None
     assert trace.lost.total == 0
@@ -133,19 +133,19 @@ def test_events_of_a_time_after_the_end_are_an_error_and_others_may_be_none() ->
             read(trace.events(time=(2000, 3000)))
     assert list(trace.events(time=(0, 0))) == []
     assert list(trace.events(time=(2, None), where="ms < 0")) == []
-    assert len(list(trace.events(time=(trace.duration_ns / 1e9 - 1e-7, None)))) >= 1
+    assert len(list(trace.events(time=(trace.raw.duration_ns / 1e9 - 1e-7, None)))) >= 1
 
 
 def test_warnings_tell_what_was_concluded_and_what_is_not_known() -> None:
     warnings = opened("events-10").warnings
     assert any("Bytes" in text and "inferred" in text for text in warnings)
     assert any("Nested" in text and "nothing describes" in text for text in warnings)
-    assert opened("events-10").undecodable() == {}
-    assert Trace(SMALL["nettrace 5"]).undecodable() == {"Maker/Plain": 7}
+    assert opened("events-10").raw.undecodable() == {}
+    assert Trace(SMALL["nettrace 5"]).raw.undecodable() == {"Maker/Plain": 7}
 
 
 def test_a_large_file_is_not_read_for_its_repr(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dotnetdiag.trace import trace as module
+    from dotnetdiag.trace import raw as module
 
     monkeypatch.setattr(module, "_REPR_BYTES", 0)
     trace = Trace(SMALL["nettrace 5"])
@@ -307,7 +307,7 @@ def test_only_the_columns_that_are_asked_for_are_decoded(monkeypatch: pytest.Mon
         asked.append((arguments[0].name, len(arguments[2]), options.get("fields")))
         return real(*arguments, **options)
 
-    trace = Trace(bytes(opened("events-10").buffer))
+    trace = Trace(bytes(opened("events-10").raw.buffer))
     monkeypatch.setattr(table, "decode", watched)
     trace["GC/Start"]["Count"]
     asked = [one for one in asked if one[1]]
@@ -333,7 +333,9 @@ def test_a_stack_is_named_by_its_id() -> None:
     trace = opened("web-10")
     row = next(iter(trace.events(names="Request/Start", providers="System.Net.Http")))
     frames = trace.frames(row.stack, row.time_ns)
-    assert frames == trace.frames_of(trace["System.Net.Http/Request/Start"].headers[:1])[0] == trace.frames(row.stack)
+    assert (
+        frames == trace.raw.frames_of(trace["System.Net.Http/Request/Start"].headers[:1])[0] == trace.frames(row.stack)
+    )
     assert frames[0].startswith("System.Private.CoreLib!System.Diagnostics.Tracing.")
     assert any(".Main(" in frame or "<Main>" in frame for frame in frames)
     assert trace.frames(0) == ()
@@ -346,7 +348,7 @@ def test_a_stack_is_named_by_its_id() -> None:
 def test_events_come_in_time_order_with_what_was_asked(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "KEEP_BYTES", 1 << 40 if kept else 0)
     monkeypatch.setattr(source, "WINDOW_ROWS", 100)
-    trace = Trace(bytes(opened("http-10").buffer))
+    trace = Trace(bytes(opened("http-10").raw.buffer))
     said = listing_of("http-10.nettrace").events
     assert [event.ms for event in trace.events()] == [one["ms"] for one in said]
     some = trace.events(providers=["System.Net.Http", "System.Net.Sockets"])
@@ -413,9 +415,9 @@ def dated(year: int, time: int = 0) -> Trace:
 def test_a_trace_begins_in_any_year(year: int) -> None:
     trace = dated(year, 5_000_000_123)
     assert trace.start == datetime(year, 1, 1, tzinfo=UTC)
-    assert trace.meaning.start_text() == f"{year:04}-01-01T00:00:00.0000000Z"
+    assert trace.raw.meaning.start_text() == f"{year:04}-01-01T00:00:00.0000000Z"
     (window,) = trace.events().windows()
-    lines = list(map(json.loads, JsonLines(trace).lines(window)))
+    lines = list(map(json.loads, JsonLines(trace.raw).lines(window)))
     assert [line["utc"] for line in lines] == [f"{year:04}-01-01T00:00:0{at}Z" for at in ("0.0000000", "5.0000001")]
     since = (datetime(year, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
     times = [since, since + 5_000_000_123] if abs(since) < 1 << 63 else [None, None]
@@ -446,7 +448,7 @@ def test_ids_of_64_bits_are_shown_as_the_file_says_them(number: int) -> None:
         writer.write_event(1, 6, bytes(6), thread=2)
     trace = Trace(out.getvalue())
     (window,) = trace.events().windows()
-    lines = list(map(json.loads, JsonLines(trace).lines(window)))
+    lines = list(map(json.loads, JsonLines(trace.raw).lines(window)))
     assert [(line["pid"], line["tid"]) for line in lines] == [(number, number), (None, 0)]
     assert [(event.pid, event.tid) for event in trace.events()] == [(number, number), (None, 0)]
 
@@ -636,10 +638,10 @@ def test_numbers_are_arrays_and_texts_are_objects() -> None:
 def everything(trace: Trace) -> int:
     """Ask for all there is."""
     assert repr(trace)
-    maker = JsonLines(trace)
+    maker = JsonLines(trace.raw)
     printed = sum(len(maker.lines(window)) for window in trace.events().windows())
     assert printed == len(trace) == sum(row.count for row in trace.summary())
-    _ = trace.threads, trace.processes, trace.warnings, trace.lost.total, trace.undecodable(), trace.symbols
+    _ = trace.threads, trace.processes, trace.warnings, trace.lost.total, trace.raw.undecodable(), trace.raw.symbols
     for provider, events in trace.counts().items():
         for event in events:
             assert len(trace[f"{provider}/{event}" if provider else event]) >= events[event]
@@ -694,7 +696,7 @@ def test_damage_in_payloads_is_looked_for_once_per_type(monkeypatch: pytest.Monk
     monkeypatch.setattr("dotnetdiag.events.decode", counted)
     for _ in range(2):  # from batches, and from the columns that were kept
         rows.clear()
-        assert trace.undecodable() == {}
+        assert trace.raw.undecodable() == {}
         assert len(rows) == types
         assert sum(rows) == types * rounds + 1
         len(trace.events().table())
@@ -824,8 +826,8 @@ def test_a_time_beyond_64_bits_of_ns_is_none_and_never_another(tick: int, utc: s
     row = whole["time"].to_pylist().index(None)
     assert whole.numpy("time").tolist()[row] == 0
     assert whole["utc"].to_pylist()[row] == utc
-    assert json.loads(JsonLines(trace).lines(whole)[row])["utc"] == utc
-    assert abs(trace.duration_ns) < 1 << 63
+    assert json.loads(JsonLines(trace.raw).lines(whole)[row])["utc"] == utc
+    assert abs(trace.raw.duration_ns) < 1 << 63
     assert trace.summary()
     for name in ("pandas", "pyarrow", "polars"):
         pytest.importorskip(name)
@@ -849,3 +851,17 @@ def test_times_are_exact_or_marked(sync: int, frequency: int, start: int, ticks:
             assert since == exact
         assert at in (exact + start, NO_TIME)
         assert at != NO_TIME or max(abs(exact + start), abs(exact), abs(tick - sync)) > (1 << 63) - 10**9
+
+
+def test_a_trace_shows_what_people_need_and_says_where_the_rest_is() -> None:
+    trace = opened("events-10")
+    shown = {name for name in dir(trace) if not name.startswith("_")}
+    assert shown == {
+        *("name", "format", "start", "duration", "complete", "damage", "lost", "warnings", "close", "raw"),
+        *("providers", "counts", "summary", "threads", "processes", "frames", "events", "get"),
+    }
+    with pytest.raises(AttributeError, match=r"has no attribute 'symbols'; .* is behind raw: trace\.raw\.symbols"):
+        getattr(trace, "symbols")  # noqa: B009 - mypy knows that there is none
+    with pytest.raises(AttributeError, match=r"has no attribute 'nosuch'$"):
+        getattr(trace, "nosuch")  # noqa: B009
+    assert trace.raw.symbols

@@ -76,10 +76,10 @@ def cpu(trace: Trace, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> 
     except ValueError as error:
         raise UsageError(f"marks {marks!r}: one of {', '.join(Marks)}") from error
     kernel = types_where(trace, _is_kernel)
-    if any(trace.source.counts().get(number, (0, 0))[0] for number in kernel):
+    if any(trace.raw.source.counts().get(number, (0, 0))[0] for number in kernel):
         return _kernel(trace, kernel, counted)
     sampler = types_where(trace, _is_sampler)
-    if not any(trace.source.counts().get(number, (0, 0))[0] for number in sampler):
+    if not any(trace.raw.source.counts().get(number, (0, 0))[0] for number in sampler):
         # marks alone would look like CPU time
         note = "the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time"
         return _sampled(trace, {}, {}, counted, (note,))
@@ -122,7 +122,7 @@ def _sampled(
     counted: bool,
     notes: tuple[str, ...],
 ) -> StackProfile:
-    schemas = {number: trace.schema(number) for number in sampler}
+    schemas = {number: trace.raw.schema(number) for number in sampler}
     wanted = wanted_of(sampler)
     marks = wanted_of(number for number, schema in others.items() if _is_event_source(schema))
 
@@ -133,13 +133,13 @@ def _sampled(
             state[lookup(marks, headers.metadata_id)] = State.UNMANAGED
         rows = np.flatnonzero(lookup(wanted, headers.metadata_id))
         if len(rows):
-            kind = EventTable(trace, schemas, headers[rows]).get("Type")
+            kind = EventTable(trace.raw, schemas, headers[rows]).get("Type")
             if isinstance(kind, Scalar):
                 state[rows[kind.values != _MANAGED]] = State.UNMANAGED
         return state, None
 
     samples = sample_rows(trace, {**sampler, **others}, read)
-    time = trace.meaning.info.elapsed_ns(samples.time)
+    time = trace.raw.meaning.info.elapsed_ns(samples.time)
     length = np.zeros(len(time), np.int64)
     np.subtract(time[1:], time[:-1], out=length[:-1])
     np.maximum(length, 0, out=length)  # differences that do not fit 64 bits wrap, in damaged files
@@ -169,7 +169,7 @@ def _kernel(trace: Trace, kernel: dict[int, EventSchema], counted: bool) -> Stac
         return np.where(blocked, np.uint8(State.BLOCKED), np.uint8(State.CPU)), known
 
     samples = sample_rows(trace, kernel, read)
-    info = trace.meaning.info
+    info = trace.raw.meaning.info
     blocked = samples.state == State.BLOCKED
     own = samples.values * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
     start = info.elapsed_ns(samples.time)

@@ -73,8 +73,8 @@ Reader: TypeAlias = Callable[[EventTable], tuple[Any, Any]]
 def types_where(trace: Trace, matches: Callable[[EventSchema], bool]) -> dict[int, EventSchema]:
     """The event types of a trace that are wanted, by metadata id."""
     found = {}
-    for number in trace.type_ids:
-        schema = trace.types.name_of(number)
+    for number in trace.raw.type_ids:
+        schema = trace.raw.types.name_of(number)
         if matches(schema):
             found[number] = schema
     return found
@@ -83,19 +83,19 @@ def types_where(trace: Trace, matches: Callable[[EventSchema], bool]) -> dict[in
 def sample_rows(trace: Trace, types: Mapping[int, EventSchema], read: Reader) -> SampleRows:
     """All events of some types, read window by window: of a million events only these columns are in memory."""
     workers = types_where(trace, lambda schema: schema.provider == RUNTIME and schema.event_id in _WORKER_EVENTS)
-    schemas = {number: trace.schema(number) for number in types}
+    schemas = {number: trace.raw.schema(number) for number in types}
     fields = join_fields(schemas)
     only_workers = wanted_of(number for number in workers if number not in types)
     of_workers = wanted_of(workers)
     pool: set[int] = set()
     parts: list[tuple[Array, ...]] = []
     values: list[Array | None] = []
-    for headers in trace.source.windows(wanted_of([*types, *workers])):
+    for headers in trace.raw.source.windows(wanted_of([*types, *workers])):
         if workers:
             pool.update(headers.thread[lookup(of_workers, headers.metadata_id)].tolist())
             if len(only_workers):
                 headers = headers[~lookup(only_workers, headers.metadata_id)]
-        state, value = read(EventTable(trace, schemas, headers, fields=fields))
+        state, value = read(EventTable(trace.raw, schemas, headers, fields=fields))
         states = np.broadcast_to(np.asarray(state, np.uint8), len(headers))
         # OS thread ids and indices of rows are small: half the memory
         thread = headers.thread if len(headers) and headers.thread.max() >> 32 else headers.thread.astype(np.uint32)
@@ -140,10 +140,10 @@ def _bounded(threads: list[ProfileThread] | tuple[ProfileThread, ...], thread: A
 
 def _thread(trace: Trace, number: int, in_pool: bool) -> ProfileThread:
     """What the trace says of a value of the ``thread`` column."""
-    process = None if trace.info is None else trace.info.process_id
+    process = None if trace.raw.info is None else trace.raw.info.process_id
     tid, name = number, ""
     if trace.format.startswith("nettrace 6"):
-        row = trace.source.scan.threads.get(number)
+        row = trace.raw.source.scan.threads.get(number)
         tid = 0 if row is None else row.os_thread_id or 0
         process = process if row is None or row.process_id is None else row.process_id
         name = "" if row is None else row.name or ""
@@ -188,13 +188,13 @@ def profile_of(
     """The profile of samples whose lengths and weights are known. Threads without samples are left out; a method is one
     frame, whatever its tier.
     """
-    symbols = trace.symbols
+    symbols = trace.raw.symbols
     processes = None
     if len(symbols.processes) > 1:
         processes = np.array([thread.process_id or 0 for thread in samples.threads], np.int64)[samples.thread]
-    tree = build_stack_tree(trace.stacks, symbols, samples.stack, samples.time, processes)
+    tree = build_stack_tree(trace.raw.stacks, symbols, samples.stack, samples.time, processes)
     node = tree.leaves(samples.stack, samples.time, processes).astype(np.int32, copy=False)
-    start_ns = trace.meaning.info.elapsed_ns(samples.time)
+    start_ns = trace.raw.meaning.info.elapsed_ns(samples.time)
     seen = np.array([len(thread.rows) > 0 for thread in samples.threads], np.bool_)
     number = (np.cumsum(seen) - 1).astype(np.int32)
     made = StackProfile(
@@ -219,7 +219,7 @@ def profile_of(
 
 def origin_of(trace: Trace) -> Origin:
     """Where a profile comes from."""
-    process, lost = trace.process, trace.lost
+    process, lost = trace.raw.process, trace.lost
     return Origin(
         name=trace.name,
         process_id=process.pid,

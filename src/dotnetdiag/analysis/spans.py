@@ -62,7 +62,7 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
         title=f"{start} to {stop}",
         units={"start_ms": "ms", "stop_ms": "ms", "duration_ms": "ms"},
         notes=notes,
-        losses=trace.losses,
+        losses=trace.raw.losses,
     )
 
 

@@ -27,11 +27,11 @@ def stacks(
     are not there, UsageError for a field that is no number.
     """
     if events is None:
-        numbers = list(trace.type_ids)
+        numbers = list(trace.raw.type_ids)
     else:
         names = [events] if isinstance(events, str) else list(events)
-        numbers = list(dict.fromkeys(number for name in names for number in trace.types.find(name)))
-    schemas = {number: trace.schema(number) for number in numbers}
+        numbers = list(dict.fromkeys(number for name in names for number in trace.raw.types.find(name)))
+    schemas = {number: trace.raw.schema(number) for number in numbers}
     if weight is not None:
         _check(weight, schemas)
 

@@ -27,4 +27,4 @@ def say_losses_of(trace: Trace) -> None:
 
 def require_within(trace: Trace, start_s: float | None, end_s: float | None) -> None:
     """Raises UsageError for a range after the end, before anything is written."""
-    trace.require_within(trace.ticks_between(start_s, end_s))
+    trace.raw.require_within(trace.raw.ticks_between(start_s, end_s))

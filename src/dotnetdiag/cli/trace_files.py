@@ -292,7 +292,7 @@ def dump(file: Path, with_events: bool, form: str) -> None:
             blocks.append(one)
         json_text({"format": trace.format, "blocks": blocks, "complete": trace.complete, "damage": trace.damage})
         return
-    echo(f"{trace.format}, {len(trace.buffer):,} bytes")
+    echo(f"{trace.format}, {len(trace.raw.buffer):,} bytes")
     for block in iter_blocks(trace):
         said = " ".join(f"{name}={value}" for name, value in block.fields.items())
         cut = "" if block.whole else f"  CUT: {block.present} bytes are there"

@@ -104,20 +104,20 @@ def describe(trace: Trace) -> TraceContents:
     """The contents of a trace, in one pass over its headers, and one over the payloads of a smaller file."""
     summary = trace.summary()  # first: its pass finds out what the others ask for
     warnings = [*trace.warnings]
-    if len(trace.buffer) <= CHECKED_BYTES:
+    if len(trace.raw.buffer) <= CHECKED_BYTES:
         warnings += [
-            f"{name}: payloads of {count} events cannot be decoded" for name, count in trace.undecodable().items()
+            f"{name}: payloads of {count} events cannot be decoded" for name, count in trace.raw.undecodable().items()
         ]
-    info, lost = trace.info, trace.lost
+    info, lost = trace.raw.info, trace.lost
     return TraceContents(
         format=trace.format,
         events=len(trace),
-        size_bytes=len(trace.buffer),
-        start=None if trace.start is None or info is None else trace.meaning.start_text(),
-        duration_ms=trace.duration_ns // 100 / 1e4,
+        size_bytes=len(trace.raw.buffer),
+        start=None if trace.start is None or info is None else trace.raw.meaning.start_text(),
+        duration_ms=trace.raw.duration_ns // 100 / 1e4,
         complete=trace.complete,
         damage=trace.damage,
-        damage_offset=trace.damage_offset,
+        damage_offset=trace.raw.damage_offset,
         lost=lost.total if lost.known else None,
         lost_by_thread=dict(sorted(lost.by_thread.items(), key=lambda row: -row[1])),
         warnings=tuple(warnings),
@@ -130,7 +130,7 @@ def describe(trace: Trace) -> TraceContents:
 def summarize(path: Path, *, top: int = 8) -> list[str]:
     """Lines for people: format, blocks, events, what was lost, the most frequent events."""
     trace = open_trace(path)
-    found, blocks = describe(trace), len(list(iter_blocks(trace.buffer.data)))
+    found, blocks = describe(trace), len(list(iter_blocks(trace.raw.buffer.data)))
     lost = "losses not known" if found.lost is None else f"{found.lost} lost"
     lines = [f"Format    {found.format}, {blocks} blocks, {found.events} events, {lost}, {found.verdict}"]
     lines += [f"  {row.count:>10}  {row.provider} {row.event}" for row in found.summary[:top]]

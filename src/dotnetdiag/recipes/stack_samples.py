@@ -29,7 +29,7 @@ def report_of(data: bytes, *, pid: int | None = None, style: Style = Style.FULL)
     """
     if not data:
         return None
-    trace = Trace.from_buffer(data)
+    trace = Trace(data)
     samples = trace.get("Thread/Sample")
     if samples is None:
         return None
@@ -46,7 +46,7 @@ def report_of(data: bytes, *, pid: int | None = None, style: Style = Style.FULL)
         )
     return StackReport(
         pid=pid,
-        utc=trace.meaning.utc_text(samples.headers[-1:])[0],
+        utc=trace.raw.meaning.utc_text(samples.headers[-1:])[0],
         threads=tuple(threads),
         unresolved=unresolved,
         lost=trace.lost.total,
@@ -55,13 +55,13 @@ def report_of(data: bytes, *, pid: int | None = None, style: Style = Style.FULL)
 
 def has_rundown(data: bytes) -> bool:
     """Whether a runtime wrote names of methods at the end: NativeAOT does not, nor one that waits at startup."""
-    return bool(data) and "Runtime/Start" in Trace.from_buffer(data)
+    return bool(data) and "Runtime/Start" in Trace(data)
 
 
 def _frames(trace: Trace, headers: HeaderColumns, style: Style) -> tuple[list[tuple[str, ...]], int]:
-    made, unresolved, symbols = [], 0, trace.symbols
+    made, unresolved, symbols = [], 0, trace.raw.symbols
     for stack, ticks in zip(headers.stack.tolist(), headers.time.tolist(), strict=True):
-        addresses = trace.stacks.frames(stack)
+        addresses = trace.raw.stacks.frames(stack)
         exact = np.zeros(len(addresses), np.bool_)
         exact[:1] = True
         found = symbols.resolve(addresses, np.full(len(addresses), ticks, np.int64), exact=exact)

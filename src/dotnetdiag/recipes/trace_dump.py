@@ -55,7 +55,7 @@ def tables_of(trace: Trace, *, events: bool = False) -> list[Table]:
     names = ("offset", "name", "start", "size", "present", "end", "whole", "has_events")
     columns: dict[str, list[Any]] = {name: [getattr(block, name) for block in blocks] for name in names}
     columns["fields"] = [dict(block.fields) for block in blocks]
-    made = [Table(columns, title="blocks", losses=trace.losses)]
+    made = [Table(columns, title="blocks", losses=trace.raw.losses)]
     if events:
         rows = [asdict(event) for block in blocks if block.has_events for event in iter_events(trace, block)]
         made.append(Table.of_rows(rows, columns=[field.name for field in fields(DumpedEvent)], title="events"))
@@ -64,8 +64,8 @@ def tables_of(trace: Trace, *, events: bool = False) -> list[Table]:
 
 def iter_blocks(trace: Trace) -> Iterator[DumpedBlock]:
     """Every block in file order."""
-    view = trace.buffer.data
-    for block in trace.blocks:
+    view = trace.raw.buffer.data
+    for block in trace.raw.blocks:
         yield DumpedBlock(
             offset=block.offset,
             name=block.name,
@@ -81,12 +81,12 @@ def iter_blocks(trace: Trace) -> Iterator[DumpedBlock]:
 
 def iter_events(trace: Trace, block: DumpedBlock) -> Iterator[DumpedEvent]:
     """The events of one block, in file order."""
-    headers = trace.contents.headers
+    headers = trace.raw.contents.headers
     first, last = np.searchsorted(headers.payload_offset, [block.start, block.start + block.present + 1])
-    guids = trace.guids
+    guids = trace.raw.guids
     for row in range(int(first), int(last)):
         number = int(headers.metadata_id[row])
-        schema = trace.types.name_of(number)
+        schema = trace.raw.types.name_of(number)
         activity, related = int(headers.activity[row]), int(headers.related[row])
         yield DumpedEvent(
             offset=int(headers.payload_offset[row]),

@@ -56,7 +56,7 @@ def write_jsonl(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     """One line of JSON per event (see ``trace.json_lines``); ``fields`` limits the payload. Returns the lines."""
     events = select(trace, options)
     fields = None if events.fields is None else frozenset(source.name.lower() for source in events.joined)
-    maker = JsonLines(trace, fields=fields, frames=options.stacks)
+    maker = JsonLines(trace.raw, fields=fields, frames=options.stacks)
     count = 0
     for piece in _pieces(events, frames=options.stacks):
         lines = maker.lines(piece)
@@ -101,7 +101,7 @@ class SelectedEvents:
     @property
     def losses(self) -> Losses:
         """What the recording lacks."""
-        return self._trace.losses
+        return self._trace.raw.losses
 
     def __len__(self) -> int:
         return sum(map(len, self._events.windows()))

@@ -43,12 +43,12 @@ def write_nettrace(
     trace: Trace, file: IO[bytes], version: int | None = None, keep: npt.NDArray[np.bool_] | None = None
 ) -> None:
     """The events that ``keep`` marks (None: all), in nettrace ``version``: 4, 5, 6; None: that of the trace, at least 5."""
-    info = trace.info
+    info = trace.raw.info
     if info is None:
         raise FormatError(trace.damage or "there is no Trace object", where=trace.name)
     if version is None:
         version = 6 if trace.format.startswith("nettrace 6") else 5
-    contents = trace.contents
+    contents = trace.raw.contents
     if keep is not None:
         contents, order = in_time_order(contents)
         keep = keep[order]
@@ -80,8 +80,8 @@ def filter_events(
     if not providers and not names:
         raise UsageError("nothing to filter by: give --providers or --events")
     trace = open_trace(source)
-    wanted = {number for text in providers for number in trace.types.find_provider(text)}
-    wanted |= {number for text in names for number in trace.types.find(text)}
+    wanted = {number for text in providers for number in trace.raw.types.find_provider(text)}
+    wanted |= {number for text in names for number in trace.raw.types.find(text)}
     return _part(trace, output, part_of(trace, metadata_ids=wanted, naming=not strict), force)
 
 
@@ -96,7 +96,7 @@ def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -
     """All events in time order, in nettrace 6 (``trace.merge``)."""
     traces = [open_trace(source) for source in sources]
     with replacing(output, force=force) as file:
-        processes = merge([trace.contents for trace in traces], file)
+        processes = merge([trace.raw.contents for trace in traces], file)
         size = file.tell()
     return Rewritten(
         path=output,

@@ -37,8 +37,8 @@ NAMING_IDS = frozenset({15, *range(141, 145), *range(151, 158), 159, 187, 190})
 def naming_types(trace: Trace) -> set[int]:
     """Metadata ids of the events that give names to addresses, types and processes."""
     found = set()
-    for number in trace.type_ids:
-        schema = trace.types.name_of(number)
+    for number in trace.raw.type_ids:
+        schema = trace.raw.types.name_of(number)
         if schema.provider in (RUNDOWN, EVENT_PIPE, UNIVERSAL_SYSTEM) or (
             schema.provider == RUNTIME and schema.event_id in NAMING_IDS
         ):
@@ -56,10 +56,10 @@ def part_of(
     """Which events of ``trace.contents`` to keep: those in ``time`` (seconds since the start, half-open) of the types
     ``metadata_ids`` (None: all), and with ``naming`` what gives them names.
     """
-    headers = trace.source.typed(trace.contents.headers)
+    headers = trace.raw.source.typed(trace.raw.contents.headers)
     keep = np.ones(len(headers), np.bool_)
     if time is not None:
-        first, last = trace.ticks_between(*time)
+        first, last = trace.raw.ticks_between(*time)
         keep &= (headers.time >= first) & (headers.time < last)
     if metadata_ids is not None:
         keep &= lookup(wanted_of(metadata_ids), headers.metadata_id)

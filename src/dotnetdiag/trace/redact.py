@@ -60,12 +60,16 @@ def redact(trace: Trace, fields: Iterable[str] = (), *, force_partial: bool = Fa
     for text in fields:
         for number, path in _find_field(trace, text):
             wanted.setdefault(number, set()).add(path)
-    for number in trace.source.counts():
-        schema = trace.types.name_of(number)
+    for number in trace.raw.source.counts():
+        schema = trace.raw.types.name_of(number)
         for path in _text_paths(_empty(schema)):
             if SECRET_NAMES.search(path):
                 wanted.setdefault(number, set()).add(path)
-        if _ends_in_bytes(schema) and number in trace.metadata and _speaks_of_secrets(trace.metadata[number].fields):
+        if (
+            _ends_in_bytes(schema)
+            and number in trace.raw.metadata
+            and _speaks_of_secrets(trace.raw.metadata[number].fields)
+        ):
             wanted.setdefault(number, set())
     copy = _Copy(trace)
     gaps = [*_pairs(trace, copy), *_gaps(trace)]
@@ -75,7 +79,7 @@ def redact(trace: Trace, fields: Iterable[str] = (), *, force_partial: bool = Fa
             f", and {len(gaps) - 1} places more" if len(gaps) > 1 else ""
         )
         raise NotUnderstood(problem, offset=first, where=trace.name or "the trace")
-    for number, payloads in trace.source.payloads(wanted_of(wanted)):
+    for number, payloads in trace.raw.source.payloads(wanted_of(wanted)):
         _redact_payloads(trace, number, wanted[number], payloads, copy)
     for what, start, size in gaps:
         copy.blank(what, start, size)
@@ -86,7 +90,7 @@ class _Copy:
     """The bytes of the file, of which parts are overwritten, and what was."""
 
     def __init__(self, trace: Trace) -> None:
-        self.data = bytearray(trace.buffer)
+        self.data = bytearray(trace.raw.buffer)
         self.replaced: Counter[str] = Counter()
         self.blanked: Counter[str] = Counter()
 
@@ -152,12 +156,12 @@ def _find_field(trace: Trace, text: str) -> list[tuple[int, str]]:
     dots = [at for at, letter in enumerate(text) if letter == "."]
     for dot in reversed(dots):
         event, path = text[:dot], text[dot + 1 :]
-        if not trace.types.has(event):
+        if not trace.raw.types.has(event):
             continue
         found: list[tuple[int, str]] = []
         others: set[str] = set()
-        for number in trace.types.find(event):
-            columns = _empty(trace.schema(number))
+        for number in trace.raw.types.find(event):
+            columns = _empty(trace.raw.schema(number))
             known = {known.lower(): known for known in _text_paths(columns)}
             others.update(known.values())
             if path.lower() in known:
@@ -168,15 +172,15 @@ def _find_field(trace: Trace, text: str) -> list[tuple[int, str]]:
             return found
         raise UnknownName("text field", path, near(path, others), where=f"in {event}")
     event = text.rpartition(".")[0] or text
-    trace.types.find(event)
+    trace.raw.types.find(event)
     raise UsageError(f"{text}: write Provider/Event.Field")
 
 
 def _redact_payloads(trace: Trace, number: int, paths: Iterable[str], payloads: Payloads, copy: _Copy) -> None:
-    schema = trace.schema(number)
+    schema = trace.raw.schema(number)
     event = f"{schema.provider}/{schema.name}"
     offsets, lengths = payloads.offsets, payloads.lengths.astype(np.int64)
-    table = decode(schema, trace.buffer, offsets, lengths, lazy_text=True, infer_layout=False)
+    table = decode(schema, trace.raw.buffer, offsets, lengths, lazy_text=True, infer_layout=False)
     for path in paths:
         column: Column | None = None
         columns: Mapping[str, Column] = table.flat
@@ -230,10 +234,10 @@ def _pairs(trace: Trace, copy: _Copy) -> Iterator[Gap]:
     if not trace.format.startswith("nettrace 6"):
         return
     walks = {BlockKind.TRACE: _walk_trace, BlockKind.THREAD: _walk_threads, BlockKind.LABEL_LIST: _walk_labels}
-    for block in trace.blocks:
+    for block in trace.raw.blocks:
         if block.kind not in walks:
             continue
-        cursor = _Cursor(trace.buffer.data, block.start, block.start + block.present)
+        cursor = _Cursor(trace.raw.buffer.data, block.start, block.start + block.present)
         try:
             yield from walks[block.kind](cursor, block, copy)
         except FormatError as error:
@@ -338,20 +342,20 @@ def _pair(cursor: _Cursor, block: Block, copy: _Copy) -> None:
 
 
 def _gaps(trace: Trace) -> Iterator[Gap]:
-    size = len(trace.buffer)
+    size = len(trace.raw.buffer)
     if trace.damage is not None:
-        start = trace.damage_offset or 0
+        start = trace.raw.damage_offset or 0
         if start < size:
             yield "what stands behind the first damage", start, size - start
-    elif trace.blocks:
-        end = trace.blocks[-1].end + _END_MARKERS.get(trace.format, _END_MARKER_6)
+    elif trace.raw.blocks:
+        end = trace.raw.blocks[-1].end + _END_MARKERS.get(trace.format, _END_MARKER_6)
         if end < size:
             yield "bytes behind the end marker", end, size - end
-    for block in trace.blocks:
+    for block in trace.raw.blocks:
         if block.kind is BlockKind.UNKNOWN:
             yield f"a block of unknown kind {block.name!r}", block.start, block.present
-    unknown = [number for number in trace.source.counts() if number not in trace.metadata]
-    for _, payloads in trace.source.payloads(wanted_of(unknown)):
+    unknown = [number for number in trace.raw.source.counts() if number not in trace.raw.metadata]
+    for _, payloads in trace.raw.source.payloads(wanted_of(unknown)):
         for start, length in zip(payloads.offsets.tolist(), payloads.lengths.tolist(), strict=True):
             if length:
                 yield "an event of an unknown type", start, length
