@@ -105,7 +105,21 @@ def test_allocations_alone_are_no_time() -> None:
     profile = cpu(traced(allocation(1, 1, "P.New"), allocation(3, 1, "P.New")), marks=Marks.ALLOCATIONS)
     assert len(profile) == 0
     assert profile.top() == ()
-    assert profile.notes == ("the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time",)
+    why = (
+        "the trace has no CPU samples (events of Microsoft-DotNETCore-SampleProfiler): "
+        "record it with the profile dotnet-sampled-thread-time"
+    )
+    assert profile.notes == (why,)
+    assert repr(profile) == f"<StackProfile Thread time: no samples: {why}>"
+    assert repr(profile.top()) == f"<no samples: {why}>"
+
+
+def test_threads_that_were_sampled_once_are_an_empty_answer_that_says_so() -> None:
+    once = traced(managed(1, 1, "P.A"), managed(2, 2, "P.B"))
+    assert repr(cpu(once)).endswith(
+        ": no samples: every thread was sampled once, and a stack lasts until the next sample of its thread>"
+    )
+    assert cpu(once, weight="samples").notes == ()
 
 
 def test_events_of_event_sources_count_only_where_asked_for() -> None:

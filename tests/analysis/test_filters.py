@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -125,6 +126,25 @@ def test_times_that_are_open_or_without_end_are_no_error() -> None:
         filters.between(late, None, 0)
     with pytest.raises(UsageError, match="no number"):
         filters.between(profile, math.nan)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "why"),
+    [
+        (lambda profile: filters.focus(profile, "Nobody"), "has a frame that matches 'Nobody'"),
+        (lambda profile: filters.ignore(profile, "."), "has no frame that matches '.'"),
+        (lambda profile: filters.in_states(profile, State.BLOCKED), "is in the state blocked"),
+        (lambda profile: filters.between(profile, -2, -1), "is from -2 s to -1 s"),
+    ],
+)
+def test_a_filter_that_leaves_nothing_is_named(chosen: Callable[[StackProfile], StackProfile], why: str) -> None:
+    profile = some().take(some().node > 0)
+    note = f"none of {len(profile)} samples {why}"
+    made = chosen(profile)
+    assert repr(made) == f"<StackProfile {made.name}: no samples: {note}>"
+    assert repr(made.top()) == f"<no samples: {note}>"
+    assert filters.focus(made, "Nobody").notes == (note,)
+    assert repr(profile.top(0)) == "()"
 
 
 def test_threads_by_id_and_by_name() -> None:

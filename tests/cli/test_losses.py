@@ -59,6 +59,14 @@ def test_nothing_is_said_where_nothing_is_lacking(tmp_path: Path) -> None:
         assert run(verb, path).stderr == ""
 
 
+def test_a_diff_speaks_of_a_file_only_where_something_is_lacking(tmp_path: Path, lacking: Path) -> None:
+    path = tmp_path / "whole.nettrace"
+    path.write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).buffer))
+    assert run("diff", path, path).stderr == ""
+    (line,) = run("diff", path, lacking).stderr.splitlines()
+    assert re.fullmatch(r"cut\.nettrace: 3 events lost; broken: .*", line)
+
+
 @pytest.mark.parametrize("gate", [[], ["--fail-above", "5%"]])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_recording_without_samples_passes_no_gate(

@@ -81,7 +81,9 @@ def cpu(trace: Trace, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> 
     sampler = types_where(trace, _is_sampler)
     if not any(trace.raw.source.counts().get(number, (0, 0))[0] for number in sampler):
         # marks alone would look like CPU time
-        note = "the trace has no CPU samples: record it with the profile dotnet-sampled-thread-time"
+        note = (
+            f"the trace has no CPU samples (events of {SAMPLER}): record it with the profile dotnet-sampled-thread-time"
+        )
         return _sampled(trace, {}, {}, counted, (note,))
     others = types_where(trace, lambda schema: any(is_one(schema) for is_one in marked))
     notes = (MARKED,) if any(_is_event_source(schema) for schema in others.values()) else ()
@@ -146,6 +148,8 @@ def _sampled(
     del time
     last = samples.is_last
     length[last] = 0
+    if not counted and len(last) and last.all():
+        notes = (*notes, "every thread was sampled once, and a stack lasts until the next sample of its thread")
     if not counted:
         samples, length = samples.take(~last), length[~last]
     return profile_of(

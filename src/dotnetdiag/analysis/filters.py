@@ -66,14 +66,15 @@ def between(profile: P, from_s: float | None = None, to_s: float | None = None) 
     end = np.minimum(profile.start_ns + profile.length_ns, last)
     begins = (profile.start_ns >= first) & (profile.start_ns < last)
     length = np.maximum(end - start, 0)
+    said = f"is from {first / 1e9:g} s to {last / 1e9:g} s"
     if profile.unit != MILLISECONDS:
         keep = begins
-        return profile.take(keep, length_ns=length[keep], **bounds)
+        return profile.take(keep, said, length_ns=length[keep], **bounds)
     keep = (length > 0) | (begins & (profile.length_ns == 0))
     share = np.ones(len(profile))
     np.divide(length, profile.length_ns, out=share, where=profile.length_ns > 0)
     return profile.take(
-        keep, start_ns=start[keep], length_ns=length[keep], weight=(profile.weight * share)[keep], **bounds
+        keep, said, start_ns=start[keep], length_ns=length[keep], weight=(profile.weight * share)[keep], **bounds
     )
 
 
@@ -107,17 +108,20 @@ def of_threads(profile: P, wanted: Iterable[int | str]) -> P:
 
 def in_states(profile: P, *states: State) -> P:
     """Samples in some states only."""
-    return profile.take(np.isin(profile.state, np.array(states, np.uint8)))
+    said = f"is in the state {' or '.join(state.name.lower() for state in states)}"
+    return profile.take(np.isin(profile.state, np.array(states, np.uint8)), said)
 
 
 def focus(profile: P, pattern: str) -> P:
     """Samples with a frame that matches anywhere in the stack."""
-    return profile.take(_below(profile.tree, _matching(profile, pattern))[profile.node])
+    said = f"has a frame that matches {pattern!r}"
+    return profile.take(_below(profile.tree, _matching(profile, pattern))[profile.node], said)
 
 
 def ignore(profile: P, pattern: str) -> P:
     """Samples without such a frame."""
-    return profile.take(~_below(profile.tree, _matching(profile, pattern))[profile.node])
+    said = f"has no frame that matches {pattern!r}"
+    return profile.take(~_below(profile.tree, _matching(profile, pattern))[profile.node], said)
 
 
 def _matching(profile: Profile, pattern: str) -> Array:

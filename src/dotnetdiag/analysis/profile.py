@@ -128,6 +128,20 @@ class MethodWeight:
         return self.frame.name(style)
 
 
+class MethodWeights(tuple[MethodWeight, ...]):
+    """Rows of a report. When there are none because the profile has no samples, the repr says why."""
+
+    _nothing: str
+
+    def __new__(cls, rows: Iterable[MethodWeight], nothing: str = "") -> Self:
+        made = super().__new__(cls, rows)
+        made._nothing = nothing
+        return made
+
+    def __repr__(self) -> str:
+        return f"<{self._nothing}>" if self._nothing else super().__repr__()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Profile:
     """Weighted stacks of threads; ``StackProfile`` is this with the filters as methods. Columns as in the head of this file; nobody changes them.
@@ -157,8 +171,15 @@ class Profile:
         return len(self.weight)
 
     def __repr__(self) -> str:
+        if not len(self):
+            return f"<{type(self).__name__} {self.name}: {self._nothing}>"
         facts = f"{len(self):,} samples of {len(self.threads)} threads, {self.total:,.1f} {self.unit}"
         return f"<{type(self).__name__} {self.name}: {facts}>"
+
+    @property
+    def _nothing(self) -> str:
+        """Why there are no samples."""
+        return ": ".join(["no samples", "; ".join(self.notes)] if self.notes else ["no samples"])
 
     # sums -------------------------------------------------------------------------------------------------------------
 
@@ -209,9 +230,7 @@ class Profile:
         rows = seen[order]
         return MethodTable(frame=rows.astype(np.int32), exclusive=own[rows], inclusive=entered[rows])
 
-    def top(
-        self, number: int = 10, *, inclusive: bool = False, threads: Iterable[int] | None = None
-    ) -> tuple[MethodWeight, ...]:
+    def top(self, number: int = 10, *, inclusive: bool = False, threads: Iterable[int] | None = None) -> MethodWeights:
         """The frames with the most weight, of all threads or some. UsageError for a negative number."""
         if number < 0:
             raise UsageError(f"the top {number}")
@@ -219,7 +238,7 @@ class Profile:
         total = float(self.weight[self.rows(threads)].sum()) if threads is not None else self.total
         table = self.by_method(threads, inclusive=inclusive)
         columns = (column[:number].tolist() for column in (table.frame, table.exclusive, table.inclusive))
-        return tuple(
+        rows = (
             MethodWeight(
                 frame_id=frame_id,
                 frame=self.frames[frame_id],
@@ -230,6 +249,7 @@ class Profile:
             )
             for frame_id, own, entered in zip(*columns, strict=True)
         )
+        return MethodWeights(rows, nothing="" if len(self) else self._nothing)
 
     def methods(self, style: Style = Style.FULL) -> Table:
         """A row per frame, as :meth:`by_method` has them: name, module, weights and what share of the total they are."""
@@ -280,13 +300,16 @@ class Profile:
 
     # other profiles ---------------------------------------------------------------------------------------------------
 
-    def take(self, rows: Array, **changes: Any) -> Self:
+    def take(self, rows: Array, said: str = "", **changes: Any) -> Self:
         """The profile of some samples (a mask, or ascending rows); ``changes`` are fields to replace.
 
-        Threads that are left without samples are left out.
+        Threads that are left without samples are left out. ``said`` is what the samples have in common, for a note when
+        there are none.
         """
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
         columns.update((name, changes.pop(name)) for name in COLUMNS if name in changes)
+        if said and len(self) and not len(columns["node"]):
+            changes["notes"] = (*self.notes, f"none of {len(self):,} samples {said}")
         return _with_rows(self, columns, changes)
 
 

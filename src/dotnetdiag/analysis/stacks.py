@@ -50,6 +50,7 @@ def stacks(
         unit=unit or (EVENTS if weight is None else weight),
         length_ns=np.zeros(len(samples), np.int64),
         weight=samples.values,
+        notes=() if len(samples) else ("the trace defines such events, but has none",),
     )
 
 

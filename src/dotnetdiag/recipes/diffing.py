@@ -8,7 +8,7 @@ from typing import Any
 
 from dotnetdiag.analysis.diff import Change, ProfileDiff, diff
 from dotnetdiag.errors import GrammarError, UsageError
-from dotnetdiag.recipes.report import ViewOptions, shortcomings, view
+from dotnetdiag.recipes.report import ViewOptions, lacking, view
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import Table
 
@@ -105,9 +105,11 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
     profiles = [view(open_trace(path), replace(options.view, by="method")) for path in (before, after)]
     said = []
     for path, profile in zip((before, after), profiles, strict=True):
-        lacking = shortcomings(profile.origin.lost, len(profile.used_frames()), profile.unresolved)
-        broken = "" if profile.origin.complete else f"; broken: {profile.origin.damage}"
-        said.append(f"{path.name}: {lacking}{broken}")
+        origin = profile.origin
+        parts = lacking(origin.lost, len(profile.used_frames()), profile.unresolved)
+        parts += [] if origin.complete else [f"broken: {origin.damage}"]
+        if parts:
+            said.append(f"{path.name}: {'; '.join(parts)}")
     if options.view.by != "method":
         from dotnetdiag.analysis.filters import group_by
 

@@ -162,13 +162,23 @@ class Report:
     @property
     def shortcomings(self) -> str:
         """One line: events lost, frames without a name."""
-        return shortcomings(self.lost, self.frames, self.unresolved)
+        return f"{_lost(self.lost)}; {_unresolved(self.frames, self.unresolved)}"
 
 
-def shortcomings(lost: int | None, frames: int, unresolved: int) -> str:
-    """What a result could not take into account, in one line."""
-    said = "events lost: not known, the format does not tell" if lost is None else f"{lost:,} events lost"
-    return f"{said}; {unresolved:,} of {frames:,} frames unresolved"
+def lacking(lost: int | None, frames: int, unresolved: int) -> list[str]:
+    """What a result could not take into account; nothing where there is nothing."""
+    return [
+        *([_lost(lost)] if lost is None or lost else []),
+        *([_unresolved(frames, unresolved)] if unresolved else []),
+    ]
+
+
+def _lost(lost: int | None) -> str:
+    return "events lost: not known, the format does not tell" if lost is None else f"{lost:,} events lost"
+
+
+def _unresolved(frames: int, unresolved: int) -> str:
+    return f"{unresolved:,} of {frames:,} frames unresolved"
 
 
 def report(path: Path, options: ReportOptions) -> Report:
