@@ -32,7 +32,11 @@ CLR = "Microsoft-Windows-DotNETRuntime"
 
 
 @pytest.mark.parametrize(
-    ("event", "payload"), [("GC/Start", "Reason:Induced"), ("GCStart_V2", "Reason:1"), ("GCStart", None)]
+    ("event", "payload"),
+    [
+        *(("GC/Start", "Reason:Induced"), ("GCStart_V2", "Reason:1"), ("GCStart", None)),
+        *(("GC/CommittedUsage", "TotalCommittedInFree:0"), ("GC/DynamicEvent", None)),
+    ],
 )
 def test_what_the_runtime_has_is_taken(event: str, payload: str | None) -> None:
     assert parse_stopping_event(CLR, event, payload) is not None
@@ -42,6 +46,7 @@ def test_what_the_runtime_has_is_taken(event: str, payload: str | None) -> None:
     ("event", "payload", "line"),
     [
         ("GC/Strt", None, f"no event 'GC/Strt' in {CLR}; near: GC/Start"),
+        ("GC/CommittedUsage", "Totl:1", "no field 'Totl' in GC/CommittedUsage; near: "),
         ("GC/Start", "Raeson:1", "no field 'Raeson' in GC/Start; near: Reason"),
         ("GC/Start", "Reason:Inducd", "no value 'Inducd' of GC/Start.Reason; near: Induced"),
     ],
@@ -64,6 +69,15 @@ def test_a_value_may_be_said_by_the_name_that_the_runtime_gives_to_it(payload: s
     watcher = EventWatcher(wanted, lambda: seen.append(True))
     watcher.feed(data_of("gcverbose-10.nettrace"))
     assert seen == [True]
+
+
+@pytest.mark.parametrize(("version", "seen"), [("1", [True]), ("2", [])])
+def test_what_the_runtime_carries_in_an_event_may_stop_a_recording(version: str, seen: list[bool]) -> None:
+    wanted = parse_stopping_event(CLR, "GC/CommittedUsage", f"Version:{version}")
+    assert wanted is not None
+    told: list[bool] = []
+    EventWatcher(wanted, lambda: told.append(True)).feed(data_of("gccollect-10.nettrace"))
+    assert told == seen
 
 
 def field(name: str, code: TypeCode) -> Field:

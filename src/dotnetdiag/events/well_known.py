@@ -214,3 +214,13 @@ def carried_fields(event_name: str) -> str:
     """The whole payload of a carrier with something known in it: behind the name and the size."""
     name = event_name.removeprefix(_CARRIED_TASK)
     return f":pad{2 * len(name) + 6},{_CARRIED[name]},ClrInstanceID:u2"
+
+
+def describe_carried(provider: str) -> tuple[Description, ...]:
+    """What events of a provider are known to carry."""
+    if provider != _RUNTIME:
+        return ()
+    names = [(name, carried_name(name)) for name in _CARRIED]
+    return tuple(
+        Description(event, name, _CARRIED_OPCODE, _LEVEL, 0, 0, carried_fields(event)) for name, event in names
+    )

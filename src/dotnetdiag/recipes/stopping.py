@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dotnetdiag.errors import UnknownName, UsageError, near
-from dotnetdiag.events import EventSchema, catalogue, decode, resolve
+from dotnetdiag.events import EventSchema, catalogue, decode, resolve, well_known
+from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.events.layout import parse_fields
 from dotnetdiag.events.names import matches
 from dotnetdiag.nettrace import EventBatch, Reader
@@ -51,12 +52,13 @@ def _require_known(wanted: StoppingEvent) -> None:
         for version in catalogue.versions(provider.name, number)
         if (found := catalogue.describe(provider.name, number, version)) is not None
     ]
+    known += well_known.describe_carried(provider.name)
     named = [one for one in known if matches(wanted.event, provider.name, one.name, one.manifest_name)]
     if not named:
         raise UnknownName(
             "event", wanted.event, near(wanted.event, {one.name for one in known}), where=f"in {provider.name}"
         )
-    fields = {field.name: field for one in named for field in parse_fields(one.fields)}
+    fields = {field.name: field for one in named for field in parse_fields(one.fields) if field.name}
     for name, value in wanted.payload:
         if name not in fields:
             raise UnknownName("field", name, near(name, fields) or tuple(fields), where=f"in {named[0].name}")
@@ -103,6 +105,7 @@ class EventWatcher:
         self.seen = False
         self.missing: set[str] = set()
         self._reader = Reader()
+        self._carried = CarriedTypes(lambda: 1 << 31)
         self._schemas: dict[int, EventSchema | None] = {}
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -124,6 +127,7 @@ class EventWatcher:
         return [f"The stopping event {name} did not come."]
 
     def _in(self, batch: EventBatch) -> bool:
+        batch = self._carried.typed_batch(batch)
         for number in np.unique(batch.headers.metadata_id).tolist():
             schema = self._wanted_schema(number, batch)
             if schema is None:
