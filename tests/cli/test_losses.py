@@ -61,7 +61,7 @@ def test_nothing_is_said_where_nothing_is_lacking(tmp_path: Path) -> None:
 
 def test_a_diff_speaks_of_a_file_only_where_something_is_lacking(tmp_path: Path, lacking: Path) -> None:
     path = tmp_path / "whole.nettrace"
-    path.write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).buffer))
+    path.write_bytes(bytes(traced(managed(0, 1, "P.A"), managed(10, 1)).raw.buffer))
     assert run("diff", path, path).stderr == ""
     (line,) = run("diff", path, lacking).stderr.splitlines()
     assert re.fullmatch(r"cut\.nettrace: 3 events lost; broken: .*", line)
