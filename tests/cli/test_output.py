@@ -16,7 +16,7 @@ from tests.nettrace.recordings import recording
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag.cli.commands import commands
-from dotnetdiag.cli.output import FORMATS
+from dotnetdiag.cli.output import CHOICES
 from dotnetdiag.recipes.processes import Process
 
 FILE = Path("FILE")
@@ -121,7 +121,7 @@ def test_no_verb_has_json_and_not_the_formats_unless_a_file_is_its_result() -> N
     for path, command in verbs(commands):
         options = {name: option for option in command.params for name in option.opts}
         if "--json" in options and path[-1] not in writing:
-            assert tuple(options["--format"].type.choices) == FORMATS, path
+            assert tuple(options["--format"].type.choices) == CHOICES, path
 
 
 @pytest.mark.parametrize("form", ["parquet", "sqlite"])

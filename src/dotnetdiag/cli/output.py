@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 TABLE = "table"
-FORMATS = (TABLE, "json", "jsonl", "csv", "markdown", "html", "parquet", "sqlite")
+CHOICES = (TABLE, "json", "jsonl", "csv", "markdown", "html", "parquet", "sqlite")
 """What people read, and export's formats of tables."""
 
 
@@ -25,7 +25,7 @@ def format_option(function: F) -> F:
     """``--format`` and ``--json``, as the keyword ``form``."""
     function = click.option("--json", "form", flag_value="json", help="The same as --format json.")(function)
     return click.option(
-        "--format", "form", type=click.Choice(FORMATS), default=TABLE, show_default=True, help="How to print it."
+        "--format", "form", type=click.Choice(CHOICES), default=TABLE, show_default=True, help="How to print it."
     )(function)
 
 

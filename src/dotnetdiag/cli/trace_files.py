@@ -16,7 +16,7 @@ from dotnetdiag.cli.exits import is_compatible
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.output import FORMATS, TABLE, format_option, refuse_terminal, show, to_stdout
+from dotnetdiag.cli.output import CHOICES, TABLE, format_option, refuse_terminal, show, to_stdout
 from dotnetdiag.cli.render import LEAST_WIDTH, clean, echo, json_text, shortened, table
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
 from dotnetdiag.errors import UsageError
@@ -158,7 +158,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
 @click.option("--from", "start", help="From so long after the start: 1.5, 1.5s, 2m.")
 @click.option("--to", "end", help="Up to so long after the start.")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default=TABLE, show_default=True, help="How to print them."
+    "--format", "form", type=click.Choice(CHOICES), default=TABLE, show_default=True, help="How to print them."
 )
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option("--stacks", is_flag=True, help="With jsonl: add frames, leaf first.")
