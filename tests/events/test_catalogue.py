@@ -178,6 +178,24 @@ def test_providers_have_keywords_maps_and_ids() -> None:
     assert catalogue.provider("No-Such-Provider") is None
 
 
+def test_values_of_a_field_have_the_names_of_its_map() -> None:
+    fields = {field.name: field for field in schema_of(RUNTIME, 1, 2).fields}
+    reasons = catalogue.enumeration(RUNTIME, fields["Reason"])
+    assert reasons is not None
+    assert (reasons.text(1), reasons.text(77)) == ("Induced", "77")
+    assert [reasons.number(text) for text in ("Induced", " induced ", "Induced|Induced", "no")] == [1, 1, None, None]
+    assert catalogue.enumeration(RUNTIME, fields["Count"]) is None
+    assert catalogue.enumeration(RUNTIME, None) is None
+    assert catalogue.enumeration("No-Such-Provider", fields["Reason"]) is None
+
+
+def test_bits_have_names_that_are_put_together() -> None:
+    bits = catalogue.ValueMap(name="M", bits=True, values={0: "None", 1: "A", 2: "B", 4: "C"})
+    assert [bits.text(value) for value in (0, 1, 3, 6, 9, 8)] == ["None", "A", "A|B", "B|C", "A|0x8", "0x8"]
+    assert [bits.number(text) for text in ("a", "A | b", "b|B", "A|x", "None")] == [1, 3, 2, None, 0]
+    assert catalogue.ValueMap(name="M", bits=True, values={1: "A"}).text(0) == "0"
+
+
 def test_a_provider_that_a_file_names_by_id_only_is_found() -> None:
     assert titles.provider_name("", UUID("e13c0d23-ccbc-4e12-931b-d9cc2eee27e4")) == RUNTIME
     assert titles.provider_name("{e13c0d23-ccbc-4e12-931b-d9cc2eee27e4}", None) == RUNTIME
@@ -268,6 +286,33 @@ def test_well_known_layouts_are_those_that_recordings_declare(name: str) -> None
         text = well_known._FIELDS.get(metadata.provider, {}).get(metadata.name)
         if text is not None and metadata.fields:
             assert from_metadata(metadata.fields, self_describing=metadata.self_describing) == parse_fields(text)
+
+
+@pytest.mark.parametrize("name", well_known._TITLES[well_known.TPL])
+def test_events_of_tasks_have_the_opcode_that_their_name_says_and_pairs_have_one_name(name: str) -> None:
+    """As TplEventSource.cs declares them; Send is 9."""
+    schema = resolve(Metadata(metadata_id=1, provider=well_known.TPL, event_id=99, name=name))
+    task, _, word = schema.name.partition("/")
+    assert schema.opcode == {"Start": 1, "Stop": 2, "Send": 9}[word]
+    ends = {"Begin": "Start", "Started": "Start", "Fork": "Start", "End": "Stop", "Completed": "Stop", "Join": "Stop"}
+    wanted = next((ends[end] for end in ends if name.endswith(end)), "Send")
+    assert word == ("Send" if name == "TaskWaitBegin" else wanted)
+    pairs = {"Begin": "End", "Started": "Completed", "Fork": "Join"}
+    for first, second in pairs.items():
+        if name.endswith(first):
+            other = Metadata(metadata_id=1, provider=well_known.TPL, event_id=98, name=name[: -len(first)] + second)
+            assert resolve(other).name == f"{task}/Stop"
+
+
+def test_what_is_known_by_id_has_its_names_and_the_fields_of_its_version() -> None:
+    sample = schema_of(well_known.SAMPLE_PROFILER, 0, 0)
+    facts = [(one.name, one.manifest_name, one.opcode, one.level, one.keywords) for one in (sample,)]
+    assert facts == [("Thread/Sample", "ThreadSample", 1, 4, 0)]
+    versions = [schema_of(well_known.EVENT_PIPE, 1, version) for version in (-1, 0, 1, 7)]
+    assert [(one.name, one.opcode, one.level, one.keywords) for one in versions] == [("ProcessInfo", 0, 4, 0)] * 4
+    assert [(one.layout_version, len(one.fields)) for one in versions] == [(0, 1), (0, 1), (1, 3), (1, 3)]
+    named = resolve(Metadata(metadata_id=1, provider=well_known.TPL, event_id=1, name="NewID", version=3))
+    assert (named.level, named.keywords, named.layout_version, named.source) == (4, 0, 3, Source.WELL_KNOWN)
 
 
 def test_names_that_files_have_are_not_kept() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
@@ -39,10 +41,28 @@ SAMPLES: dict[str, tuple[Column, list[object]]] = {
         Scalar(np.frombuffer(bytes(range(48)), "V16"), None, Kind.GUID),
         [UUID(bytes_le=bytes(range(start, start + 16))) for start in (0, 16, 32)],
     ),
+    "decimals": (
+        Scalar(
+            np.frombuffer(
+                struct.pack("<IIQIIQIIQ", 28 << 16, 0xFFFFFFFF, 2**64 - 1, 0x80000000, 1, 5, 0x80020000, 0, 1234), "V16"
+            ),
+            None,
+            Kind.DECIMAL,
+        ),
+        [Decimal("7.9228162514264337593543950335"), Decimal(-(2**64) - 5), Decimal("-12.34")],
+    ),
     "texts": (Text.from_pylist(["zażółć", None, "x\ud800y"]), ["zażółć", None, "x\ud800y"]),
     "ascii": (Text.from_pylist(["a", "", "bcd"]), ["a", "", "bcd"]),
     "bytes": (Bytes(OFFSETS, np.arange(5, dtype=np.uint8)), [b"\0\1", b"", b"\2\3\4"]),
     "lists": (ListOf(OFFSETS, NUMBERS, np.array([True, True, False])), [[1, 2], [], None]),
+    "lists with one missing": (
+        ListOf(OFFSETS, NUMBERS, np.array([True, False, True])),
+        [[1, 2], None, [3, 4, 5]],
+    ),
+    "structures with one missing": (
+        Struct({"a": Scalar(np.arange(3))}, 3, np.array([True, False, True])),
+        [{"a": 0}, None, {"a": 2}],
+    ),
     "structures": (
         Struct({"a": Scalar(np.arange(3)), "b": Text.from_pylist(["x", "y", "z"])}, 3),
         [{"a": 0, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "z"}],
@@ -58,7 +78,7 @@ def test_all_rows_and_single_rows_agree(name: str) -> None:
     assert column.to_pylist() == values
     assert [column.item(row) for row in range(3)] == values
     assert column.item(-1) == values[-1]
-    assert column.nbytes >= 0
+    assert [column.item(row) for row in range(-3, 0)] == values
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -73,7 +93,7 @@ def test_some_rows_are_those_rows(name: str, rows: list[int] | list[bool]) -> No
 @pytest.mark.parametrize("name", SAMPLES)
 def test_columns_join_in_order(name: str) -> None:
     column, values = SAMPLES[name]
-    assert concat([column]).to_pylist() == values
+    assert concat([column]) is column
     joined = concat([column, column.take([1]), column])
     assert joined.to_pylist() == [*values, values[1], *values]
 
@@ -91,16 +111,39 @@ def test_columns_of_different_kinds_do_not_join() -> None:
         concat([SAMPLES["texts"][0], SAMPLES["bytes"][0]])
 
 
+@pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("row", [3, -4])
-def test_a_row_outside_is_an_index_error(row: int) -> None:
+def test_a_row_outside_is_an_index_error(name: str, row: int) -> None:
     with pytest.raises(IndexError):
-        SAMPLES["ascii"][0].item(row)
+        SAMPLES[name][0].item(row)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("numbers", 3),
+        ("singles", 12),
+        ("guids", 48),
+        ("texts", 4 * 8 + len("zażółćx\ud800y".encode("utf-8", "surrogatepass"))),
+        ("ascii", 4 * 8 + 4),
+        ("few texts", 4 * 8 + 2 * 5 + 1),
+        ("bytes", 4 * 8 + 5),
+        ("lists", 4 * 8 + 5 * 4),
+        ("structures", 3 * 8 + 4 * 8 + 3),
+        ("empty structures", 0),
+    ],
+)
+def test_a_column_takes_the_bytes_of_its_arrays(name: str, size: int) -> None:
+    assert SAMPLES[name][0].nbytes == size
 
 
 def test_dates_have_seven_decimals_and_what_is_no_date_stays_a_number() -> None:
     assert datetime_text(0) == "1601-01-01T00:00:00.0000000Z"
     assert datetime_text(133000000000000001) == "2022-06-18T04:26:40.0000001Z"
     assert datetime_text(1 << 62) == 1 << 62
+    year_1000 = -(10**7) * int((datetime(1601, 1, 1) - datetime(1000, 1, 1)).total_seconds())
+    assert datetime_text(year_1000) == "1000-01-01T00:00:00.0000000Z"
+    assert datetime_text(year_1000 - 1) == year_1000 - 1
 
 
 def test_values_in_the_forms_of_json() -> None:
@@ -116,6 +159,20 @@ def test_values_in_the_forms_of_json() -> None:
         "g": "00000000-0000-0000-0000-000000000001",
         "d": "1.20",
     }
+
+
+def test_numbers_are_named_row_by_row() -> None:
+    numbers = Scalar(np.array([7, 2, 7, 5], np.uint32), np.array([True, True, True, False]), Kind.U4)
+    made = Coded.naming(numbers, lambda value: f"n{value}")
+    assert made.to_pylist() == ["n7", "n2", "n7", None]
+    assert made.texts.to_pylist() == ["n2", "n5", "n7"]
+
+
+def test_columns_whose_values_begin_within_their_bytes_join() -> None:
+    data = np.frombuffer(b"abcdefgh", np.uint8)
+    offsets, more = np.array([3, 5, 6], np.int64), np.array([1, 1, 8], np.int64)
+    assert concat([Text(offsets, data), Text(more, data)]).to_pylist() == ["de", "f", "", "bcdefgh"]
+    assert concat([Bytes(more, data), Bytes(offsets, data)]).to_pylist() == [b"", b"bcdefgh", b"de", b"f"]
 
 
 def test_few_texts_are_written_out_as_others_are_stored() -> None:

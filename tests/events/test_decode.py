@@ -58,6 +58,7 @@ SCALARS: list[tuple[str, bytes, Any]] = [
     ("z16", z16("exactly eight more"), "exactly eight more"),
     ("z8", b"ansi\0", "ansi"),
     ("s8", b"\x03\0\xc5\xbc\xff", "ż\ufffd"),
+    ("s8", b"\x02\0\x7f\x80", "\x7f\ufffd"),
     ("vu", b"\x80\x01", 128),
     ("vu", vu(2**64 - 1), 2**64 - 1),
     ("vi", b"\x03", -2),
@@ -73,6 +74,11 @@ SCALARS: list[tuple[str, bytes, Any]] = [
         "{n:u1,v:u2*n,s:z16}*u16",
         b"\2\0\1\7\0" + z16("x") + b"\0" + z16("y"),
         [{"n": 1, "v": [7], "s": "x"}, {"n": 0, "v": [], "s": "y"}],
+    ),
+    (
+        "{n:u1,v:u1*n,f:u1*7,s:z8}*u16",
+        b"\1\0\1\5abcdefgx\0",
+        [{"n": 1, "v": [5], "f": list(b"abcdefg"), "s": "x"}],
     ),
     ("{a:u1,b:{c:z16,d:u1}}", b"\1" + z16("c") + b"\2", {"a": 1, "b": {"c": "c", "d": 2}}),
 ]
@@ -188,6 +194,25 @@ def test_lazy_texts_are_the_same_texts() -> None:
     assert lazy.to_pylist() == decoded(schema_of("s:z16"), payloads).to_pylist()
 
 
+def test_tables_without_damage_and_remainder_join_to_one_without() -> None:
+    schema = schema_of("a:u1,s:z16")
+    one, two = decoded(schema, [b"\1" + z16("x")]), decoded(schema, [b"\2" + z16("y")])
+    joined = concat_tables([one, two])
+    assert (joined.to_pylist(), joined.undecodable, joined.remainder) == (
+        [{"a": 1, "s": "x"}, {"a": 2, "s": "y"}],
+        None,
+        None,
+    )
+    bad = decoded(schema, [b"\3."])
+    both = concat_tables([bad, bad])
+    assert both.undecodable is not None
+    assert (both.undecodable.tolist(), len(both)) == ([True, True], 2)
+    mixed = concat_tables([one, bad, two])
+    assert mixed.undecodable is not None
+    assert mixed.remainder is not None
+    assert (mixed.undecodable.tolist(), mixed.remainder.to_pylist()) == ([False, True, False], [b"", b"\3.", b""])
+
+
 def test_tables_join() -> None:
     schema = schema_of("a:u1,s:z16")
     one, two = decoded(schema, [b"\1" + z16("x") + b"rest"]), decoded(schema, [b"\2" + z16("y"), b"\3."])
@@ -218,7 +243,9 @@ def test_relative_and_data_locations_point_into_the_payload() -> None:
     data = Layout(kind=Kind.LIST, element=Layout(kind=Kind.U2), count_at=Count.DATA)
     schema = schema_of((SchemaField(name="r", layout=at), SchemaField(name="d", layout=data)))
     payload = location(4, 4) + location(4, 12) + "hi".encode("utf-16-le") + b"\1\0\2\0"
-    assert decoded(schema, [payload]).to_pylist() == [{"r": "hi", "d": [1, 2]}]
+    table = decoded(schema, [payload])
+    assert table.to_pylist() == [{"r": "hi", "d": [1, 2]}]
+    assert table.remainder is None, "what is pointed to is behind the fields, and does not remain"
     for bad in (location(4, 0xFFFF), location(3, 4), location(0xFFFF, 4)):
         table = decoded(schema, [bad + payload[4:], payload])
         assert table.undecodable is not None
@@ -387,10 +414,10 @@ def test_sixteen_elements_may_take_no_bytes(text: str, count: int, fits: bool) -
     assert table.undecodable_count == (0 if fits else 1)
 
 
-@pytest.mark.parametrize(("last", "fits"), [(1, True), (2, False), (0x7F, False)])
+@pytest.mark.parametrize(("last", "fits"), [(1, True), (2, False), (0x7F, False), (0x80, False)])
 @pytest.mark.parametrize("text", ["x:vu", "x:{a:vu,s:z8}*u16"], ids=["flat", "in elements that vary"])
 def test_a_varuint_has_64_bits_at_most(text: str, last: int, fits: bool) -> None:
-    payload = b"\xff" * 9 + bytes([last])
+    payload = b"\xff" * 9 + bytes([last]) + b"\0" * (last == 0x80)
     if "s:z8" in text:
         payload = struct.pack("<H", 1) + payload + b"a\0"
     assert decoded(schema_of(text), [payload]).undecodable_count == (0 if fits else 1)
@@ -609,6 +636,29 @@ def test_a_layout_that_two_offsets_would_prove_is_not_inferred() -> None:
     assert not decoded(schema_of(""), [both(size) for size in range(1, 40)]).inferred
 
 
+@pytest.mark.parametrize(("size", "proved"), [(size, size <= 256) for size in (0, 1, 3, 4, 5, 7, 8, 255, 256, 257)])
+def test_what_stands_in_front_of_the_bytes_is_shown_as_numbers_of_four_bytes_and_of_one(
+    size: int, proved: bool
+) -> None:
+    front = bytes(range(1, 251)) + b"\xfa" * 7
+    payloads = [front[:size] + struct.pack("<I", length) + b"x" * length for length in (300, 70_000, 5)]
+    table = decoded(schema_of(""), payloads)
+    assert table.inferred is proved
+    if proved:
+        words = {f"u32@{at}": int.from_bytes(front[at : at + 4], "little") for at in range(0, size // 4 * 4, 4)}
+        single = {f"u8@{at}": front[at] for at in range(size // 4 * 4, size)}
+        assert table.row(2) == words | single | {f"bytes@{size + 4}": b"x" * 5}
+
+
+@pytest.mark.parametrize("byte", [1, 2, 3])
+def test_a_count_is_a_number_of_four_bytes(byte: int) -> None:
+    payloads = [blob(1, size) for size in (4, 5, 6)]
+    odd = bytearray(blob(1, 7))
+    odd[8 + byte] = 1
+    assert decoded(schema_of(""), payloads).inferred
+    assert not decoded(schema_of(""), [*payloads, bytes(odd)]).inferred
+
+
 def test_two_payloads_of_different_lengths_prove_a_layout_and_one_does_not() -> None:
     assert decoded(schema_of(""), [blob(1, 4), blob(1, 5)]).inferred
     assert not decoded(schema_of(""), [blob(1, 5)]).inferred
@@ -750,3 +800,9 @@ def test_fields_of_one_name_are_selected_by_the_names_of_their_columns() -> None
     payload = struct.pack("<iii", 1, 2, 3)
     assert decoded(schema, [payload], fields=["number#2"]).row(0) == {"number#2": 2}
     assert decoded(schema, [payload], fields=["number"]).row(0) == {"number": 1, "number#2": 2, "number#3": 3}
+
+
+def test_an_unnamed_structure_without_a_selected_member_is_left_out() -> None:
+    schema = schema_of(":{a:u1},:{b:u1},c:{d:u1}")
+    assert decoded(schema, [b"\1\2\3"], fields=["b"]).row(0) == {"#2": {"b": 2}}
+    assert decoded(schema, [b"\1\2\3"], fields=["a", "c"]).row(0) == {"": {"a": 1}, "c": {"d": 3}}

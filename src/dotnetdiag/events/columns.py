@@ -370,6 +370,7 @@ class Struct:
         """The fields of one row."""
         if self.valid is not None and not self.valid[row]:
             return None
+        row = range(len(self))[row]
         return {name: column.item(row) for name, column in self.fields.items()}
 
     def to_pylist(self) -> list[dict[str, Any] | None]:

@@ -25,10 +25,7 @@ class _Walk:
 
     def load(self, at: Array, ok: Array, size: int) -> Array:
         """``size`` bytes at each position, zeros where not ``ok``: an array of rows x size."""
-        index = np.where(ok, at, 0)[:, None] + np.arange(size, dtype=np.int64)
-        if not ok.all():
-            index[~ok] = 0
-        raw = self.buffer[index]
+        raw = self.buffer[np.where(ok[:, None], at[:, None] + np.arange(size, dtype=np.int64), 0)]
         raw[~ok] = 0
         return raw
 
@@ -130,10 +127,11 @@ def walk(
                 for row in np.flatnonzero(ok).tolist():
                     position = int(start[row])
                     for _ in range(int(count[row])):
-                        position = _skip(buffer, position, int(ends[row]), operations, step, op.behind, scratch)
-                        if position < 0:
+                        after = _skip(buffer, position, int(ends[row]), operations, step, op.behind, scratch)
+                        if after is None:
                             ok[row] = False
                             break
+                        position = after
                     behind[row] = position if ok[row] else at[row]
                 step = op.behind
             units = count if op.code == Op.LIST or op.size == 0 else count * op.size
@@ -161,9 +159,8 @@ def elements(
         for _ in range(number):
             out[at] = position
             at += 1
-            position = _skip(buffer, position, end, operations, first, last, scratch)
-            if position < 0:  # the bytes have changed since
-                position = end
+            behind = _skip(buffer, position, end, operations, first, last, scratch)
+            position = end if behind is None else behind  # None: the bytes have changed since
 
 
 def _operations(ops: Array) -> list[Operation]:
@@ -173,23 +170,24 @@ def _operations(ops: Array) -> list[Operation]:
 
 def _skip(
     buffer: Array, position: int, end: int, operations: list[Operation], first: int, last: int, registers: list[int]
-) -> int:
-    """Position behind one element, of operations ``first`` to ``last`` (exclusive); -1 when it does not fit."""
+) -> int | None:
+    """Position behind one element, of operations ``first`` to ``last`` (exclusive); None when it does not fit."""
     step = first
     while step < last:
         op = operations[step]
         step += 1
-        number: int | None = None
         if op.code == Op.SCALAR:
             if end - position < op.size:
-                return -1
+                return None
             if op.keep >= 0:
-                number = int.from_bytes(buffer[position : position + op.size].tobytes(), "little")
+                registers[op.keep] = int.from_bytes(buffer[position : position + op.size].tobytes(), "little")
             position += op.size
         elif op.code in (Op.VARUINT, Op.VARINT):
             size, number = _varuint(buffer[position : min(end, position + 10)].tobytes())
             if not size:
-                return -1
+                return None
+            if op.keep >= 0:
+                registers[op.keep] = number
             position += size
         elif op.code in (Op.Z16, Op.Z8):
             unit = 2 if op.code == Op.Z16 else 1
@@ -198,31 +196,32 @@ def _skip(
             while at > 0 and at % unit:
                 at = raw.find(bytes(unit), at + 1)
             if at < 0:
-                return -1
+                return None
             position += at + unit
         elif op.code == Op.REMAINDER:
             position = end
         elif op.code in (Op.SPAN, Op.LIST):
-            width = {Count.U16: 2, Count.U32: 4}.get(Count(op.count_at), 0)
-            if op.count_at >= Count.REL or end - position < width:
-                return -1
-            count = int.from_bytes(buffer[position : position + width].tobytes(), "little")
-            count = {Count.FIXED: op.param, Count.FIELD: registers[op.param] if registers else 0}.get(
-                Count(op.count_at), count
-            )
-            position += width
+            if op.count_at in (Count.U16, Count.U32):
+                width = 2 if op.count_at == Count.U16 else 4
+                if end - position < width:
+                    return None
+                count = int.from_bytes(buffer[position : position + width].tobytes(), "little")
+                position += width
+            elif op.count_at in (Count.FIXED, Count.FIELD):
+                count = op.param if op.count_at == Count.FIXED else registers[op.param]
+            else:  # a location, which elements do not have
+                return None
             if count * op.size > end - position or (op.size == 0 and count > EMPTY_ELEMENTS):
-                return -1
+                return None
             if op.code == Op.SPAN:
                 position += count * op.size
                 continue
             for _ in range(count):
-                position = _skip(buffer, position, end, operations, step, op.behind, registers)
-                if position < 0:
-                    return -1
+                behind = _skip(buffer, position, end, operations, step, op.behind, registers)
+                if behind is None:
+                    return None
+                position = behind
             step = op.behind
-        if number is not None and op.keep >= 0:
-            registers[op.keep] = min(number, LARGEST_COUNT)
     return position
 
 
@@ -291,7 +290,7 @@ def transcode(offsets: Array, raw: Array) -> tuple[Array, Array]:
     """Offsets and UTF-8 of UTF-16 texts that stand in ``raw`` one behind another; ``offsets`` are even numbers of
     bytes.
     """
-    units = raw[: len(raw) // 2 * 2].view("<u2")
+    units = raw.view("<u2")
     if not len(units) or int(units.max()) < 0x80:
         return offsets // 2, units.astype(np.uint8)
     data, bounds = raw.tobytes(), offsets.tolist()

@@ -178,19 +178,19 @@ def unit_size(layout: Layout, pointer_size: int) -> int | None:
 
 
 def least_size(layout: Layout, pointer_size: int) -> int:
-    """Bytes that a value of this layout takes at least."""
+    """Bytes that an element of this layout takes at least."""
     size = fixed_size(layout, pointer_size)
     if size is not None:
         return size
     if layout.kind == Kind.STRUCT:
         return sum(least_size(field.layout, pointer_size) for field in layout.fields)
-    if layout.kind == Kind.LIST and layout.count_at == Count.FIXED and layout.element is not None:
+    if layout.element is not None and layout.count_at == Count.FIXED:
         return layout.count * least_size(layout.element, pointer_size)
     if layout.kind in (Kind.VARINT, Kind.VARUINT, Kind.Z8):
         return 1
     if layout.kind == Kind.Z16:
         return 2
-    return {Count.U16: 2, Count.U32: 4, Count.REL: 4, Count.DATA: 4}.get(layout.count_at, 0)
+    return {Count.U16: 2, Count.U32: 4}.get(layout.count_at, 0)  # elements have no locations
 
 
 _SCALARS: dict[int, Kind] = {

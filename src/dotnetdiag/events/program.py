@@ -212,18 +212,15 @@ class _Builder:
             return None
         if kind <= Kind.POINTER:
             assert size is not None
-            if kind == Kind.POINTER:
-                layout = Layout(kind=Kind.U8 if size == 8 else Kind.U4)
             slot = self.slot(size, wanted)
             self.op(Op.SCALAR, slot=slot, size=size, keep=keep)
             self.ordinal += 1
-            widen = 8 if kind == Kind.POINTER and size == 4 else size
-            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=widen)
+            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=size)
         if kind in (Kind.VARINT, Kind.VARUINT):
             slot = self.slot(8, wanted)
             self.op(Op.VARINT if kind == Kind.VARINT else Op.VARUINT, slot=slot, keep=keep)
             self.ordinal += 1
-            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot, size=8)
+            return _Node(name=name, layout=layout, ordinal=ordinal, slot=slot)
         slot = self.slot(16, wanted)
         if kind in (Kind.Z16, Kind.Z8, Kind.OPAQUE):
             self.op({Kind.Z16: Op.Z16, Kind.Z8: Op.Z8, Kind.OPAQUE: Op.REMAINDER}[kind], slot=slot)
@@ -242,8 +239,7 @@ class _Builder:
             param = keeps[layout.count_field]
         unit = unit_size(layout, self.pointer_size)
         program: Program | None = None
-        if layout.kind == Kind.LIST and slot >= 0 and unit != 0:
-            assert layout.element is not None
+        if layout.element is not None and slot >= 0 and unit != 0:
             program = build((SchemaField(name="", layout=layout.element),), self.pointer_size, selection)
         if unit is not None:
             self.op(Op.SPAN, slot=slot, size=unit, count_at=layout.count_at, param=param)
@@ -262,11 +258,12 @@ class _Builder:
 
 
 def _with_blocks(ops: list[Operation]) -> tuple[list[Operation], list[int]]:
-    """Runs of scalars at top level get a block operation in front. Also gives where each one, and the end, is now."""
+    """Runs of scalars at top level get a block operation in front. Also gives where each one (or its block), and the end, is now."""
     made: list[Operation] = []
     moved: list[int] = []
     inside_until = 0
     for position, op in enumerate(ops):
+        moved.append(len(made))
         if position >= inside_until and op.code == Op.SCALAR:
             run = list(takewhile(lambda one: one.code == Op.SCALAR, ops[position:]))
             size = sum(one.size for one in run)
@@ -274,7 +271,6 @@ def _with_blocks(ops: list[Operation]) -> tuple[list[Operation], list[int]]:
             inside_until = position + len(run)
         elif position >= inside_until and op.code == Op.LIST:
             inside_until = op.behind
-        moved.append(len(made))
         made.append(op)
     moved.append(len(made))
     for op in made:
@@ -371,11 +367,10 @@ class _Run:
         if kind == Kind.STRUCT:
             return Struct(self.columns(node.children), self.rows, None if _is_empty(node.layout) else valid)
         raw = self.walked.slots[node.slot]
-        if kind <= Kind.POINTER or kind in (Kind.VARINT, Kind.VARUINT):
-            made = _scalar(raw, kind, valid)
-            if node.size == 8 and made.values.dtype.itemsize == 4:  # a pointer of 32 bits
-                made = Scalar(made.values.astype(np.uint64), valid, Kind.U8)
-            return made
+        if kind == Kind.POINTER:  # those of 32 bits as those of 64
+            return Scalar(raw.view(f"<u{node.size}").astype(np.uint64, copy=False), valid, Kind.U8)
+        if kind < Kind.POINTER or kind in (Kind.VARINT, Kind.VARUINT):
+            return _scalar(raw, kind, valid)
         pairs = raw.view(np.int64)
         starts, lengths = pairs[: self.rows], pairs[self.rows :]
         if kind in (Kind.BYTES, Kind.OPAQUE):

@@ -173,7 +173,7 @@ def describe(provider: str, name: str, event_id: int, version: int) -> Descripti
     entry = _BY_ID.get(provider, {}).get(event_id)
     if entry is not None:
         title, manifest_name, opcode, by_version = entry
-        fitting = max((number for number in by_version if number <= version), default=0)
+        fitting = max((number for number in by_version if number <= version), default=min(by_version))
         return Description(title, manifest_name, opcode, _LEVEL, 0, fitting, by_version[fitting])
     fields = _FIELDS.get(provider, {}).get(name)
     return None if fields is None else Description(name, name, 0, _LEVEL, 0, version, fields)
