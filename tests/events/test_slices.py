@@ -341,3 +341,26 @@ def test_large_payloads_are_not_decoded_all_at_once(monkeypatch: pytest.MonkeyPa
     payloads = [table.remainder for table in made if table.remainder is not None]
     assert max(len(part.data) for part in payloads) <= 1 << 20
     assert [part.data[first] for part in payloads for first in part.offsets[:-1]] == [n % 251 for n in range(400)]
+
+
+def test_tables_have_so_many_rows_of_so_many_events() -> None:
+    """Calls of at most 32,768 rows, of slices of at most 300,000 events; of events of one type as soon as there are enough."""
+    (batch,) = scan(recording(np.array([1, 2]), (1, 2))).iter_batches()
+    mixed = replace(batch, headers=batch.headers[np.arange(100_000) % 2])
+    single = replace(batch, headers=batch.headers[np.zeros(20_000, np.int64)])
+    call, rest, last = 1 << 15, 150_000 - 4 * (1 << 15), 50_000 - (1 << 15)
+    sizes = [(number, len(table)) for number, table in tables([mixed] * 4)]
+    assert sizes == [(number, size) for number in (1, 2) for size in [call] * 4 + [rest]] + [
+        (number, size) for number in (1, 2) for size in (call, last)
+    ]
+    assert [len(table) for _, table in tables([single] * 3)] == [call, 40_000 - call, 20_000]
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "weight"), [(1, 0, 2048), (2049, 0, 2049), (100, 6400, 10_000), (8191, 128, 16_382), (8192, 128, 8192)]
+)  # fmt: skip
+def test_a_piece_ahead_counts_as_its_rows_or_its_bytes(rows: int, size: int, weight: int) -> None:
+    lengths = np.full(rows, size, np.uint32)
+    schema = resolve(Metadata(metadata_id=1, provider="P", event_id=1, name="E"))
+    piece = slices._Piece(1, schema, np.zeros(0, np.uint8), np.zeros(rows, np.int64), lengths, rows)
+    assert piece.weight() == weight

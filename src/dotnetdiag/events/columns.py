@@ -182,7 +182,7 @@ class _Variable:
 
 
 class Spans:
-    """Where values lie in the payloads. ``encoding`` is raw, utf8 or utf16; ``ascii`` when known to be no more."""
+    """Where values lie in the payloads. ``encoding`` is utf8 or utf16; ``ascii`` when known to be no more."""
 
     __slots__ = ("ascii", "buffer", "encoding", "lengths", "starts")
 
@@ -195,7 +195,7 @@ class Spans:
         if self.encoding == "utf16":
             return kernels.transcode(self.buffer, self.starts, self.lengths, self.ascii)
         offsets, data = kernels.gather(self.buffer, self.starts, self.lengths)
-        if self.encoding == "utf8" and len(data) and int(data.max()) > 0x7F:
+        if len(data) and int(data.max()) > 0x7F:
             bounds, raw = offsets.tolist(), data.tobytes()
             parts = [raw[start:end].decode("utf-8", "replace").encode() for start, end in pairwise(bounds)]
             offsets = np.zeros(len(parts) + 1, np.int64)
