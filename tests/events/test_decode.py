@@ -650,6 +650,12 @@ def test_what_stands_in_front_of_the_bytes_is_shown_as_numbers_of_four_bytes_and
         assert table.row(2) == words | single | {f"bytes@{size + 4}": b"x" * 5}
 
 
+@pytest.mark.parametrize("source", Source)
+def test_nothing_is_inferred_of_events_that_are_said_to_have_no_fields(source: Source) -> None:
+    table = decoded(schema_of("", source=source), [blob(1, 4), blob(1, 5)])
+    assert bool(table.columns) is (source == Source.NONE)
+
+
 @pytest.mark.parametrize("byte", [1, 2, 3])
 def test_a_count_is_a_number_of_four_bytes(byte: int) -> None:
     payloads = [blob(1, size) for size in (4, 5, 6)]

@@ -41,6 +41,15 @@ def test_scalars_that_stand_together_at_top_level_are_a_block() -> None:
     ]
 
 
+def test_every_value_at_top_level_has_its_number_and_every_count_its_register() -> None:
+    text = "a:u1,v:vu,w:vi,z:z16,l:{n:u1,m:u1,x:z8*n,y:u1*m}*u16,:pad2,b:u1*a,c:u1*v,s:{d:u1,e:ptr},f:bin*u32"
+    made = program.build(parse_fields(text), 8)
+    outside = [int(one["ordinal"]) for one in made.ops if one["slot"] >= 0 or one["code"] == Op.SCALAR]
+    assert sorted(set(outside)) == list(range(11))
+    assert (made.values, made.registers) == (11, 4)
+    assert [node.ordinal for node in made.nodes] == [0, 1, 2, 3, 4, 6, 7, 8, 10]
+
+
 def test_a_program_of_selected_fields_ends_behind_the_last_of_them() -> None:
     text = "a:u1,l:{c:u1,m:{d:z8}*u16}*u16,b:u2,c:z8"
     assert [code for code, *_ in operations(text, ("l",))] == [

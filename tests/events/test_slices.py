@@ -213,8 +213,9 @@ def test_metadata_that_a_stream_forgets_is_forgotten() -> None:
     assert [table.schema.name for _, table in tables(shared)] == ["Old", "New"]
 
 
+@pytest.mark.parametrize(("proof", "calls"), [(10, 3), (8, 2)])
 def test_a_layout_that_nobody_declares_is_looked_for_in_so_many_events_and_no_more(
-    monkeypatch: pytest.MonkeyPatch,
+    proof: int, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the first ones do not prove later ones may; but not every slice is gone through again."""
     out = io.BytesIO()
@@ -230,11 +231,11 @@ def test_a_layout_that_nobody_declares_is_looked_for_in_so_many_events_and_no_mo
 
     monkeypatch.setattr(slices, "infer", look)
     monkeypatch.setattr(slices, "CALL_ROWS", 4)
-    monkeypatch.setattr(slices, "PROOF_ROWS", 10)
+    monkeypatch.setattr(slices, "PROOF_ROWS", proof)
     batches = list(scan(out.getvalue()).iter_batches())
     cut = [replace(batch, headers=batch.headers[row : row + 4]) for batch in batches for row in range(0, len(batch), 4)]
     assert sum(len(table) for _, table in tables(cut)) == 40
-    assert looked == [4, 4, 4]
+    assert looked == [4] * calls
 
 
 def test_the_example_decodes_a_recording(tmp_path: Path) -> None:
@@ -263,8 +264,12 @@ def blob(size: int) -> bytes:
     return struct.pack("<I", size) + bytes(size)
 
 
-def test_a_layout_that_later_payloads_contradict_was_none() -> None:
-    odd = [b"\xff\xff\xff\xffhello"] * 5
+@pytest.mark.parametrize(
+    "odd",
+    [[b"\xff\xff\xff\xffhello"] * 5, [b"\xff\xff\xff\xff" + struct.pack("<I", size) + bytes(size) for size in range(5)]],
+    ids=["that prove nothing", "that prove another"],
+)  # fmt: skip
+def test_a_layout_that_later_payloads_contradict_was_none(odd: list[bytes]) -> None:
     first, second, third = (table for batch in undeclared([blob(1), blob(2)], odd, [blob(3)]) for table in [batch])
     found = [table.table for batch in (first, second, third) for table in batch.tables()]
     assert [table.inferred for table in found] == [True, False, False]
