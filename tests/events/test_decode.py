@@ -229,6 +229,13 @@ def test_rows_outside_of_the_buffer_are_refused() -> None:
             decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array(offsets), np.array(lengths, np.int64))
 
 
+def test_payloads_of_no_bytes_need_no_buffer() -> None:
+    nothing = np.zeros(0, np.uint8)
+    table = decode(schema_of("a:u4,b:vu,s:z16,l:u1*u16"), nothing, np.zeros(2, np.int64), np.zeros(2, np.uint32))
+    assert table.to_pylist() == [{"a": None, "b": None, "s": None, "l": None}] * 2
+    assert table.undecodable is None
+
+
 def test_offsets_without_a_length_are_refused() -> None:
     with pytest.raises(UsageError, match="2 offsets and 1 lengths"):
         decode(schema_of("a:u1"), np.zeros(4, np.uint8), np.array([0, 1]), np.array([1], np.uint32))
@@ -414,7 +421,7 @@ def test_sixteen_elements_may_take_no_bytes(text: str, count: int, fits: bool) -
     assert table.undecodable_count == (0 if fits else 1)
 
 
-@pytest.mark.parametrize(("last", "fits"), [(1, True), (2, False), (0x7F, False), (0x80, False)])
+@pytest.mark.parametrize(("last", "fits"), [(0, True), (1, True), (2, False), (0x7F, False), (0x80, False)])
 @pytest.mark.parametrize("text", ["x:vu", "x:{a:vu,s:z8}*u16"], ids=["flat", "in elements that vary"])
 def test_a_varuint_has_64_bits_at_most(text: str, last: int, fits: bool) -> None:
     payload = b"\xff" * 9 + bytes([last]) + b"\0" * (last == 0x80)
@@ -663,6 +670,12 @@ def test_a_count_is_a_number_of_four_bytes(byte: int) -> None:
     odd[8 + byte] = 1
     assert decoded(schema_of(""), payloads).inferred
     assert not decoded(schema_of(""), [*payloads, bytes(odd)]).inferred
+
+
+@pytest.mark.parametrize("size", [4, 5, 6])
+def test_a_count_of_nothing_at_the_end_of_the_shortest_payload_is_one(size: int) -> None:
+    payloads = [b"\7" * size + struct.pack("<I", length) + b"x" * length for length in (0, 3)]
+    assert decoded(schema_of(""), payloads).columns[f"bytes@{size + 4}"].to_pylist() == [b"", b"xxx"]
 
 
 def test_two_payloads_of_different_lengths_prove_a_layout_and_one_does_not() -> None:

@@ -275,6 +275,7 @@ def test_a_layout_that_later_payloads_contradict_was_none(odd: list[bytes]) -> N
     assert [table.inferred for table in found] == [True, False, False]
     assert [table.undecodable_count for table in found] == [0, 0, 0]
     assert [len(table) for table in found] == [2, 5, 1]
+    assert [table.inferred for _, table in tables(undeclared([blob(1), blob(2)], odd))] == [True, False]
 
 
 def test_a_layout_outlives_one_damaged_payload_in_a_thousand() -> None:
