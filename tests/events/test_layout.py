@@ -157,14 +157,15 @@ def array(element: FieldType, code: int = TypeCode.ARRAY, count: int = 0) -> Fie
 BYTE, LONG = FieldType(code=TypeCode.BYTE), FieldType(code=TypeCode.INT64)
 
 
-@pytest.mark.parametrize("outer", ["structure", "array", "both"])
-def test_types_are_followed_32_deep(outer: str) -> None:
-    assert layout.MAX_DEPTH == 32
+@pytest.mark.parametrize(("arrays", "limit"), [(0, 32), (4, 32), (99, 4)])
+def test_types_are_followed_32_deep_and_four_lists_of_them(arrays: int, limit: int) -> None:
+    """Structures below, and so many arrays around the innermost value."""
+    assert (layout.MAX_DEPTH, layout.MAX_LISTS) == (32, 4)
     type_ = LONG
     for depth in range(1, 40):
-        as_structure = outer == "structure" or (outer == "both" and depth % 2 == 0)
-        type_ = FieldType(code=TypeCode.OBJECT, fields=(Field(name="x", type=type_),)) if as_structure else array(type_)
-        assert is_followed(type_) is (depth <= 32), depth
+        as_array = depth <= arrays
+        type_ = array(type_) if as_array else FieldType(code=TypeCode.OBJECT, fields=(Field(name="x", type=type_),))
+        assert is_followed(type_) is (depth <= limit), depth
 
 
 @pytest.mark.parametrize("nested", [False, True])

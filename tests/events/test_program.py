@@ -100,7 +100,7 @@ def test_lists_of_one_call_cost_what_all_their_elements_cost_payload_by_payload(
     with pytest.raises(program.NoRoom) as none:
         run(6 * outer - 1)
     assert (none.value.costs.tolist(), none.value.left) == ([outer * count for count in (2, 0, 1, 3)], 6 * outer - 1)
-    with pytest.raises(program.NoRoom, match=f"{22 * COST} bytes of elements, {22 * COST - 1} are left") as inner:
+    with pytest.raises(program.NoRoom, match=f"{22 * COST} bytes of values, {22 * COST - 1} are left") as inner:
         run(6 * outer + 22 * COST - 1)
     assert (inner.value.costs.tolist(), inner.value.left) == ([COST * count for count in (8, 0, 11, 3)], 22 * COST - 1)
     assert run(6 * outer + 22 * COST).left == 0

@@ -368,5 +368,5 @@ def test_tables_have_so_many_rows_of_so_many_events() -> None:
 def test_a_piece_ahead_counts_as_its_rows_or_its_bytes(rows: int, size: int, weight: int) -> None:
     lengths = np.full(rows, size, np.uint32)
     schema = resolve(Metadata(metadata_id=1, provider="P", event_id=1, name="E"))
-    piece = slices._Piece(1, schema, np.zeros(0, np.uint8), np.zeros(rows, np.int64), lengths, rows)
+    piece = slices._Piece(1, schema, np.zeros(0, np.uint8), np.zeros(rows, np.int64), lengths, rows, True)
     assert piece.weight() == weight
