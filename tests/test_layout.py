@@ -86,15 +86,6 @@ THIRD_PARTIES: dict[str, set[str]] = {
 FORBIDDEN_CALLS = {"eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve"}
 
-# Words of the command line in messages of the rooms below it. To be mended likewise: file -> what stands there.
-OPTION_NAMES_LEFT: dict[str, set[str]] = {
-    "recipes/stopping.py": {
-        *("--stopping-event-provider-name", "--stopping-event-event-name", "--stopping-event-payload-filter"),
-    },
-    "recipes/target.py": {"--process-id", "--name", "--diagnostic-port"},
-    "recipes/trace_rewrite.py": {"--providers", "--events"},
-    "trace/where.py": {"--where"},
-}
 OPTION_NAME = re.compile(rf"(?<![-\w])--[a-z][a-z-]+|\bdotnetdiag (?:{'|'.join(COMMANDS)})\b")
 INSTALLING = re.compile(r"pip install .*")  # has options of its own
 
@@ -273,8 +264,4 @@ def test_only_faces_name_options() -> None:
         for path in FILES
         if room_of(path) not in FACES and (names := option_names_in(path))
     }
-    assert found == OPTION_NAMES_LEFT
-
-
-def test_the_allowances_are_for_rooms_and_files_that_there_are() -> None:
-    assert all((SOURCE / name).exists() for name in OPTION_NAMES_LEFT)
+    assert found == {}

@@ -7,7 +7,7 @@ import io
 import pytest
 from tests.nettrace.recordings import data_of
 
-from dotnetdiag.errors import UnknownName, UsageError
+from dotnetdiag.errors import GrammarError, UnknownName
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent, parse_stopping_event
 
@@ -20,11 +20,15 @@ def test_a_filter_is_fields_and_values_and_quotes_protect_what_separates_them() 
     assert parse_stopping_event(None, None, None) is None
 
 
-@pytest.mark.parametrize("text", [",", "a:1,", ",a:1", "a:1,,b:2", " ", "a", ":1", '"":1', '" ', 'a:"1,b:2'])
+MISTAKES = {",": 0, "a:1,": 4, ",a:1": 0, "a:1,,b:2": 4, " ": 0, "a": 0, ":1": 0, '"":1': 0, '" ': 0, 'a:"1,b:2': 2}
+"""Texts, and the place of the character that is wrong."""
+
+
+@pytest.mark.parametrize("text", MISTAKES)
 def test_a_mistake_in_the_filter_is_one_line_that_says_what_to_write(text: str) -> None:
-    with pytest.raises(UsageError, match=r"write field:value|a quote is not closed") as caught:
+    with pytest.raises(GrammarError, match=r"^payload filter: (write field:value|this quote is not closed)") as caught:
         parse_stopping_event("P", "E", text)
-    assert str(caught.value).startswith("--stopping-event-payload-filter: ")
+    assert caught.value.position == MISTAKES[text]
     assert "\n" not in str(caught.value)
 
 

@@ -20,10 +20,10 @@ def test_what_no_process_has_is_no_pid(pid: int) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({}, "Must specify either"),
-        ({"pid": 1, "name": "x"}, "Only one of"),
-        ({"pid": 0, "port": "x"}, "Only one of"),
-        ({"pid": 1, "name": "x", "port": "y"}, "Only one of"),
+        ({}, "no runtime is named"),
+        ({"pid": 1, "name": "x"}, "by one of them"),
+        ({"pid": 0, "port": "x"}, "by one of them"),
+        ({"pid": 1, "name": "x", "port": "y"}, "by one of them"),
     ],
 )
 def test_one_of_three_is_given(given: dict[str, Any], told: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.render import clean, echo
+from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.suspension import Hold
@@ -111,6 +112,11 @@ def target_of(pid: int | None, name: str | None, port: str | None) -> Target:
     """Raises UsageError unless exactly one is given."""
     from dotnetdiag.recipes.target import Target
 
+    given = sum(value is not None for value in (pid, name, port))
+    if given > 1:  # in the words of dotnet-trace, as in all that follows
+        raise UsageError("Only one of the --name, --process-id, or --diagnostic-port options may be specified.")
+    if given == 0:
+        raise UsageError("Must specify either --process-id, --name, or --diagnostic-port.")
     return Target(pid=pid, name=name, port=port)
 
 

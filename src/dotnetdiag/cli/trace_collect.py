@@ -149,6 +149,10 @@ def collect(
     if stop_provider or stop_event or stop_payload:
         from dotnetdiag.recipes.stopping import parse_stopping_event
 
+        if stop_provider is None:
+            raise UsageError("--stopping-event-event-name and -payload-filter need --stopping-event-provider-name")
+        if stop_payload and not stop_event:
+            raise UsageError("--stopping-event-payload-filter needs --stopping-event-event-name")
         stopping_event = parse_stopping_event(stop_provider, stop_event, stop_payload)
     options = CollectOptions(
         target=None if command else target_of(pid, name, port),

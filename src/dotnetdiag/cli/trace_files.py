@@ -459,6 +459,8 @@ def filter_command(
     """
     from dotnetdiag.recipes.trace_rewrite import filter_events
 
+    if not _names(providers) and not _names(names):
+        raise UsageError("nothing to filter by: give --providers or --events")
     _written(
         filter_events(file, output, providers=_names(providers), names=_names(names), strict=strict, force=force),
         as_json,

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dotnetdiag.errors import UnknownName, UsageError, near
+from dotnetdiag.errors import GrammarError, UnknownName, UsageError, near
 from dotnetdiag.events import EventSchema, catalogue, decode, resolve, well_known
 from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.events.layout import parse_fields
 from dotnetdiag.events.names import matches
 from dotnetdiag.nettrace import EventBatch, Reader
+
+_FILTER = "payload filter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +33,9 @@ class StoppingEvent:
 def parse_stopping_event(provider: str | None, event: str | None, payload: str | None) -> StoppingEvent | None:
     """The three options of dotnet-trace; the filter is ``field:value[,field:value]``, quotes protect ``:`` and ``,``."""
     if provider is None and (event or payload):
-        raise UsageError("--stopping-event-event-name and -payload-filter need --stopping-event-provider-name")
+        raise UsageError("to stop at an event needs its provider")
     if payload and not event:
-        raise UsageError("--stopping-event-payload-filter needs --stopping-event-event-name")
+        raise UsageError("to stop at a payload needs the name of its event")
     if provider is None:
         return None
     wanted = StoppingEvent(provider=provider, event=event, payload=_pairs(payload or ""))
@@ -70,12 +72,14 @@ def _require_known(wanted: StoppingEvent) -> None:
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     if text.count('"') % 2:
-        raise UsageError(f"--stopping-event-payload-filter: a quote is not closed in {text!r}")
+        raise GrammarError(_FILTER, text, text.rindex('"'), "this quote is not closed")
     found: list[tuple[str, str]] = []
+    position = 0
     for part in _outside_quotes(text, ",") if text else []:
         field, *values = _outside_quotes(part, ":")
         if not _unquoted(field) or not values:
-            raise UsageError(f"--stopping-event-payload-filter: write field:value[,field:value], not {part!r}")
+            raise GrammarError(_FILTER, text, position, "write field:value[,field:value]")
+        position += len(part) + 1
         found.append((_unquoted(field), _unquoted(":".join(values))))
     return tuple(found)
 

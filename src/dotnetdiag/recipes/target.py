@@ -29,9 +29,9 @@ class Target:
     def __post_init__(self) -> None:
         given = sum(value is not None for value in (self.pid, self.name, self.port))
         if given > 1:
-            raise UsageError("Only one of the --name, --process-id, or --diagnostic-port options may be specified.")
+            raise UsageError("a runtime is named by a pid, a name or a port: by one of them")
         if given == 0:
-            raise UsageError("Must specify either --process-id, --name, or --diagnostic-port.")
+            raise UsageError("no runtime is named: give a pid, a name, or a port")
         if self.pid is not None and self.pid <= 0:
             raise UsageError(f"{self.pid} is not a valid process ID")
 

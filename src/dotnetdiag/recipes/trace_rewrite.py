@@ -78,7 +78,7 @@ def filter_events(
 ) -> Rewritten:
     """The events of some providers, and events by name; and what names them (``trace.part``) unless ``strict``."""
     if not providers and not names:
-        raise UsageError("nothing to filter by: give --providers or --events")
+        raise UsageError("nothing to filter by: give providers or events")
     trace = open_trace(source)
     wanted = {number for text in providers for number in trace.raw.types.find_provider(text)}
     wanted |= {number for text in names for number in trace.raw.types.find(text)}

@@ -197,8 +197,6 @@ def filter(
     """The events of some providers, and events by name; and those that name methods, types and processes unless ``strict``."""
     from dotnetdiag.recipes.trace_rewrite import filter_events
 
-    if not providers and not events:
-        raise UsageError("nothing to filter by: give providers or events")
     lists = [[one] if isinstance(one, str) else list(one) for one in (providers, events)]
     return filter_events(Path(source), Path(output), providers=lists[0], names=lists[1], strict=strict, force=force)
 

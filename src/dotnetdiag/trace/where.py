@@ -1,4 +1,4 @@
-"""The language of ``--where``: which events, by what is in them.
+"""The language of filters (``where``): which events, by what is in them.
 
 ::
 
@@ -143,7 +143,7 @@ class Where:
         return self._tokens[self._at]
 
     def _fail(self, problem: str, position: int | None = None) -> GrammarError:
-        return GrammarError("--where", self.text, self._token.position if position is None else position, problem)
+        return GrammarError("filter", self.text, self._token.position if position is None else position, problem)
 
     def _word(self, word: str) -> bool:
         token = self._token
@@ -225,7 +225,7 @@ def _tokens(text: str) -> list[_Token]:
         if match is None:
             at = position + len(text[position:]) - len(text[position:].lstrip())
             problem = "a quoted text without an end" if text[at] in "\"'`" else f"{text[at]!r} not expected"
-            raise GrammarError("--where", text, at, problem)
+            raise GrammarError("filter", text, at, problem)
         kind = str(match.lastgroup)
         word = match[kind]
         start = match.start(kind)
