@@ -77,7 +77,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "rich": {"cli"},
     "textual": {"tui"},
     "starlette": {"service"},
-    "pandas": {"table"},
+    "pandas": {"table", "trace"},
     "pyarrow": {"table"},
     "polars": {"table"},
     "duckdb": {"query"},

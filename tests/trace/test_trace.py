@@ -865,3 +865,22 @@ def test_a_trace_shows_what_people_need_and_says_where_the_rest_is() -> None:
     with pytest.raises(AttributeError, match=r"has no attribute 'nosuch'$"):
         getattr(trace, "nosuch")  # noqa: B009
     assert trace.raw.symbols
+
+
+@pytest.mark.parametrize("some", [False, True])
+def test_a_data_frame_of_many_events_is_made_piece_by_piece(some: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dotnetdiag.table import to_pandas
+
+    opened_once = opened("gcverbose-10")
+    name = max((count, event) for event, count in opened_once.counts()["Microsoft-Windows-DotNETRuntime"].items())[1]
+    wanted = (
+        None
+        if columns is None
+        else ["ms", "leaf", opened_once[name].fields[0], f"payload.{opened_once[name].fields[-1]}"]
+    )
+    expected = opened("gcverbose-10")[name].to_pandas(wanted)
+    monkeypatch.setattr(to_pandas, "CHUNK_ROWS", 50)
+    made = opened("gcverbose-10")[name].to_pandas(wanted)
+    assert len(made) > 100
+    assert made.equals(expected)
+    assert made.dtypes.tolist() == expected.dtypes.tolist()

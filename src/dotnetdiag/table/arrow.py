@@ -90,7 +90,7 @@ def _array(na: Any, column: Column) -> tuple[Any, Any]:
         buffers.append(values)
     elif isinstance(column, (Scalar, Text, Bytes)):
         if isinstance(column, Scalar) or (isinstance(column, Text) and not _is_utf8(column.data)):
-            column = Text.from_pylist(texts(column))
+            column = _as_text(column)
         kind = na.large_string() if isinstance(column, Text) else na.large_binary()
         buffers += [column.offsets, column.data]
     elif isinstance(column, ListOf):
@@ -104,6 +104,31 @@ def _array(na: Any, column: Column) -> tuple[Any, Any]:
         kind, buffers = na.null(), []  # Parquet knows no empty structure
     lie = [None if buffer is None else np.ascontiguousarray(buffer).view(np.uint8) for buffer in buffers]
     return kind, na.c_array_from_buffers(kind, rows, lie, children=[array for _, array in children])
+
+
+_DASHED = np.array([3, 2, 1, 0, -1, 5, 4, -1, 7, 6, -1, 8, 9, -1, 10, 11, 12, 13, 14, 15])
+"""Where the bytes of a GUID stand in its text; -1: a dash."""
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+def _as_text(column: Scalar | Text) -> Text:
+    """Values that no library has a type for, and texts that UTF-8 cannot say: millions of GUIDs, or none, without an object for each."""
+    rows = len(column)
+    if column.valid is not None and not column.valid.any():
+        return Text(np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8), column.valid)
+    if isinstance(column, Text) or column.kind != Kind.GUID:
+        return Text.from_pylist(texts(column))
+    raw = np.ascontiguousarray(column.values).view(np.uint8).reshape(rows, 16)
+    digits = np.empty((rows, 36), np.uint8)
+    at = 0
+    for place in _DASHED.tolist():
+        if place < 0:
+            digits[:, at] = ord("-")
+            at += 1
+        else:
+            digits[:, at], digits[:, at + 1] = _HEX[raw[:, place] >> 4], _HEX[raw[:, place] & 15]
+            at += 2
+    return Text(np.arange(0, 36 * (rows + 1), 36, dtype=np.int64), digits.reshape(-1), column.valid)
 
 
 def _scalars(na: Any, column: Scalar) -> tuple[Any, Array]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dotnetdiag.errors import MissingDependency
-from dotnetdiag.events import Column, Scalar, Text
+from dotnetdiag.events import Bytes, Column, Scalar, Text
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table.arrow import AS_TEXT, FILETIME_EPOCH_US
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     import pandas
 
 
-def data_frame(columns: Mapping[str, Column], own: Collection[str] = ()) -> pandas.DataFrame:
+CHUNK_ROWS = 1 << 16
+"""Rows that are decoded and become objects together: of many equal objects few are there at once."""
+
+
+def data_frame(columns: Mapping[str, Column | Objects], own: Collection[str] = ()) -> pandas.DataFrame:
     """The frame of these columns. It takes the arrays of its ``own``, those that nobody else holds; others are copied."""
     try:
         import pandas
@@ -31,7 +35,60 @@ def data_frame(columns: Mapping[str, Column], own: Collection[str] = ()) -> pand
     return pandas.DataFrame(made, copy=False)  # one block of all would take as much again
 
 
-def _values(pd: Any, column: Column, *, is_own: bool) -> Any:
+class Objects:
+    """Python's values of a column that comes piece by piece; equal texts are one object, as long as most of them occur often."""
+
+    def __init__(self, rows: int) -> None:
+        self.values = np.full(rows, None, object)
+        self._same: dict[Any, Any] | None = {}
+
+    def add(self, at: int, column: Column) -> None:
+        """The rows from ``at`` on."""
+        if column.valid is not None and not column.valid.any():
+            return
+        items: list[Any] = column.to_pylist()
+        if isinstance(column, Scalar):
+            items = [value if value is None else str(value) for value in items]
+        if isinstance(column, (Text, Bytes, Scalar)) and self._same is not None:
+            items = list(map(self._same.setdefault, items, items))
+            if len(self._same) > max(at, CHUNK_ROWS) // 2:
+                self._same = None
+        boxed = np.empty(len(items), object)  # assigned at once, lists of one length would be a matrix
+        boxed[:] = items
+        self.values[at : at + len(items)] = boxed
+
+
+class Gathered:
+    """A column that comes piece by piece, as one: numbers as an array of their own, all else as objects."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._scalar: Scalar | None = None
+        self._objects: Objects | None = None
+
+    def add(self, at: int, column: Column) -> None:
+        """The rows from ``at`` on; all pieces are of one kind."""
+        if not isinstance(column, Scalar) or column.kind in AS_TEXT:
+            self._objects = self._objects or Objects(self._rows)
+            self._objects.add(at, column)
+            return
+        if self._scalar is None:
+            self._scalar = Scalar(np.empty(self._rows, column.values.dtype), None, column.kind)
+        rows = slice(at, at + len(column))
+        self._scalar.values[rows] = column.values
+        if column.valid is not None:
+            if self._scalar.valid is None:
+                self._scalar.valid = np.ones(self._rows, np.bool_)
+            self._scalar.valid[rows] = column.valid
+
+    def column(self) -> Scalar | Objects:
+        """All of it."""
+        return self._scalar or self._objects or Objects(self._rows)
+
+
+def _values(pd: Any, column: Column | Objects, *, is_own: bool) -> Any:
+    if isinstance(column, Objects):
+        return pd.Series(column.values, dtype=object)
     if isinstance(column, Scalar) and column.kind not in AS_TEXT:
         values = column.values
         if column.kind in (Kind.TIMESTAMP, Kind.DATETIME):
@@ -51,13 +108,15 @@ def _values(pd: Any, column: Column, *, is_own: bool) -> Any:
         codes, names = pd.factorize(np.array(known, object))
         which = codes[column.which] if column.valid is None else np.where(column.valid, codes[column.which], -1)
         return pd.Categorical.from_codes(which, names)
-    made = np.full(len(column), None, object)
-    if column.valid is not None and not column.valid.any():
-        return pd.Series(made, dtype=object)
-    items: list[Any] = column.to_pylist()
-    if isinstance(column, Text):
-        same: dict[str | None, str | None] = {}
-        made[:] = list(map(same.setdefault, items, items))  # equal texts as one object: most occur often
-    else:
-        made[:] = [str(value) if isinstance(column, Scalar) and value is not None else value for value in items]
-    return pd.Series(made, dtype=object)
+    made = Objects(len(column))
+    for first in range(0, len(column), CHUNK_ROWS):
+        made.add(first, _part(column, first, min(first + CHUNK_ROWS, len(column))))
+    return pd.Series(made.values, dtype=object)
+
+
+def _part(column: Column, first: int, last: int) -> Column:
+    if not isinstance(column, (Text, Bytes)) or isinstance(column, Coded):
+        return column.take(np.arange(first, last))
+    offsets = column.offsets[first : last + 1]
+    valid = None if column.valid is None else column.valid[first:last]
+    return type(column)(offsets - offsets[0], column.data[offsets[0] : offsets[-1]], valid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.context import Recording
 
 Ids = npt.NDArray[np.int64]
+
+_DENSE_LIMIT = 1 << 24
 
 
 class StackNames:
@@ -65,7 +67,7 @@ class StackNames:
         codes = named.child.which
         known = codes[np.minimum(places, len(codes) - 1)] if len(codes) else np.zeros(len(headers), np.int64)
         texts = named.child.texts if len(codes) else Text.from_pylist([""])
-        return Coded(texts, np.where(valid, known, 0), None if valid.all() else valid)
+        return Coded(texts, np.where(valid, known, 0).astype(np.int32), None if valid.all() else valid)
 
     def _named(self, headers: HeaderColumns, depth: int | None) -> tuple[ListOf, Ids]:
         """The frames of some stacks, to that depth, and which of these each event has."""
@@ -76,11 +78,12 @@ class StackNames:
             )
         threads = trace.source.scan.threads if trace.format.startswith("nettrace 6") else {}
         owner = process_ids(threads, headers.thread)
-        key = headers.stack.astype(np.uint64)
+        key: npt.NDArray[Any] = headers.stack
         if owner is not None:
+            key = key.astype(np.uint64)
             place = np.unique(owner, return_inverse=True)[1]
             key |= place.astype(np.uint64) << np.uint64(32)
-        _, rows, which = np.unique(key, return_index=True, return_inverse=True)
+        rows, which = _distinct(key)
         stacks = _Stacks(trace, headers, owner, rows, depth)
         moving = stacks.moving()
         if moving.any():  # one for each event instead
@@ -88,6 +91,20 @@ class StackNames:
             which[events] = np.arange(len(moving), len(rows))
             stacks = _Stacks(trace, headers, owner, rows, depth)
         return stacks.named(), which
+
+
+def _distinct(keys: npt.NDArray[Any]) -> tuple[Ids, Ids]:
+    """An event of each key, in the order of the keys, and which of these each event has the key of."""
+    limit = int(keys.max()) + 1
+    if limit > _DENSE_LIMIT:
+        _, rows, which = np.unique(keys, return_index=True, return_inverse=True)
+        return rows, which
+    event = np.full(limit, -1, np.int64)  # sorting would take several times the memory of the keys
+    event[keys] = np.arange(len(keys))
+    there = np.flatnonzero(event >= 0)
+    number = np.zeros(limit, np.int64)
+    number[there] = np.arange(len(there))
+    return event[there], number[keys]
 
 
 class _Stacks:

@@ -31,6 +31,9 @@ from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.header import PAYLOAD
 
 if TYPE_CHECKING:
+    import pandas
+
+    from dotnetdiag.table.to_pandas import Objects
     from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -380,13 +383,16 @@ class EventTable(Table):
             return self.trace.frames_column(headers)
         if key in ("activity", "related"):
             ids = headers.activity if key == "activity" else headers.related
-            raw = self.trace.guids.bytes().view("V16")[ids]
-            return Scalar(raw, None if ids.all() else ids != 0, Kind.GUID)
+            known = self.trace.guids.bytes().view("V16")
+            if not ids.any():  # as of most events: no bytes for each
+                return Scalar(np.broadcast_to(known[:1], len(ids)), np.zeros(len(ids), np.bool_), Kind.GUID)
+            return Scalar(known[ids], None if ids.all() else ids != 0, Kind.GUID)
         return self._type_column(key)
 
     def _type_column(self, key: str) -> Column:
+        which: Array
         if len(self.schemas) == 1:
-            distinct, which = np.array(list(self.schemas), np.uint32), np.zeros(len(self), np.intp)
+            distinct, which = np.array(list(self.schemas), np.uint32), np.zeros(len(self), np.uint8)
         else:
             distinct, which = np.unique(self.headers.metadata_id, return_inverse=True)
         values = [type_value(self.schemas[number], key) for number in distinct.tolist()]
@@ -470,6 +476,34 @@ class EventTable(Table):
         columns = self.own_columns(number)
         values = zip(*(column.to_pylist() for column in columns.values()), strict=True) if columns else repeat(())
         return list(map(Event, repeat(self.schemas[number]), repeat(tuple(columns)), values, *header_values))
+
+    def to_pandas(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pandas.DataFrame:
+        """A data frame, of all columns or some. What the runtime numbers (``GC/Start.Reason``) has its names, as categories, or numbers.
+
+        A large table is decoded piece by piece: neither the texts nor the bytes of all events are there beside what becomes of them.
+        MissingDependency without the extra ``pandas``.
+        """
+        from dotnetdiag.table.to_pandas import CHUNK_ROWS, Gathered, data_frame
+
+        if len(self) <= CHUNK_ROWS:
+            return super().to_pandas(columns, names=names)
+        wanted = list(self.columns if columns is None else columns)
+        fields = [name for name in wanted if name in self._fields or name.startswith(PAYLOAD)]
+        fields = [name for name in fields if header.key_meant(name, is_field=True) is None]
+        gathered = {name: Gathered(len(self)) for name in fields}
+        for first in range(0, len(self), CHUNK_ROWS) if fields else ():
+            piece = self.slice(first, first + CHUNK_ROWS)
+            if columns is None:
+                piece.load()
+            for name, column in gathered.items():
+                column.add(first, piece[name])
+        made: dict[str, Column | Objects] = dict(
+            self._chosen([one for one in wanted if one not in gathered], names=names)
+        )
+        for name, one in gathered.items():
+            whole, enumeration = one.column(), self.enumeration(name.removeprefix(PAYLOAD)) if names else None
+            made[name] = Coded.naming(whole, enumeration.text) if enumeration and isinstance(whole, Scalar) else whole
+        return data_frame({name: made[name] for name in wanted}, self._MADE_ANEW | gathered.keys())
 
     def _chosen(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:
         if wanted is None and self._fields:
