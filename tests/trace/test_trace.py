@@ -874,9 +874,7 @@ def test_a_data_frame_of_many_events_is_made_piece_by_piece(some: bool, monkeypa
     opened_once = opened("gcverbose-10")
     name = max((count, event) for event, count in opened_once.counts()["Microsoft-Windows-DotNETRuntime"].items())[1]
     wanted = (
-        None
-        if columns is None
-        else ["ms", "leaf", opened_once[name].fields[0], f"payload.{opened_once[name].fields[-1]}"]
+        None if not some else ["ms", "leaf", opened_once[name].fields[0], f"payload.{opened_once[name].fields[-1]}"]
     )
     expected = opened("gcverbose-10")[name].to_pandas(wanted)
     monkeypatch.setattr(to_pandas, "CHUNK_ROWS", 50)
