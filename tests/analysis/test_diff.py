@@ -13,8 +13,8 @@ from dotnetdiag.analysis.diff import Change, diff
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame, FrameKind
 
 BEFORE = traced(managed(0, 1, "P.A", "P.Main"), managed(10, 1, "P.B", "P.Main"), managed(20, 1))
 AFTER = traced(

@@ -19,8 +19,8 @@ from dotnetdiag.analysis.profile import COLUMNS, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame, FrameKind
 from dotnetdiag.trace.trace import Trace
 
 MODULES = {"System.Io": "/x/System.IO.dll", "Lib.Deep": "/x/Lib.dll"}

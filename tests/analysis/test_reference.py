@@ -19,8 +19,8 @@ from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame, FrameKind
 
 NAMES = ["default-10", "cpu-only-10"]
 TOLERANCE_MS = 0.1

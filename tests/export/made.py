@@ -12,9 +12,9 @@ from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import MILLISECONDS, Origin, ProfileThread, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import FORMATS, Result
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
-from dotnetdiag.trace.symbols import Frame, FrameKind
 
 
 @dataclass(frozen=True, kw_only=True)

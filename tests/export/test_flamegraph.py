@@ -31,7 +31,7 @@ from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.flamegraph import Code, asset, code_of
 from dotnetdiag.recipes.report import ReportOptions, ViewOptions, report_of
-from dotnetdiag.trace.symbols import Frame, FrameKind
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.trace import Trace
 
 # the file -------------------------------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import MissingDependency, UsageError
 from dotnetdiag.export.pprof import message_class
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame, FrameKind
 from dotnetdiag.trace.trace import Trace
 
 SCHEMA = Path(dotnetdiag.export.__file__).with_name("assets") / "pprof" / "profile.proto"

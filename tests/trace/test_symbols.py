@@ -17,9 +17,12 @@ from tests.trace.made import RUNDOWN, RUNTIME, MadeTrace, names_at, varuint, z16
 
 from dotnetdiag.events import resolve
 from dotnetdiag.nettrace import Contents, ThreadInfo, read
+from dotnetdiag.trace.address_space import process_ids
+from dotnetdiag.trace.frame import FrameKind
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import build_stack_tree
-from dotnetdiag.trace.symbols import FrameKind, build_symbols, process_ids, symbol_events
+from dotnetdiag.trace.symbol_events import symbol_events
+from dotnetdiag.trace.symbols import build_symbols
 
 # recordings, as TraceEvent resolved them ------------------------------------------------------------------------------
 

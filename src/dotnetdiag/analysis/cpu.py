@@ -21,7 +21,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.trace.source import lookup, wanted_of
-from dotnetdiag.trace.symbols import RUNTIME
+from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 

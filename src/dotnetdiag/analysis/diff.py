@@ -13,9 +13,9 @@ from dotnetdiag.analysis.profile import DIGITS, Array, Origin
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
-from dotnetdiag.trace.symbols import Frame, FrameKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ import numpy as np
 from dotnetdiag.analysis.frames import Frames, pseudo
 from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, P, Profile, State
 from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.header import nothing_after
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
-from dotnetdiag.trace.symbols import Frame, FrameKind
 
 UNKNOWN = "?"
 """The group of frames of which nothing is known."""

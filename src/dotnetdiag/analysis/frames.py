@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame, FrameKind, Symbols
+from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

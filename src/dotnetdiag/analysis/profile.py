@@ -33,9 +33,9 @@ from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.frame import Frame
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
-from dotnetdiag.trace.symbols import Frame
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

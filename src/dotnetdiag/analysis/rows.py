@@ -15,7 +15,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.stack_tree import build_stack_tree
-from dotnetdiag.trace.symbols import RUNTIME
+from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable, join_fields
 from dotnetdiag.trace.trace import Trace
 

@@ -38,8 +38,8 @@ from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.export.walk import Walk, runs, walk
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame, FrameKind
 
 STATES = {
     State.NONE: ("no state", ""),

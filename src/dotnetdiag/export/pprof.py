@@ -18,8 +18,8 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.export.sums import Sums, sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
+from dotnetdiag.trace.frame import Frame
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Frame
 
 MESSAGE = "perftools.profiles.Profile"
 DESCRIPTOR = "assets/pprof/profile.desc"

@@ -10,8 +10,8 @@ import numpy as np
 
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.recipes.thread_stacks import StackReport, ThreadStack
+from dotnetdiag.trace.frame import FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import FrameKind
 from dotnetdiag.trace.trace import Trace
 
 for _module in ("source", "event_types", "table", "process"):

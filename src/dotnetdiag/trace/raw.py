@@ -410,7 +410,8 @@ class RawTrace:
         from dotnetdiag.nettrace import HeaderColumns
         from dotnetdiag.trace.process import process_events
         from dotnetdiag.trace.source import lookup, wanted_of
-        from dotnetdiag.trace.symbols import SymbolHeaders, build_symbols, symbol_events
+        from dotnetdiag.trace.symbol_events import SymbolHeaders, symbol_events
+        from dotnetdiag.trace.symbols import build_symbols
 
         said, about = symbol_events(self.metadata), process_events(self)
         both = wanted_of({*said, *about})  # one pass over the file for both: who wants the one asks for the other

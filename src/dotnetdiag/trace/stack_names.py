@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dotnetdiag.events import ListOf, Text
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.nettrace import HeaderColumns
-from dotnetdiag.trace.symbols import process_ids
+from dotnetdiag.trace.address_space import process_ids
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.context import Recording

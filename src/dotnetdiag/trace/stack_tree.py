@@ -13,9 +13,10 @@ import numpy as np
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import StackTable
 from dotnetdiag.trace import kernels
+from dotnetdiag.trace.address_space import KERNEL_START
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.ranges import ALWAYS
-from dotnetdiag.trace.symbols import KERNEL_START, Symbols
+from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

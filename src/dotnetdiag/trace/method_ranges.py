@@ -1,0 +1,102 @@
+"""Where the methods that the runtime announced lie, and when (nettrace.md §11)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.trace.code_ranges import NO_RANGES, CodeRanges
+from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.ranges import ALWAYS, FOREVER
+from dotnetdiag.trace.symbol_events import METHOD_ROLES, Role, SymbolEvents
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_ENTRY_LIMIT = 1 << 16
+"""An R2R entry point has no size: it owns what follows it up to the next one, but not more than this."""
+
+
+def method_ranges(events: SymbolEvents) -> CodeRanges:
+    """Code of methods, one range for each time that a method lay at an address.
+
+    The events of one (process, start, method) in order of time: a load begins a range, an unload ends it, rundown says
+    that it was there all along. What follows an unload is a new range: ids of dynamic methods are used again. Of ranges
+    whose begin nobody saw, the one that ended first was there first.
+    """
+    methods = events.of(*METHOD_ROLES)
+    if methods is None:
+        return NO_RANGES
+    names = ("MethodStartAddress", "MethodID", "MethodSize", "ModuleID")
+    start, method, size, module = (methods.column(name) for name in names)
+    columns = [start, method, size.astype(np.uint64), module, methods.role, methods.text, methods.process, methods.time]
+    order = np.lexsort((methods.row, methods.time, method, start, methods.process))
+    start, method, size, module, role, text, process, time = (column[order] for column in columns)
+    same = (start[1:] == start[:-1]) & (method[1:] == method[:-1]) & (process[1:] == process[:-1])
+    is_unload = role == Role.UNLOAD.value
+    new = np.ones(len(start), np.bool_)
+    new[1:] = ~same | is_unload[:-1]
+    firsts = np.flatnonzero(new)
+    lasts = np.append(firsts[1:], len(start)) - 1
+    end = start[firsts] + np.maximum.reduceat(size, firsts)
+    return CodeRanges.of(
+        start=start[firsts],
+        end=np.where(end < start[firsts], start[firsts], end),
+        begin=np.where(role[firsts] == Role.LOAD.value, time[firsts], ALWAYS),
+        until=np.where(is_unload[lasts], time[lasts], FOREVER),
+        seen=time[firsts],
+        text=_with_texts_of_others(method[firsts], np.maximum.reduceat(text, firsts)),
+        module=module[firsts],
+        process=process[firsts],
+    )
+
+
+def _with_texts_of_others(method: Array, text: Array) -> Array:
+    """Ranges without texts (events 141, 142) take those of another range of the same method."""
+    bare = np.flatnonzero(text < 0)
+    if not len(bare):
+        return text
+    named = np.flatnonzero(text >= 0)
+    ids, first = np.unique(method[named], return_index=True)
+    if not len(ids):
+        return text
+    place = np.minimum(np.searchsorted(ids, method[bare]), len(ids) - 1)
+    hit = ids[place] == method[bare]
+    text = text.copy()
+    text[bare[hit]] = text[named[first[place[hit]]]]
+    return text
+
+
+def entry_point_ranges(events: SymbolEvents, methods: CodeRanges) -> CodeRanges:
+    """Code of precompiled methods, to which R2RGetEntryPoint gives a start but no size.
+
+    Only of use when the session saw every method being prepared, which is when it saw the runtime start: then code
+    between an entry point and what begins next is that method's, or was never run.
+    """
+    entries = events.of(Role.ENTRY_POINT) if events.from_start else None
+    if entries is None:
+        return NO_RANGES
+    start, first = np.unique(entries.column("EntryPoint"), return_index=True)
+    method, text = entries.column("MethodID")[first], entries.text[first]
+    begins = distinct(methods.start)
+    edges = np.append(np.union1d(start, begins), np.uint64((1 << 64) - 1))
+    fresh = ~np.isin(start, begins) & (start > 0) & (text >= 0)
+    start, method, text = start[fresh], method[fresh], text[fresh]
+    following = edges[np.searchsorted(edges, start, side="right").clip(max=len(edges) - 1)]
+    return CodeRanges.of(
+        start=start,
+        end=np.minimum(following, start + np.uint64(_ENTRY_LIMIT)),
+        text=text,
+        module=_modules_of(method, events),
+    )
+
+
+def _modules_of(method: Array, events: SymbolEvents) -> Array:
+    """The event of an entry point names no module; another event of the same method may."""
+    module = np.zeros(len(method), np.uint64)
+    others = events.of(*METHOD_ROLES)
+    if others is not None:
+        ids, which = np.unique(others.column("MethodID"), return_index=True)
+        place, known = np.minimum(np.searchsorted(ids, method), len(ids) - 1), np.isin(method, ids)
+        module[known] = others.column("ModuleID")[which][place[known]]
+    return module
