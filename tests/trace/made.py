@@ -57,6 +57,9 @@ class MadeTrace:
         kind = self.kinds.setdefault((provider, number, name, version), len(self.kinds) + 1)
         self.events.append((kind, time, thread, payload))
 
+    def process(self, thread: int, process_id: int) -> None:
+        self.threads[thread] = ThreadInfo(index=thread, process_id=process_id, os_thread_id=process_id)
+
     def method(
         self,
         start: int,
