@@ -16,6 +16,7 @@ from dotnetdiag.trace import kernels
 from dotnetdiag.trace.address_space import KERNEL_START
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.ranges import ALWAYS
+from dotnetdiag.trace.stack_variants import ProcessStacks, StackEpochs, StackVariants, epoch_keys
 from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -35,10 +36,16 @@ class StackTree:
 
     __slots__ = ("_child", "_depth", "_outermost", "_sibling", "_variants", "frame", "leaf_of_stack", "parent")
 
-    def __init__(self, parent: Array, frame: Array, leaf_of_stack: Array | None = None) -> None:
+    def __init__(
+        self,
+        parent: Array,
+        frame: Array,
+        leaf_of_stack: Array | None = None,
+        variants: StackVariants | None = None,
+    ) -> None:
         self.parent, self.frame = parent, frame
         self.leaf_of_stack: Array = np.zeros(1, np.int32) if leaf_of_stack is None else leaf_of_stack
-        self._variants: _Variants | None = None
+        self._variants = variants
         self._depth: Array | None = None
         self._child: Array | None = None
         self._sibling: Array | None = None
@@ -183,59 +190,6 @@ class StackTree:
 # the tree of a trace --------------------------------------------------------------------------------------------------
 
 
-class _Variants:
-    """Stacks that are more than one path: by process, and by the moments at which an address changes its owner.
-
-    A *pair* is a stack in a process: the stack's id, or a place in ``pairs`` (``stack * len(processes) + process``,
-    sorted) where there are several processes. Of ``timed`` pairs each *epoch*, the time between two of ``moments``, has
-    a node in ``nodes``, by ``keys`` (``pair * epochs + epoch``, sorted); the others have one in ``leaf_of_pair``.
-    """
-
-    def __init__(self, processes: Array, pairs: Array | None) -> None:
-        self.processes, self.pairs = processes, pairs
-        self.leaf_of_pair: Array = np.zeros(0, np.int32)
-        self.moments: Array = np.zeros(0, np.int64)
-        self.timed: Array = np.zeros(0, np.bool_)
-        self.keys: Array = np.zeros(0, np.int64)
-        self.nodes: Array = np.zeros(0, np.int32)
-
-    def pair_keys(self, ids: Array, processes: Array) -> Array:
-        """The key of each event's pair; of a process that was not there, -1."""
-        place = np.minimum(np.searchsorted(self.processes, processes), len(self.processes) - 1)
-        return np.where(self.processes[place] == processes, ids * len(self.processes) + place, -1)
-
-    def epoch_keys(self, pairs: Array, times: Array | None) -> Array:
-        """The key of each event's pair and epoch; without times the last epoch."""
-        epochs = len(self.moments) + 1
-        if times is None:
-            return pairs * epochs + (epochs - 1)
-        keys: Array = pairs * epochs + np.searchsorted(self.moments, times, side="right")
-        return keys
-
-    def leaves(self, ids: Array, times: Array | None, processes: Array | None, leaf_of_stack: Array) -> Array:
-        if self.pairs is None:
-            leaves, pairs, known = leaf_of_stack[ids], ids, np.ones(len(ids), np.bool_)
-        elif processes is None:
-            return leaf_of_stack[ids]
-        else:
-            pairs, known = _find(self.pairs, self.pair_keys(ids, np.asarray(processes, np.int64)))
-            leaves = np.where(known, self.leaf_of_pair[pairs], leaf_of_stack[ids])
-        timed = np.flatnonzero(known & self.timed[pairs]) if len(self.timed) else np.zeros(0, np.int64)
-        if len(timed):
-            wanted = self.epoch_keys(pairs[timed], None if times is None else np.asarray(times)[timed])
-            places, there = _find(self.keys, wanted)
-            leaves[timed[there]] = self.nodes[places[there]]
-        return leaves
-
-
-def _find(keys: Array, wanted: Array) -> tuple[Array, Array]:
-    """Places of values in a sorted array, and whether they are there."""
-    if not len(keys):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return place, keys[place] == wanted
-
-
 def build_stack_tree(
     stacks: StackTable,
     symbols: Symbols,
@@ -248,39 +202,39 @@ def build_stack_tree(
     """
     offsets, addresses = stacks.arrays()
     codes, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
-    ids = None if stack_ids is None else np.clip(np.asarray(stack_ids, np.int64), 0, len(offsets) - 2)
-    variants = _Variants(np.zeros(1, np.int64), None)
+    paths = None if stack_ids is None else np.clip(np.asarray(stack_ids, np.int64), 0, len(offsets) - 2)
     owner: Array | None = None
-    if ids is not None and processes is not None and len(symbols.processes) > 1:
-        variants.processes = distinct(processes)
-        variants.pairs = distinct(variants.pair_keys(ids, processes))
-        stack, which = np.divmod(variants.pairs, len(variants.processes))
-        offsets, codes, used = _again(codes, offsets, stack, which, len(variants.processes))
-        where, exact, owner = where[used[0]], exact[used[0]], variants.processes[used[1]]
+    by_process: ProcessStacks | None = None
+    if paths is not None and processes is not None and len(symbols.processes) > 1:
+        by_process = ProcessStacks.of(paths, processes)
+        paths, _ = by_process.find(paths, processes)
+        stack, place = by_process.pairs
+        offsets, codes, used = _again(codes, offsets, stack, place, len(by_process.processes))
+        where, exact, owner = where[used[0]], exact[used[0]], by_process.processes[used[1]]
     frames = symbols.resolve(where, None, owner, exact=exact)
-    parent, frame, leaves = kernels.intern_paths(_ROOT, _ROOT, codes, frames, offsets)
-    variants.leaf_of_pair = leaves
-    if variants.pairs is not None:
-        leaves = np.zeros(len(stacks), np.int32)
-        leaves[stack] = variants.leaf_of_pair
+    parent, frame, leaf_of_path = kernels.intern_paths(_ROOT, _ROOT, codes, frames, offsets)
+    leaf_of_stack = leaf_of_path
+    if by_process is not None:
+        leaf_of_stack = np.zeros(len(stacks), np.int32)
+        leaf_of_stack[stack] = leaf_of_path
+    epochs: StackEpochs | None = None
     changing, moments = symbols.changes(where, owner, exact=exact)
-    if ids is not None and times is not None and len(moments):
-        variants.moments = moments
-        variants.timed = _any_of_path(changing[codes], offsets)
-        pairs = ids if variants.pairs is None else _find(variants.pairs, variants.pair_keys(ids, processes))[0]  # type: ignore[arg-type]
-        asked = np.flatnonzero(variants.timed[pairs])
-        variants.keys = distinct(variants.epoch_keys(pairs[asked], times[asked]))
-        pair, epoch = np.divmod(variants.keys, len(moments) + 1)
-        longer, codes, used = _again(codes, offsets, pair, epoch, len(moments) + 1)
+    if paths is not None and times is not None and len(moments):
+        timed = _any_of_path(changing[codes], offsets)
+        asked = np.flatnonzero(timed[paths])
+        keys = distinct(epoch_keys(moments, paths[asked], times[asked]))
+        path, epoch = np.divmod(keys, len(moments) + 1)
+        longer, codes, used = _again(codes, offsets, path, epoch, len(moments) + 1)
         begins = np.append(np.array([ALWAYS], np.int64), moments)
         frames = symbols.resolve(
             where[used[0]], begins[used[1]], None if owner is None else owner[used[0]], exact=exact[used[0]]
         )
-        parent, frame, variants.nodes = kernels.intern_paths(parent, frame, codes, frames, longer)
-    tree = StackTree(parent, frame, leaves)
-    if variants.pairs is not None or len(variants.keys):
-        tree._variants = variants
-    return tree
+        parent, frame, nodes = kernels.intern_paths(parent, frame, codes, frames, longer)
+        epochs = StackEpochs(moments=moments, timed=timed, keys=keys, nodes=nodes)
+    if by_process is None and epochs is None:
+        return StackTree(parent, frame, leaf_of_stack)
+    variants = StackVariants(by_process=by_process, leaf_of_path=leaf_of_path, epochs=epochs)
+    return StackTree(parent, frame, leaf_of_stack, variants)
 
 
 def _again(
