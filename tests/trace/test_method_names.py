@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.trace.method_names import (
-    Origin,
+    SourceKind,
     csharp_type,
     event_signature,
     full_name,
@@ -95,39 +95,41 @@ def test_the_namespace_stands_before_the_outermost_type(type_name: str, namespac
 
 
 @pytest.mark.parametrize(
-    ("type_name", "method", "shown", "origin"),
+    ("type_name", "method", "shown", "kind"),
     [
-        ("N.P", "Main", "N.P.Main", Origin.METHOD),
-        ("N.P+<>c", "<Main>b__0_1", "N.P.Main", Origin.LAMBDA),
-        ("N.P+<>c__DisplayClass3_1", "<Main>b__1", "N.P.Main", Origin.LAMBDA),
-        ("N.P+<>c__DisplayClass12_0`2[A.B,C.D]", "<Define>g__Log|0", "N.P.Define.Log", Origin.LOCAL_FUNCTION),
-        ("N.G`1+<>c__DisplayClass1_0`2[A.B,C.D]", "<Run>b__0", "N.G<B>.Run", Origin.LAMBDA),
-        ("N.G`1+<>c[N.X`2[A.B,C.D]]", "<Run>b__0_0", "N.G<X<B, D>>.Run", Origin.LAMBDA),
-        ("N.P", "<Main>g__Local|0_0", "N.P.Main.Local", Origin.LOCAL_FUNCTION),
-        ("N.P", "<<Main>g__Outer|0_0>g__Inner|0_1", "N.P.Main.Outer.Inner", Origin.LOCAL_FUNCTION),
-        ("N.P+<FooAsync>d__3", "MoveNext", "N.P.FooAsync", Origin.STATE_MACHINE),
-        ("N.P+<FooAsync>d__3`1[System.__Canon]", "MoveNext", "N.P.FooAsync", Origin.STATE_MACHINE),
-        ("N.G`1+<FooAsync>d__3[System.Int32]", "MoveNext", "N.G<int>.FooAsync", Origin.STATE_MACHINE),
-        ("N.P+<Numbers>d__1", "<>m__Finally1", "N.P.Numbers", Origin.STATE_MACHINE),
-        ("N.P+<>c+<<Main>b__0_0>d", "MoveNext", "N.P.Main", Origin.STATE_MACHINE),
-        ("N.P+<>c__DisplayClass0_0+<<Main>g__Work|0>d", "MoveNext", "N.P.Main.Work", Origin.STATE_MACHINE),
-        ("Program", "<Main>$", "Program.Main", Origin.METHOD),
-        ("Program+<>c", "<<Main>$>b__0_0", "Program.Main", Origin.LAMBDA),
-        ("Program+<<Main>$>d__0", "MoveNext", "Program.Main", Origin.STATE_MACHINE),
-        ("N.P+<>c", "<.ctor>b__0_0", "N.P..ctor", Origin.LAMBDA),
-        ("N.P+VB$StateMachine_3_Wait", "MoveNext", "N.P.Wait", Origin.STATE_MACHINE),
-        ("N.P+<Numbers>d__1", "System.IDisposable.Dispose", "N.P.<Numbers>d__1.System.IDisposable.Dispose", Origin.METHOD),
-        ("N.Box`1[N.P+<FooAsync>d__3]", "MoveNext", "N.Box<P.<FooAsync>d__3>.MoveNext", Origin.METHOD),
-        ("N.P+Enumerator", "MoveNext", "N.P.Enumerator.MoveNext", Origin.METHOD),
-        ("N.P", "<x", "N.P.<x", Origin.METHOD),
-        ("N.P", "<>z", "N.P.<>z", Origin.METHOD),
-        ("N.P", "<a>", "N.P.<a>", Origin.METHOD),
-        ("<>c", "<Main>b__0", "<>c.Main", Origin.LAMBDA),
+        ("N.P", "Main", "N.P.Main", SourceKind.METHOD),
+        ("N.P+<>c", "<Main>b__0_1", "N.P.Main", SourceKind.LAMBDA),
+        ("N.P+<>c__DisplayClass3_1", "<Main>b__1", "N.P.Main", SourceKind.LAMBDA),
+        ("N.P+<>c__DisplayClass12_0`2[A.B,C.D]", "<Define>g__Log|0", "N.P.Define.Log", SourceKind.LOCAL_FUNCTION),
+        ("N.G`1+<>c__DisplayClass1_0`2[A.B,C.D]", "<Run>b__0", "N.G<B>.Run", SourceKind.LAMBDA),
+        ("N.G`1+<>c[N.X`2[A.B,C.D]]", "<Run>b__0_0", "N.G<X<B, D>>.Run", SourceKind.LAMBDA),
+        ("N.P", "<Main>g__Local|0_0", "N.P.Main.Local", SourceKind.LOCAL_FUNCTION),
+        ("N.P", "<<Main>g__Outer|0_0>g__Inner|0_1", "N.P.Main.Outer.Inner", SourceKind.LOCAL_FUNCTION),
+        ("N.P+<FooAsync>d__3", "MoveNext", "N.P.FooAsync", SourceKind.STATE_MACHINE),
+        ("N.P+<FooAsync>d__3`1[System.__Canon]", "MoveNext", "N.P.FooAsync", SourceKind.STATE_MACHINE),
+        ("N.G`1+<FooAsync>d__3[System.Int32]", "MoveNext", "N.G<int>.FooAsync", SourceKind.STATE_MACHINE),
+        ("N.P+<Numbers>d__1", "<>m__Finally1", "N.P.Numbers", SourceKind.STATE_MACHINE),
+        ("N.P+<>c+<<Main>b__0_0>d", "MoveNext", "N.P.Main", SourceKind.STATE_MACHINE),
+        ("N.P+<>c__DisplayClass0_0+<<Main>g__Work|0>d", "MoveNext", "N.P.Main.Work", SourceKind.STATE_MACHINE),
+        ("Program", "<Main>$", "Program.Main", SourceKind.METHOD),
+        ("Program+<>c", "<<Main>$>b__0_0", "Program.Main", SourceKind.LAMBDA),
+        ("Program+<<Main>$>d__0", "MoveNext", "Program.Main", SourceKind.STATE_MACHINE),
+        ("N.P+<>c", "<.ctor>b__0_0", "N.P..ctor", SourceKind.LAMBDA),
+        ("N.P+VB$StateMachine_3_Wait", "MoveNext", "N.P.Wait", SourceKind.STATE_MACHINE),
+        ("N.P+<Numbers>d__1", "System.IDisposable.Dispose", "N.P.<Numbers>d__1.System.IDisposable.Dispose", SourceKind.METHOD),
+        ("N.Box`1[N.P+<FooAsync>d__3]", "MoveNext", "N.Box<P.<FooAsync>d__3>.MoveNext", SourceKind.METHOD),
+        ("N.P+Enumerator", "MoveNext", "N.P.Enumerator.MoveNext", SourceKind.METHOD),
+        ("N.P", "<x", "N.P.<x", SourceKind.METHOD),
+        ("N.P", "<>z", "N.P.<>z", SourceKind.METHOD),
+        ("N.P", "<a>", "N.P.<a>", SourceKind.METHOD),
+        ("<>c", "<Main>b__0", "<>c.Main", SourceKind.LAMBDA),
     ],
 )  # fmt: skip
-def test_what_the_compiler_made_is_shown_as_its_source(type_name: str, method: str, shown: str, origin: Origin) -> None:
+def test_what_the_compiler_made_is_shown_as_its_source(
+    type_name: str, method: str, shown: str, kind: SourceKind
+) -> None:
     assert source_name(type_name, method) == shown
-    assert source_method(type_name, method).origin == origin
+    assert source_method(type_name, method).kind == kind
 
 
 @pytest.mark.parametrize(

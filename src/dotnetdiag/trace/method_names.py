@@ -28,8 +28,8 @@ class Style(StrEnum):
     TRACEEVENT = "traceevent"
 
 
-class Origin(StrEnum):
-    """What the compiler made a method from."""
+class SourceKind(StrEnum):
+    """What in the source a method was compiled from."""
 
     METHOD = "method"
     LAMBDA = "lambda"
@@ -47,7 +47,7 @@ class SourceMethod:
     type_name: str
     method: str
     local: str = ""
-    origin: Origin = Origin.METHOD
+    kind: SourceKind = SourceKind.METHOD
 
 
 def full_name(module: str, type_name: str, method: str, signature: str) -> str:
@@ -203,34 +203,34 @@ def source_method(type_name: str, method: str) -> SourceMethod:
     """
     bare, arguments = _split_arguments(type_name)
     outer, _, inner = bare.rpartition("+")
-    origin, local = Origin.METHOD, ""
+    kind, local = SourceKind.METHOD, ""
     if outer and (method == "MoveNext" or method.startswith("<>m__Finally")):
         vb = _VB_STATE_MACHINE.match(inner)
         made = (vb[1], "d", "") if vb else _made(inner)
         if made is not None and made[1] == "d":
-            bare, method, origin = outer, made[0], Origin.STATE_MACHINE
+            bare, method, kind = outer, made[0], SourceKind.STATE_MACHINE
     for _ in range(_PEELS_LIMIT):
         made = _made(method)
         if made is None:
             break
-        name, kind, rest = made
-        if kind == "b":
-            origin = Origin.LAMBDA if origin is Origin.METHOD else origin
-        elif kind == "g":
+        name, letter, rest = made
+        if letter == "b":
+            kind = SourceKind.LAMBDA if kind is SourceKind.METHOD else kind
+        elif letter == "g":
             function = rest.partition("|")[0]
             local = f"{function}.{local}" if local else function
-            origin = Origin.LOCAL_FUNCTION if origin is Origin.METHOD else origin
-        elif not (kind == "$" and not rest):  # <Main>$ is what top-level statements are compiled to
+            kind = SourceKind.LOCAL_FUNCTION if kind is SourceKind.METHOD else kind
+        elif not (letter == "$" and not rest):  # <Main>$ is what top-level statements are compiled to
             break
         method = name
-    if bare == _split_arguments(type_name)[0] and origin is Origin.METHOD:
+    if bare == _split_arguments(type_name)[0] and kind is SourceKind.METHOD:
         return SourceMethod(type_name=type_name, method=method)
     while "+" in bare:  # the classes of closures
         outer, _, inner = bare.rpartition("+")
         if not inner.startswith(("<>c", "_Closure$__")):
             break
         bare = outer
-    return SourceMethod(type_name=_declared(bare, arguments), method=method, local=local, origin=origin)
+    return SourceMethod(type_name=_declared(bare, arguments), method=method, local=local, kind=kind)
 
 
 def _split_arguments(type_name: str) -> tuple[str, str]:
