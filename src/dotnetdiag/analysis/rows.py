@@ -13,10 +13,11 @@ from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import Origin, ProfileThread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.fields import join_fields
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.stack_tree import build_stack_tree
 from dotnetdiag.trace.symbol_events import RUNTIME
-from dotnetdiag.trace.table import EventTable, join_fields
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

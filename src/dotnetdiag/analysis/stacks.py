@@ -11,7 +11,8 @@ from dotnetdiag.analysis.rows import profile_of, sample_rows
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import EventSchema, Scalar
-from dotnetdiag.trace.table import EventTable, join_fields
+from dotnetdiag.trace.fields import join_fields
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 EVENTS = "events"

@@ -17,9 +17,10 @@ from dotnetdiag.events import Column, Struct
 from dotnetdiag.table import Losses
 from dotnetdiag.table.texts import cell_texts
 from dotnetdiag.trace.events import Events
+from dotnetdiag.trace.fields import fields_named
 from dotnetdiag.trace.header import ALL, KEYS, PAYLOAD, key_meant
 from dotnetdiag.trace.json_lines import JsonLines
-from dotnetdiag.trace.table import EventTable, fields_named
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 _FRAME_BYTES = 64

@@ -16,9 +16,10 @@ from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
+from dotnetdiag.trace.fields import FieldSource, enumeration_of, fields_named, join_fields
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.source import wanted_of
-from dotnetdiag.trace.table import EventTable, FieldSource, enumeration_of, fields_named, join_fields
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.where import Where
 
 if TYPE_CHECKING:

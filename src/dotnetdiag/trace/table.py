@@ -11,24 +11,23 @@ Nothing is decoded before it is asked for: a column costs its own bytes only.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
-from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, Text, decode
+from dotnetdiag.events import Column, EventSchema, Scalar, Struct, decode
 from dotnetdiag.events import Table as Payloads
-from dotnetdiag.events.catalogue import ValueMap, enumeration
+from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.events.columns import Coded, concat, nulls
-from dotnetdiag.events.layout import Kind
 from dotnetdiag.nettrace import HeaderColumns
-from dotnetdiag.nettrace.info import NO_TIME
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
+from dotnetdiag.trace.fields import FieldSource, cast, enumeration_of, join_fields
 from dotnetdiag.trace.header import PAYLOAD
+from dotnetdiag.trace.header_columns import header_column
 
 if TYPE_CHECKING:
     import pandas
@@ -39,135 +38,11 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 CHUNK_ROWS = 4096
-SHOWN_ROWS = 5
 PIECE_BYTES = 32 << 20
 """Of a table that becomes texts or objects at once, as :meth:`EventTable.pieces` counts: ten times as much in memory at most.
 A window of usual events has less.
 """
 _ROW_BYTES, _VALUE_BYTES = 64, 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldSource:
-    """Where a joined column comes from: the field's name by metadata id, and a column without rows of its kind."""
-
-    name: str
-    by_type: Mapping[int, str]
-    like: Column
-
-
-def _empty(schema: EventSchema) -> Mapping[str, Column]:
-    nothing = np.zeros(0, np.int64)
-    return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False).flat
-
-
-def enumeration_of(schema: EventSchema, field: str) -> ValueMap | None:
-    """The names that the runtime gives to a field's values."""
-    return enumeration(schema.provider, next((one for one in schema.fields if one.name == field), None))
-
-
-_VARIANTS_LIMIT = 16
-"""Columns of one name that others are joined with; who has more of them does not mean one thing."""
-
-
-def _shape(column: Column) -> Hashable:
-    """Equal for columns that are joined with the same others."""
-    if isinstance(column, Scalar):
-        return column.kind, column.values.dtype.str
-    if isinstance(column, ListOf):
-        return ListOf, _shape(column.child)
-    if isinstance(column, Struct):
-        return Struct, tuple((name, _shape(inner)) for name, inner in column.fields.items())
-    return type(column).__name__
-
-
-def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
-    """The payload columns of several event types together; the highest version gives the order."""
-    names: dict[str, dict[int, str]] = {}
-    likes: dict[str, Column] = {}
-    variants: dict[str, list[str]] = {}
-    by_shape: dict[tuple[str, Hashable], str] = {}
-    for number in sorted(schemas, key=lambda number: (-schemas[number].version, number)):
-        schema = schemas[number]
-        for field, column in _empty(schema).items():
-            known, shape = variants.setdefault(field, []), (field, _shape(column))
-            if shape not in by_shape:
-                for name in known[:_VARIANTS_LIMIT]:
-                    common = _common(likes[name], column)
-                    if common is not None:
-                        likes[name] = common
-                        break
-                else:
-                    name = field if not known else f"{field} ({schema.provider}/{schema.name} v{schema.version})"
-                    if name in likes:
-                        name = f"{name[:-1]}, type {number})"
-                    known.append(name)
-                    likes[name] = column
-                by_shape[shape] = name
-            names.setdefault(by_shape[shape], {})[number] = field
-    return tuple(FieldSource(name=name, by_type=names[name], like=likes[name]) for name in names)
-
-
-def fields_named(fields: Iterable[FieldSource], name: str) -> list[FieldSource]:
-    """Those that a name means: of that field in all types, whatever their kinds; where none is called just so, case does not count."""
-    for same in (str, str.lower):
-        wanted = same(name)
-        found = [one for one in fields if wanted == same(one.name) or wanted in map(same, one.by_type.values())]
-        if found:
-            return found
-    return []
-
-
-_NOT_PROMOTED = frozenset({Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8, Kind.BOOL, Kind.BOOL32})
-
-
-def _common(one: Column, other: Column) -> Column | None:
-    """A column without rows of the kind that holds the values of both without loss, or None.
-
-    Structures hold the members of both.
-    """
-    if isinstance(one, Scalar) and isinstance(other, Scalar):
-        return _common_scalar(one, other)
-    if isinstance(one, ListOf) and isinstance(other, ListOf):
-        child = _common(one.child, other.child)
-        return None if child is None else ListOf(one.offsets, child)
-    if isinstance(one, Struct) and isinstance(other, Struct):
-        members: dict[str, Column] = dict(one.fields)
-        for name, column in other.fields.items():
-            common = _common(members[name], column) if name in members else column
-            if common is None:
-                return None
-            members[name] = common
-        return Struct(members, 0)
-    return one if type(one) is type(other) else None
-
-
-def _common_scalar(one: Scalar, other: Scalar) -> Scalar | None:
-    if one.kind == other.kind and one.values.dtype == other.values.dtype:
-        return one
-    if one.kind in _NOT_PROMOTED or other.kind in _NOT_PROMOTED:
-        return None
-    dtype = np.promote_types(one.values.dtype, other.values.dtype)
-    if dtype.kind == "f" and (one.values.dtype.kind != "f" or other.values.dtype.kind != "f"):
-        return None  # a 64-bit number does not survive as a float
-    return Scalar(np.zeros(0, dtype), None, one.kind if one.values.dtype == dtype else other.kind)
-
-
-def _as(column: Column, like: Column) -> Column:
-    """The column in the kind that :func:`_common` found."""
-    if isinstance(column, Scalar) and isinstance(like, Scalar):
-        if column.values.dtype == like.values.dtype:
-            return column
-        return Scalar(column.values.astype(like.values.dtype), column.valid, like.kind)
-    if isinstance(column, ListOf) and isinstance(like, ListOf):
-        return ListOf(column.offsets, _as(column.child, like.child), column.valid)
-    if isinstance(column, Struct) and isinstance(like, Struct):
-        members = {
-            name: _as(column.fields[name], inner) if name in column.fields else nulls(inner, len(column))
-            for name, inner in like.fields.items()
-        }
-        return Struct(members, len(column), column.valid)
-    return column
 
 
 class EventTable(Table):
@@ -353,60 +228,12 @@ class EventTable(Table):
         field = source.by_type.get(number)
         found = None if field is None else self.part(number, [field]).flat.get(field)
         if found is not None:
-            return _as(found, source.like)
+            return cast(found, source.like)
         return nulls(source.like, len(self) if len(self.schemas) == 1 else len(self.rows_of(number)))
 
     def header_column(self, key: str) -> Column:
         """A column of the header by its key."""
-        meaning, headers = self.trace.meaning, self.headers
-        if key == "time":
-            utc = meaning.utc_ns(headers)
-            known = utc != NO_TIME
-            valid = None if known.all() else known
-            return Scalar(utc if valid is None else np.where(known, utc, 0), valid, Kind.TIMESTAMP)
-        if key == "utc":
-            return Text.from_pylist(meaning.utc_text(headers))
-        if key == "ms":
-            return Scalar(meaning.ms(headers), None, Kind.F8)
-        if key == "pid":
-            pid, known = meaning.pid(headers)
-            return Scalar(pid, None if known.all() else known, Kind.U8)
-        if key == "tid":
-            return Scalar(meaning.tid(headers), None, Kind.U8)
-        if key == "bytes":
-            return Scalar(headers.payload_length, None, Kind.U4)
-        if key == "stack_id":
-            return Scalar(headers.stack, None, Kind.U4)
-        if key == "leaf":
-            return self.trace.leaves_of(headers)
-        if key == "frames":
-            return self.trace.frames_column(headers)
-        if key in ("activity", "related"):
-            ids = headers.activity if key == "activity" else headers.related
-            known = self.trace.guids.bytes().view("V16")
-            if not ids.any():  # as of most events: no bytes for each
-                return Scalar(np.broadcast_to(known[:1], len(ids)), np.zeros(len(ids), np.bool_), Kind.GUID)
-            return Scalar(known[ids], None if ids.all() else ids != 0, Kind.GUID)
-        return self._type_column(key)
-
-    def _type_column(self, key: str) -> Column:
-        which: Array
-        if len(self.schemas) == 1:
-            distinct, which = np.array(list(self.schemas), np.uint32), np.zeros(len(self), np.uint8)
-        else:
-            distinct, which = np.unique(self.headers.metadata_id, return_inverse=True)
-        values = [type_value(self.schemas[number], key) for number in distinct.tolist()]
-        if key in ("provider", "event"):
-            return Coded(Text.from_pylist(values), which)
-        kind = Kind.U8 if key == "keywords" else Kind.I8
-        column = np.array(values, np.uint64 if key == "keywords" else np.int64)[which]
-        changed = self.trace.overrides
-        if changed and key in ("version", "level", "opcode", "keywords"):
-            lists, of_row = np.unique(self.headers.label_list, return_inverse=True)
-            stated = [getattr(changed.get(index), key, None) for index in lists.tolist()]
-            overridden = np.array([value is not None for value in stated], np.bool_)[of_row]
-            column = np.where(overridden, np.array([value or 0 for value in stated], column.dtype)[of_row], column)
-        return Scalar(column, None, kind)
+        return header_column(self.trace, self.schemas, self.headers, key)
 
     # rows ---------------------------------------------------------------------------------------------------------
 
@@ -536,12 +363,3 @@ def _text_costs(schema: EventSchema) -> tuple[int, int]:
             layout, inside = layout.element, True
         waiting += [(member, inside) for member in layout.fields]
     return row, byte
-
-
-def type_value(schema: EventSchema, key: str) -> Any:
-    """What a key of the header says of an event type."""
-    if key == "event":
-        return schema.name
-    if key == "id":
-        return schema.event_id
-    return getattr(schema, key)
