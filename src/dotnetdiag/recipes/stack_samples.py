@@ -14,7 +14,7 @@ from dotnetdiag.trace.frame import FrameKind
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.trace import Trace
 
-for _module in ("source", "event_types", "table", "process"):
+for _module in ("source", "event_types", "table", "process", "symbols"):
     # a trace loads them when it is first asked; these samples are read, and to load this module is to prepare for that
     import_module(f"dotnetdiag.trace.{_module}")
 
