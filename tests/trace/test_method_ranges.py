@@ -131,3 +131,13 @@ def test_entry_points_say_too_little_in_a_session_that_began_later() -> None:
     made = MadeTrace()
     _entry(made, 0x1000, "A")
     assert names_at(made.symbols(), [0x1010]) == ["!0x1010"]
+
+
+def test_the_module_of_an_entry_point_is_that_of_another_event_of_its_method() -> None:
+    made = MadeTrace()
+    made.event(RUNTIME, 187, b"", 0)
+    made.module(3, "/x/known.dll")
+    _entry(made, 0x1000, "A")
+    made.method(0x9000, 0x10, "Z", method_id=8)
+    made.method(0x8000, 0x10, "A", method_id=9, module=3)
+    assert names_at(made.symbols(), [0x1010]) == ["known!Some.Type.A()"]

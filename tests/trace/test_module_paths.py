@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.trace.made import RUNTIME, MadeTrace, names_at
+import struct
+
+from tests.trace.made import RUNDOWN, RUNTIME, MadeTrace, names_at, z16
 
 
 def test_a_module_id_used_twice_is_told_apart_by_time() -> None:
@@ -19,3 +21,10 @@ def test_a_method_without_a_module_is_named_all_the_same() -> None:
     made = MadeTrace()
     made.method(0x1000, 0x10, "A", module=99)
     assert names_at(made.symbols(), [0x1000]) == ["ManagedModule!Some.Type.A()"]
+
+
+def test_a_module_without_il_is_named_by_its_native_file() -> None:
+    made = MadeTrace()
+    made.event(RUNDOWN, 154, struct.pack("<QQII", 1, 7, 8, 0) + z16("") + z16("/x/native.dll") + b"\0\0", 0)
+    made.method(0x1000, 0x10, "A")
+    assert names_at(made.symbols(), [0x1000]) == ["native!Some.Type.A()"]

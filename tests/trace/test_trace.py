@@ -286,18 +286,6 @@ def test_only_the_columns_that_are_asked_for_are_decoded(monkeypatch: pytest.Mon
     assert {(name, *fields) for name, rows, fields in asked if rows} == {("GC/Start", "Reason")}
 
 
-@pytest.mark.parametrize("name", ["events-3.1", "http-10"])
-def test_header_columns_are_those_of_the_listing(name: str) -> None:
-    made = opened(name).events().table()
-    said = listing_of(f"{name}.nettrace").events
-    for key in ("provider", "event", "version", "level", "opcode", "pid", "tid", "bytes", "ms", "utc"):
-        assert made[key].to_pylist() == [one[key] for one in said], key
-    assert [hex(value) for value in made.numpy("keywords").tolist()] == [one["keywords"] for one in said]
-    for key in ("activity", "related"):
-        assert [None if value is None else str(value) for value in made[key].to_pylist()] == [one[key] for one in said]
-    assert made["thread"].to_pylist() == made["tid"].to_pylist()
-
-
 def test_a_stack_is_named_by_its_id() -> None:
     trace = opened("web-10")
     row = next(iter(trace.events(names="Request/Start", providers="System.Net.Http")))

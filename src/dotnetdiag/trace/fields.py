@@ -73,7 +73,7 @@ def enumeration_of(schema: EventSchema, field: str) -> ValueMap | None:
 
 
 def cast(column: Column, like: Column) -> Column:
-    """The column in the kind of a joined one."""
+    """The column in the kind of the joined column, ``like``."""
     if isinstance(column, Scalar) and isinstance(like, Scalar):
         if column.values.dtype == like.values.dtype:
             return column

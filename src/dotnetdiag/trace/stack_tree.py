@@ -209,7 +209,7 @@ def build_stack_tree(
         by_process = ProcessStacks.of(paths, processes)
         paths, _ = by_process.find(paths, processes)
         stack, place = by_process.pairs
-        offsets, codes, used = _again(codes, offsets, stack, place, len(by_process.processes))
+        offsets, codes, used = _in_contexts(codes, offsets, stack, place, len(by_process.processes))
         where, exact, owner = where[used[0]], exact[used[0]], by_process.processes[used[1]]
     frames = symbols.resolve(where, None, owner, exact=exact)
     parent, frame, leaf_of_path = kernels.intern_paths(_ROOT, _ROOT, codes, frames, offsets)
@@ -224,7 +224,7 @@ def build_stack_tree(
         asked = np.flatnonzero(timed[paths])
         keys = distinct(epoch_keys(moments, paths[asked], times[asked]))
         path, epoch = np.divmod(keys, len(moments) + 1)
-        longer, codes, used = _again(codes, offsets, path, epoch, len(moments) + 1)
+        longer, codes, used = _in_contexts(codes, offsets, path, epoch, len(moments) + 1)
         begins = np.append(np.array([ALWAYS], np.int64), moments)
         frames = symbols.resolve(
             where[used[0]], begins[used[1]], None if owner is None else owner[used[0]], exact=exact[used[0]]
@@ -237,7 +237,7 @@ def build_stack_tree(
     return StackTree(parent, frame, leaf_of_stack, variants)
 
 
-def _again(
+def _in_contexts(
     codes: Array, offsets: Array, paths: Array, context: Array, contexts: int
 ) -> tuple[Array, Array, tuple[Array, Array]]:
     """Some paths, each in a context: their offsets, the codes of (old code, context), and those two of each new code."""

@@ -27,7 +27,7 @@ class ProcessStacks:
 
     @classmethod
     def of(cls, stack_ids: Array, processes: Array) -> ProcessStacks:
-        """Those of some events."""
+        """The stacks that some events have, each in the process of its event."""
         every = distinct(processes)
         return cls(every, distinct(_pair_keys(every, stack_ids, processes)))
 

@@ -166,7 +166,7 @@ class RoleEvents:
 
 
 class SymbolEvents:
-    """All of them in a trace. ``from_start`` says whether the session saw the runtime start."""
+    """The events of a trace that say something of addresses. ``from_start``: the session saw the runtime start."""
 
     def __init__(self, source: SymbolSource, buffer: Array) -> None:
         wanted, self.from_start = _wanted(source.metadata, source.info.pointer_size if source.info is not None else 8)
