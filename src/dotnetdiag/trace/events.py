@@ -12,7 +12,6 @@ import numpy as np
 
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column
-from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
@@ -20,7 +19,7 @@ from dotnetdiag.trace.fields import FieldSource, enumeration_of, fields_named, j
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.table import EventTable
-from dotnetdiag.trace.where import Where
+from dotnetdiag.trace.where import Named, Where
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.context import Recording
@@ -176,25 +175,20 @@ def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype
         own = EventTable(window.trace, {number: schema}, window.headers[rows])
         names = {name.lower(): name for name in own.fields}
 
-        def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | None:
+        def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | Named | None:
             bare = _bare(name)
             field = bare if bare in own.fields else names.get(bare.lower())
             key = header.key_meant(name if bare in own.fields else name.lower(), is_field=field is not None)
             if key is not None:
                 return own.header_column(key)
             if field is not None:
-                return own.get(PAYLOAD + field)
+                found, enumeration = own[PAYLOAD + field], own.enumeration(field)
+                return found if enumeration is None else Named(found, enumeration)
             whole, _, member = bare.partition(".")
             whole = whole if whole in own.fields else names.get(whole.lower(), "")
             return own.get(f"{PAYLOAD}{whole}.{member}") if whole else None
 
-        def enumeration(name: str, own: EventTable = own, names: dict[str, str] = names) -> ValueMap | None:
-            bare = _bare(name)
-            field = bare if bare in own.fields else names.get(bare.lower())
-            key = header.key_meant(name if bare in own.fields else name.lower(), is_field=True)
-            return None if key is not None or field is None else own.enumeration(field)
-
-        made[rows] = where.mask(column, len(rows), enumeration)
+        made[rows] = where.mask(column, len(rows))
     return made
 
 

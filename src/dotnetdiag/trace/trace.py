@@ -65,9 +65,14 @@ class Trace:
     if not TYPE_CHECKING:  # where types are checked, this says that every attribute is there
 
         def __getattr__(self, name: str) -> object:
-            inside = not name.startswith("_") and hasattr(RawTrace, name)
-            hint = f"; what the file is made of is behind raw: trace.raw.{name}" if inside else ""
-            raise AttributeError(f"'Trace' object has no attribute {name!r}{hint}")
+            """What stood here before, and is behind ``raw`` now, still answers."""
+            if name.startswith("_") or not hasattr(RawTrace, name):
+                raise AttributeError(f"'Trace' object has no attribute {name!r}")
+            from warnings import warn
+
+            text = f"trace.{name}: what the file is made of is behind raw, trace.raw.{name}"
+            warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(self.raw, name)
 
     # the file -----------------------------------------------------------------------------------------------------
 
@@ -138,6 +143,11 @@ class Trace:
     def processes(self) -> tuple[ProcessDetails, ...]:
         """The processes that the file tells of, as far as it does."""
         return self.raw.processes
+
+    @property
+    def process(self) -> ProcessDetails:
+        """The process that was traced."""
+        return self.raw.process
 
     def frames(self, stack: int, time_ns: int | None = None, pid: int | None = None) -> tuple[str, ...]:
         """A call stack by its id (``event.stack``), leaf first: as named at a time (UTC since 1970; None: the end), in a process."""

@@ -24,7 +24,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,10 +35,17 @@ from dotnetdiag.events.columns import Coded, json_value
 from dotnetdiag.events.layout import Kind
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-Columns: TypeAlias = Callable[[str], "Column | None"]
+
+
+class Named(NamedTuple):
+    """A column of numbers that have names."""
+
+    column: Column
+    names: ValueMap
+
+
+Columns: TypeAlias = Callable[[str], "Column | Named | None"]
 """Gives the column of a name, or None where events of the type have no such field."""
-Enumerations: TypeAlias = Callable[[str], "ValueMap | None"]
-"""Gives the names of the values of a field, where they have some."""
 
 DEPTH_LIMIT = 100
 """Nesting that is followed: more is no filter that a person wrote."""
@@ -132,9 +139,9 @@ class Where:
         if self._token.kind != "end":
             raise self._fail(f"{text[self._token.position :][:1]!r} not expected here")
 
-    def mask(self, columns: Columns, rows: int, enumerations: Enumerations = lambda _: None) -> Array:
+    def mask(self, columns: Columns, rows: int) -> Array:
         """Which of the rows pass."""
-        return _evaluate(self._root, _Rows(columns, rows, enumerations, self.values_met))
+        return _evaluate(self._root, _Rows(columns, rows, self.values_met))
 
     # parsing ------------------------------------------------------------------------------------------------------
 
@@ -266,10 +273,19 @@ def _number(text: str) -> int | float:
 class _Rows:
     """What a filter is evaluated on: events of one type."""
 
-    columns: Columns
+    given: Columns
     count: int
-    enumerations: Enumerations
     values_met: set[str]
+
+    def columns(self, name: str) -> Column | None:
+        """The column of a name."""
+        found = self.given(name)
+        return found.column if isinstance(found, Named) else found
+
+    def names(self, name: str) -> ValueMap | None:
+        """The names of its values, where they have some."""
+        found = self.given(name)
+        return found.names if isinstance(found, Named) else None
 
     def none(self) -> Array:
         return np.zeros(self.count, np.bool_)
@@ -323,7 +339,7 @@ def _compare(node: Comparison, rows: _Rows) -> Array:
         return present if word == "!=" else ~present if word in ("==", "=") else rows.none()
     if column is None:
         return rows.none()
-    enumeration = rows.enumerations(left.name)
+    enumeration = rows.names(left.name)
     if node.pattern is not None:
         return _search(column, node.pattern, enumeration, wanted=word == "~")
     compare = _COMPARISONS[word]
