@@ -278,6 +278,13 @@ def test_a_layout_that_later_payloads_contradict_was_none(odd: list[bytes]) -> N
     assert [table.inferred for _, table in tables(undeclared([blob(1), blob(2)], odd))] == [True, False]
 
 
+def test_a_layout_is_inferred_though_two_of_the_first_payloads_in_two_thousand_are_damaged() -> None:
+    payloads = [blob(size % 50) for size in range(2000)]
+    payloads[3] = payloads[40] = b"\xff\xff\xff\xffhello"
+    (table,) = (part.table for batch in undeclared(payloads) for part in batch.tables())
+    assert (table.inferred, table.undecodable_count) == (True, 2)
+
+
 def test_a_layout_outlives_one_damaged_payload_in_a_thousand() -> None:
     blocks = [[blob(size % 50) for size in range(1000)], [b"\xff\xff\xff\xffhello"], [blob(3)], [b"\xff" * 9]]
     found = [table.table for batch in undeclared(*blocks) for table in batch.tables()]

@@ -13,7 +13,8 @@ from dotnetdiag.events.table import Table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_SAMPLE = 64
+_SAMPLE, _SAMPLE_DAMAGED = 64, 8
+"""So many are looked at first, of which so many may be damaged: all are only for what is left then."""
 _LONGEST_PREFIX = 256
 _ALIKE, _ALIKE_BYTES = 16, 8
 """Payloads of one length prove less: so many of them, with so many bytes, are asked for."""
@@ -39,7 +40,7 @@ def infer(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array) ->
     candidates = [
         size
         for size in range(min(shortest - 4, longest - 5, _LONGEST_PREFIX) + 1)
-        if _misfits(buffer, offsets[:_SAMPLE], lengths[:_SAMPLE], size) <= min(damaged, 1)
+        if _misfits(buffer, offsets[:_SAMPLE], lengths[:_SAMPLE], size) <= min(damaged, _SAMPLE_DAMAGED)
         and _misfits(buffer, offsets, lengths, size) <= damaged
     ]
     if len(candidates) != 1:
