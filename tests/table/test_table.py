@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
 
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import Bytes, ListOf, Scalar, Struct, Text
+from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 
@@ -78,6 +81,80 @@ def test_lists_of_values_are_a_column_of_lists() -> None:
     assert isinstance(Table({"none": [None, None]})["none"], Text)
 
 
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [
+        ([1 << 53, 0.5], [float(1 << 53), 0.5]),
+        ([(1 << 53) + 1, 0.5], [str((1 << 53) + 1), "0.5"]),
+        ([10**400, 0.5, None], [str(10**400), "0.5", None]),
+        ([np.float64(2.5), None], [2.5, None]),
+        ([np.int64(1), 2], [1, 2]),
+        ([np.bool_(True)], [True]),
+        ([datetime(2020, 1, 1)], ["2020-01-01 00:00:00"]),
+        ([datetime(9999, 1, 1, tzinfo=UTC)], ["9999-01-01 00:00:00+00:00"]),
+        ([datetime(1, 1, 1, tzinfo=UTC), None], ["0001-01-01 00:00:00+00:00", None]),
+    ],
+)
+def test_values_become_a_column_that_holds_them_exactly(given: list[Any], held: list[Any]) -> None:
+    assert Table({"a": given})["a"].to_pylist() == held
+
+
+def test_times_keep_their_microseconds_however_far_away() -> None:
+    times = [
+        datetime(year, 3, 4, 5, 6, 7, 1, tzinfo=UTC) + timedelta(microseconds=n)
+        for year in (1700, 2250)
+        for n in range(99)
+    ]
+    nanoseconds = [(time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000 for time in times]
+    assert Table({"a": times}).numpy("a").tolist() == nanoseconds
+
+
+def test_values_are_what_was_given_whatever_was_asked_before() -> None:
+    given: dict[str, list[Any]] = {
+        "id": [UUID(int=1)],
+        "cost": [Decimal("1.50")],
+        "odd": [{"k": 1}],
+        "large": [1 << 70],
+        "mixed": [True],
+    }
+    table = Table(given)
+    before = (table.to_pylist(), table.to_json(), list(table))
+    assert before[0] == [{name: value[0] for name, value in given.items()}]
+    table._repr_html_()
+    assert (table.to_pylist(), table.to_json(), list(table)) == before
+    assert list(table[:1]) == before[2]
+
+
+def test_a_list_that_grows_leaves_the_table_alone() -> None:
+    values = [1, 2]
+    table = Table({"a": values})
+    values.append(3)
+    assert (len(table), table.values("a"), len(table["a"])) == (2, [1, 2], 2)
+
+
+def test_numbers_that_lie_in_the_table_cannot_be_written() -> None:
+    table = Table({"a": Scalar(np.arange(3), None, Kind.I8)})
+    with pytest.raises(ValueError, match="read-only"):
+        table.numpy("a")[0] = 5
+    assert table.numpy("a").ctypes.data == table["a"].values.ctypes.data  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("given", [np.arange(3), "abc", {1, 2}, 5, (n for n in range(3)), None])
+def test_what_is_no_list_of_values_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"column 'a' is a .*: give a list"):
+        Table({"a": given})
+    with pytest.raises(UsageError, match="a column is named 1: names are texts"):
+        Table({1: [given]})  # type: ignore[dict-item]
+
+
+def test_one_column_is_asked_for_by_its_name_and_several_are_not_indices() -> None:
+    table = Table({"ms": [1], "b": [2]})
+    assert list(table.to_pandas("ms")) == table.to_polars("ms").columns == table.to_arrow("ms").column_names == ["ms"]
+    for several in (["ms", "b"], ("ms", "b")):
+        with pytest.raises(UsageError, match=r"several: table\.to_pandas\(\['ms', 'b'\]\)"):
+            table[several]  # type: ignore[call-overload]
+
+
 def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(UsageError, match="columns of different lengths: a has 1, b has 2"):
         Table({"a": [1], "b": [1, 2]})
@@ -101,6 +178,14 @@ def test_the_repr_shows_rows_and_says_what_is_missing() -> None:
     assert lines[-2:] == ["filtered", "5 events were lost; cut at 7"]
     assert repr(Table({"a": range(99)})).splitlines()[-1] == "  ..."
     assert "does not tell" in repr(made(losses=Losses(lost=None)))
+
+
+def test_the_repr_of_hostile_names_drives_no_terminal() -> None:
+    table = Table({"\x1b[2J\udc80": ["\x1b[31m"]}, title="\x9b31m", notes=["\x07"])
+    shown = repr(table)
+    assert not {"\x1b", "\x9b", "\x07"} & set(shown)
+    assert "\\x1b[2J\\udc80" in shown
+    assert shown.encode()
 
 
 def test_json_has_the_values_in_forms_that_json_knows() -> None:
@@ -151,6 +236,15 @@ def test_arrow_polars_and_pandas_have_the_same_values() -> None:
         assert frame["time"].to_physical().to_list() == [0, 1_700_000_000_123_456_789]
     assert table.to_pandas()["text"].tolist() == ["ä", "\udc80"]
     assert table.to_pandas(["number"])["number"].tolist() == [1, pandas.NA]
+
+
+def test_names_and_texts_that_utf_8_or_c_cannot_say_reach_every_library() -> None:
+    codes = Coded(Text.from_pylist(["b\udc80", "c"]), np.array([0, 1, 0]))
+    table = Table({"a\udc80": ["x\ud800"] * 3, "a?": [1] * 3, "n\0": [2] * 3, "n": [3] * 3, "coded": codes})
+    names = ["a?", "a??", "n?", "n", "coded"]
+    assert table.to_arrow().column_names == table.to_polars().columns == list(table.to_pandas()) == names
+    assert table.to_pandas()["coded"].tolist() == table.to_polars()["coded"].to_list() == ["b?", "c", "b?"]
+    assert table.to_pandas()["n?"].tolist() == table.to_polars()["n?"].to_list() == [2, 2, 2]
 
 
 def test_sql_reads_a_table_by_the_name_of_its_variable() -> None:

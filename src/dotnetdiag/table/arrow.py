@@ -38,7 +38,7 @@ def valid_names(names: Iterable[str]) -> list[str]:
     """Names that libraries take, all of them different."""
     made: dict[str, None] = {}
     for name in names:
-        text = valid_text(name)
+        text = valid_text(name).replace("\0", "?")  # names of Arrow's C interface end at a NUL
         while text in made:
             text += "?"
         made[text] = None

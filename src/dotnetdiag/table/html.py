@@ -92,7 +92,12 @@ def _cell(element: str, text: str, is_number: bool) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(text.encode("utf-8", "backslashreplace").decode().translate(_CONTROLS))
+    return escape(visible(text))
+
+
+def visible(text: str) -> str:
+    """The text without what drives a terminal, or what UTF-8 cannot say; its lines and tabs stay."""
+    return text.encode("utf-8", "backslashreplace").decode().translate(_CONTROLS)
 
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}

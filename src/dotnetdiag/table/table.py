@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from dotnetdiag.events import Column
 
 SHOWN_ROWS = 10
-_JSON = (str, int, bool, type(None))
+_GIVEN = (tuple, list, range)
+"""Python's values, as a column may be given."""
 PIECE_ROWS = 1 << 16
 """Rows of a table that become Python's values at once where a file is written of all."""
 
@@ -42,12 +43,18 @@ class Table:
         notes: Sequence[str] = (),
         losses: Losses = NONE,
     ) -> None:
+        for name, column in columns.items():
+            if not isinstance(name, str):
+                raise UsageError(f"a column is named {name!r}: names are texts")
+            if not isinstance(column, _GIVEN) and not (hasattr(column, "to_pylist") and hasattr(column, "valid")):
+                raise UsageError(f"column {name!r} is a {type(column).__name__}: give a list, such as list(values)")
         sizes = {name: len(column) for name, column in columns.items()}
         if len(set(sizes.values())) > 1:
             raise UsageError(
                 f"columns of different lengths: {', '.join(f'{n} has {size}' for n, size in sizes.items())}"
             )
-        self._columns: dict[str, Any] = dict(columns)
+        self._columns: dict[str, Any] = {name: tuple(c) if isinstance(c, list) else c for name, c in columns.items()}
+        self._made: dict[str, Column] = {}
         self._rows = next(iter(sizes.values()), 0)
         self._title, self._units, self._notes, self._losses = title, dict(units or {}), tuple(notes), losses
 
@@ -93,7 +100,9 @@ class Table:
     def __repr__(self) -> str:
         rows = [f"  {row!r}" for row in self[:SHOWN_ROWS]]
         lines = [self._head(), *rows, *(["  ..."] if len(self) > SHOWN_ROWS else []), *self.notes, str(self.losses)]
-        return "\n".join(line for line in lines if line)
+        from dotnetdiag.table.html import visible
+
+        return visible("\n".join(line for line in lines if line))
 
     def _head(self) -> str:
         title = f" {self.title}" if self.title else ""
@@ -126,7 +135,11 @@ class Table:
             if found is None:
                 raise UnknownName("column", name, near(name, self.columns), where="in the table")
             return found
-        return self._some(name) if isinstance(name, slice) else self.row(name)
+        if isinstance(name, slice):
+            return self._some(name)
+        if isinstance(name, (list, tuple)):
+            raise UsageError(f"table[{name!r}]: one column, as table['name']; several: table.to_pandas({list(name)!r})")
+        return self.row(name)
 
     def get(self, name: str) -> Column | None:
         """The column, or None."""
@@ -134,11 +147,11 @@ class Table:
 
     def values(self, name: str) -> list[Any]:
         """The values of a column as Python has them, None where there is none."""
-        column = self._columns.get(name)
-        return list(column) if isinstance(column, (list, tuple, range)) else self[name].to_pylist()
+        given = self._given(name)
+        return self[name].to_pylist() if given is None else list(given)
 
     def numpy(self, name: str) -> np.ndarray[Any, Any]:
-        """The numbers of a column as they lie in memory (times: ns since 1970); texts and the rest as objects.
+        """The numbers of a column as they lie in memory, not to be written (times: ns since 1970); texts and the rest as objects.
 
         Rows without a value hold 0 in numbers.
         """
@@ -148,18 +161,27 @@ class Table:
 
         column = self[name]
         if isinstance(column, Scalar) and column.values.ndim == 1:
-            return column.values
+            numbers = column.values.view()
+            numbers.flags.writeable = False
+            return numbers
         values = np.empty(len(column), object)
         values[:] = column.to_pylist()
         return values
 
     def _found(self, name: str) -> Column | None:
-        column = self._columns.get(name)
-        if isinstance(column, (list, tuple, range)):
+        given = self._given(name)
+        if given is None:
+            return self._columns.get(name)
+        if name not in self._made:
             from dotnetdiag.table.values import column_of
 
-            column = self._columns[name] = column_of(column)
-        return column
+            self._made[name] = column_of(given)
+        return self._made[name]
+
+    def _given(self, name: str) -> Sequence[Any] | None:
+        """The values that a column was given as; None where it was given as a column."""
+        column = self._columns.get(name)
+        return column if isinstance(column, _GIVEN) else None
 
     # rows -------------------------------------------------------------------------------------------------------------
 
@@ -177,10 +199,12 @@ class Table:
 
     def _some(self, rows: slice[Any, Any, Any]) -> Table:
         def cut(column: Any) -> Any:
-            return column[rows] if isinstance(column, (list, tuple, range)) else column.take(range(len(self))[rows])
+            return column[rows] if isinstance(column, _GIVEN) else column.take(range(len(self))[rows])
 
         columns = {name: cut(column) for name, column in self._columns.items()}
-        return Table(columns, title=self.title, units=self.units, notes=self.notes, losses=self.losses)
+        part = Table(columns, title=self.title, units=self.units, notes=self.notes, losses=self.losses)
+        part._made = {name: cut(column) for name, column in self._made.items()}
+        return part
 
     def pieces(self) -> Iterator[Table]:
         """The same rows in tables of a size that may become Python's values at once."""
@@ -202,35 +226,35 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _json_values(self, name: str) -> list[Any]:
-        column = self._columns.get(name)
-        if isinstance(column, (list, tuple, range)) and all(type(value) in _JSON for value in column):
-            return list(column)  # a short list need not become an array
+        given = self._given(name)
+        if given is not None and _is_json(given):
+            return list(given)  # a short list need not become an array
         from dotnetdiag.table.texts import json_values
 
         return json_values(self[name])
 
     # elsewhere --------------------------------------------------------------------------------------------------------
 
-    def to_pandas(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pandas.DataFrame:
+    def to_pandas(self, columns: str | Sequence[str] | None = None, *, names: bool = True) -> pandas.DataFrame:
         """A data frame, of all columns or some. What the runtime numbers (``GC/Start.Reason``) has its names, as categories, or numbers.
 
         MissingDependency without the extra ``pandas``.
         """
         from dotnetdiag.table.to_pandas import data_frame
 
-        return data_frame(self._chosen(columns, names=names), self._MADE_ANEW)
+        return data_frame(self._chosen(_names(columns), names=names), self._MADE_ANEW)
 
-    def to_arrow(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pyarrow.Table:
+    def to_arrow(self, columns: str | Sequence[str] | None = None, *, names: bool = True) -> pyarrow.Table:
         """An Arrow table; as ``to_pandas``, MissingDependency without the extra ``arrow``."""
         from dotnetdiag.table.arrow import arrow_table
 
-        return arrow_table(self._chosen(columns, names=names))
+        return arrow_table(self._chosen(_names(columns), names=names))
 
-    def to_polars(self, columns: Sequence[str] | None = None, *, names: bool = True) -> polars.DataFrame:
+    def to_polars(self, columns: str | Sequence[str] | None = None, *, names: bool = True) -> polars.DataFrame:
         """A data frame of polars; as ``to_pandas``, MissingDependency without the extra ``polars``."""
         from dotnetdiag.table.arrow import polars_frame
 
-        return polars_frame(self._chosen(columns, names=names))
+        return polars_frame(self._chosen(_names(columns), names=names))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """For ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB and all others that speak Arrow: without a copy of what lies
@@ -243,3 +267,15 @@ class Table:
     def _chosen(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:  # noqa: ARG002
         """Columns by name, with ``names`` for numbers that have some: none has here."""
         return {name: self[name] for name in (self.columns if wanted is None else wanted)}
+
+
+def _names(columns: str | Sequence[str] | None) -> Sequence[str] | None:
+    return [columns] if isinstance(columns, str) else columns
+
+
+def _is_json(values: Sequence[Any]) -> bool:
+    """Whether JSON has them as they are: texts, or truths, or numbers that a column holds."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int}:
+        return all(value is None or value.bit_length() < 64 for value in values)
+    return len(kinds) < 2 and kinds <= {str, bool}

@@ -15,7 +15,7 @@ from dotnetdiag.errors import MissingDependency
 from dotnetdiag.events import Bytes, Column, Scalar, Text
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table.arrow import AS_TEXT, FILETIME_EPOCH_US
+from dotnetdiag.table.arrow import AS_TEXT, FILETIME_EPOCH_US, texts, valid_names
 
 if TYPE_CHECKING:
     import pandas
@@ -31,7 +31,11 @@ def data_frame(columns: Mapping[str, Column | Objects], own: Collection[str] = (
         import pandas
     except ImportError as error:
         raise MissingDependency("pandas", extra="pandas", purpose="a data frame") from error
-    made = {name: _values(pandas, column, is_own=name in own) for name, column in columns.items()}
+    labels = valid_names(columns)
+    made = {
+        label: _values(pandas, column, is_own=name in own)
+        for label, (name, column) in zip(labels, columns.items(), strict=True)
+    }
     return pandas.DataFrame(made, copy=False)  # one block of all would take as much again
 
 
@@ -104,7 +108,7 @@ def _values(pd: Any, column: Column | Objects, *, is_own: bool) -> Any:
         kind = pd.arrays.BooleanArray if values.dtype.kind == "b" else pd.arrays.IntegerArray
         return kind(values.copy(), ~column.valid)
     if isinstance(column, Coded):
-        known = column.texts.to_pylist()  # of several types, one may have the name of another
+        known = texts(column.texts)  # of several types, one may have the name of another
         codes, names = pd.factorize(np.array(known, object))
         which = codes[column.which] if column.valid is None else np.where(column.valid, codes[column.which], -1)
         return pd.Categorical.from_codes(which, names)

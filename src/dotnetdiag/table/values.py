@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
 from dotnetdiag.events.layout import Kind
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _NUMBERS: dict[type, tuple[Kind, Any]] = {
     bool: (Kind.BOOL, np.bool_),
     int: (Kind.I8, np.int64),
@@ -20,29 +20,53 @@ _NUMBERS: dict[type, tuple[Kind, Any]] = {
 }
 
 
+_EXACT = 1 << 53
+"""Whole numbers up to here are floats as they are."""
+
+
 def column_of(values: Sequence[Any]) -> Column:
-    """The column of values of one kind, or None: numbers, texts, bytes, times (with a time zone), lists of such. Anything else is text."""
+    """The column of values of one kind, or None: numbers (numpy's too), texts, bytes, times (with a time zone, and between 1677 and 2262),
+    lists of such. Anything else is text, and so are numbers that no kind of 64 bits holds all of.
+    """
     kinds = {type(value) for value in values if value is not None}
+    if any(issubclass(kind, (np.number, np.bool_)) for kind in kinds):
+        values = [value.item() if isinstance(value, np.generic) else value for value in values]
+        kinds = {type(value) for value in values if value is not None}
     valid = None if None not in values else np.array([value is not None for value in values], np.bool_)
-    if kinds == {int, float}:
+    if kinds == {int, float} and all(abs(value) <= _EXACT for value in values if type(value) is int):
         kinds = {float}
     if len(kinds) == 1:
         (kind,) = kinds
-        if kind is datetime:
-            ticks = [0 if value is None else int((value - _EPOCH).total_seconds() * 1e6) * 1000 for value in values]
-            return Scalar(np.array(ticks, np.int64), valid, Kind.TIMESTAMP)
-        if kind in _NUMBERS:
-            meant, dtype = _NUMBERS[kind]
-            numbers = [0 if value is None else value for value in values]
-            if kind is int and max(numbers) >> 63 == 1 and min(numbers) >= 0:
-                meant, dtype = Kind.U8, np.uint64
-            if kind is not int or -(1 << 63) <= min(numbers) <= max(numbers) < 1 << (64 if meant is Kind.U8 else 63):
-                return Scalar(np.array(numbers, dtype), valid, meant)
+        numbers = _numbers(kind, values)
+        if numbers is not None:
+            return Scalar(numbers[1], valid, numbers[0])
         if kind is bytes:
             return Bytes(_offsets(values), np.frombuffer(b"".join(value or b"" for value in values), np.uint8), valid)
         if kind is list:
             return ListOf(_offsets(values), column_of([one for value in values for one in value or ()]), valid)
     return Text.from_pylist([value if value is None or isinstance(value, str) else _text(value) for value in values])
+
+
+def _numbers(kind: type, values: Sequence[Any]) -> tuple[Kind, np.ndarray[Any, Any]] | None:
+    """Numbers and times as an array, 0 for None; None for what is no number, or does not fit."""
+    dtype: Any
+    if kind is datetime:
+        if any(value is not None and value.utcoffset() is None for value in values):
+            return None
+        kind, values = int, [None if value is None else (value - _EPOCH) // _MICROSECOND * 1000 for value in values]
+        meant, dtype = Kind.TIMESTAMP, np.int64
+    elif kind in _NUMBERS:
+        meant, dtype = _NUMBERS[kind]
+    else:
+        return None
+    numbers = [0 if value is None else value for value in values]
+    if kind is int:
+        least, most = min(numbers), max(numbers)
+        if meant is Kind.I8 and least >= 0 and most >> 63 == 1:
+            meant, dtype = Kind.U8, np.uint64
+        if not -(1 << 63) <= least <= most < 1 << (64 if meant is Kind.U8 else 63):
+            return None
+    return meant, np.array(numbers, dtype)
 
 
 def _offsets(values: Sequence[Any]) -> np.ndarray[Any, Any]:

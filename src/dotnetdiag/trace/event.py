@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from dotnetdiag.events import EventSchema
+from dotnetdiag.table.html import visible
 from dotnetdiag.trace.header import ALIASES, COLUMNS, HEADER, PAYLOAD
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,4 +115,4 @@ class Event:
 
     def __repr__(self) -> str:
         shown = " ".join(f"{name}={value!r}" for name, value in self.payload.items())
-        return f"<{self.schema.provider}/{self.schema.name} {self.ms:.4f} ms tid {self.tid} {shown}>"
+        return visible(f"<{self.schema.provider}/{self.schema.name} {self.ms:.4f} ms tid {self.tid} {shown}>")

@@ -135,9 +135,8 @@ class EventTable(Table):
         picked = np.arange(len(self))[rows] if rows.step not in (None, 1) else rows
         return self._with(self.headers[picked])
 
-    def values(self, name: str) -> list[Any]:
-        """The values of a column as Python has them, None where there is none."""
-        return list(self[name].to_pylist())
+    def _given(self, name: str) -> None:
+        """Nothing: all columns are arrays."""
 
     def enumeration(self, name: str) -> ValueMap | None:
         """The names that the runtime gives to a payload field's values, where all events of the table have the same; otherwise None."""
