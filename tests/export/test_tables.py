@@ -20,6 +20,7 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.export import TABLE_FORMATS, find_format, format_of
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table import table as module
+from dotnetdiag.trace.trace import Trace
 
 
 def written(result: Any, name: str) -> bytes:
@@ -45,6 +46,37 @@ def test_json_and_lines_of_json_are_what_the_table_says_of_itself() -> None:
 def test_several_tables_are_one_document_of_json() -> None:
     found = json.loads(written([Table({"a": [1]}, title="first"), Table({"b": []})], "json"))
     assert found == {"first": [{"a": 1}], "1": []}
+
+
+def test_tables_of_one_title_are_all_in_the_document_of_json() -> None:
+    tables = [
+        Table({"a": [1]}, title="methods"),
+        Table({"a": [2]}, title="methods"),
+        Table({"a": [3]}, title="methods_2"),
+    ]
+    found = json.loads(written(tables, "json"))
+    assert [rows[0]["a"] for rows in found.values()] == [1, 2, 3]
+
+
+def test_events_have_the_json_that_is_written_of_them() -> None:
+    for data in SMALL.values():
+        trace = Trace(data)
+        for provider, events in trace.counts().items():
+            for event in events:
+                table = trace[f"{provider}/{event}"]
+                assert table.to_json() == json.loads(written(table, "json"))
+
+
+def test_json_says_of_numbers_that_are_too_large_or_mixed_what_the_table_says() -> None:
+    for values in ([1 << 70, -1], [-1, 1 << 63], [1, "a"], [True, 2], [1 << 63, None], [None, None]):
+        assert json.loads(written(Table({"a": values}), "json")) == Table({"a": values}).to_json()
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", '"', ","])
+def test_csv_quotes_what_would_end_a_row_or_a_cell(end: str) -> None:
+    table = Table({f"a{end}b": [f"x{end}y", end], "c": ["1", "2"]})
+    rows = list(csv.reader(io.StringIO(written(table, "csv").decode(), newline="")))
+    assert rows == [[f"a{end}b", "c"], [f"x{end}y", "1"], [end, "2"]]
 
 
 def test_csv_has_a_heading_and_nothing_where_there_is_no_value() -> None:
@@ -79,6 +111,29 @@ def test_sqlite_has_types_and_a_table_for_each() -> None:
     )
     assert opened.execute("select list, guid from rows").fetchall()[1] == (None, "13121110-1514-1716-1819-1a1b1c1d1e1f")
     assert opened.execute("select * from things_2").fetchall() == [(1, 2)]
+
+
+def test_sqlite_takes_any_title_and_tables_without_columns() -> None:
+    opened = database(written([Table({"a": [1]}, title="sqlite_master"), Table({}), Table({"a": [2]})], "sqlite"))
+    assert opened.execute("select * from rows union select * from rows_2 order by 1").fetchall() == [(1,), (2,)]
+    assert database(written(Table({}), "sqlite")).execute("select * from sqlite_master").fetchall() == []
+
+
+def test_what_sqlite_cannot_hold_is_an_error_of_ours() -> None:
+    with pytest.raises(UsageError, match="sqlite cannot hold it: too many columns"):
+        written(Table({str(number): [1] for number in range(2001)}), "sqlite")
+
+
+def test_markdown_shows_signs_as_they_are() -> None:
+    cells = ["Foo(void*, int*)", "![x](http://a/p.png)", "~~x~~", "_x_ a_b __Canon", "a[b]"]
+    lines = written(Table({"a": cells}), "markdown").decode().splitlines()[2:]
+    assert lines == [
+        r"| Foo(void\*, int\*) |",
+        r"| !\[x\](http://a/p.png) |",
+        r"| \~\~x\~\~ |",
+        r"| \_x\_ a_b \_\_Canon |",
+        r"| a\[b\] |",
+    ]
 
 
 def test_markdown_keeps_its_cells() -> None:

@@ -266,7 +266,18 @@ def test_formats_are_planned_before_anything_is_read(monkeypatch: pytest.MonkeyP
         plan_outputs(source, ["csv", "pprof"])
 
 
+@pytest.mark.parametrize("absent", ["pyarrow", "nanoarrow"])
+def test_each_library_of_a_format_is_looked_for_before_anything_is_read(
+    absent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dotnetdiag.export.find_spec", lambda name: None if name == absent else ...)
+    with pytest.raises(
+        MissingDependency, match=rf"the format parquet needs {absent}: pip install 'dotnetdiag\[arrow\]'"
+    ):
+        plan_outputs(Path("app.nettrace"), ["csv", "parquet"])
+
+
 def test_every_format_says_what_its_library_is() -> None:
     for one in FORMATS.values():
         one.check()
-        assert bool(one.library) == bool(one.extra)
+        assert bool(one.libraries) == bool(one.extra)

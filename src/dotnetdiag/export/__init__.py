@@ -32,7 +32,7 @@ class Format:
 
     ``module`` has the function ``write(result, file, *, style=None)``. ``is_text`` says whether people can read it;
     ``differences`` whether it can show a ``ProfileDiff``, ``tables`` whether a table (of a profile it shows the methods then);
-    ``library`` and ``extra`` what it needs that is not installed with us.
+    ``libraries`` and ``extra`` what it needs that is not installed with us.
     """
 
     name: str
@@ -42,19 +42,18 @@ class Format:
     is_text: bool = True
     differences: bool = False
     tables: bool = False
-    library: str = ""
+    libraries: tuple[str, ...] = ()
     extra: str = ""
 
     def check(self) -> None:
         """Raises MissingDependency for a library that is not installed."""
-        try:
-            there = not self.library or find_spec(self.library) is not None
-        except ModuleNotFoundError:  # its parent is missing
-            there = False
-        if not there:
-            raise MissingDependency(
-                self.library.rpartition(".")[2], extra=self.extra, purpose=f"the format {self.name}"
-            )
+        for library in self.libraries:
+            try:
+                there = find_spec(library) is not None
+            except ModuleNotFoundError:  # its parent is missing
+                there = False
+            if not there:
+                raise MissingDependency(library.rpartition(".")[2], extra=self.extra, purpose=f"the format {self.name}")
 
     def write(self, result: Result, file: IO[bytes], *, style: Style | None = None) -> None:
         """Write the result; names are printed in ``style`` (None: FULL).
@@ -86,7 +85,7 @@ FORMATS: dict[str, Format] = {
             module="dotnetdiag.export.pprof",
             help="for `go tool pprof` and all that reads its files",
             is_text=False,
-            library="google.protobuf",
+            libraries=("google.protobuf",),
             extra="pprof",
         ),
         Format(
@@ -134,7 +133,7 @@ FORMATS: dict[str, Format] = {
             is_text=False,
             differences=True,
             tables=True,
-            library="pyarrow",
+            libraries=("pyarrow", "nanoarrow"),
             extra="arrow",
         ),
         Format(

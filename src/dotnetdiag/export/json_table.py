@@ -1,4 +1,5 @@
-"""Tables as one JSON document: a list of objects, or with several tables an object of such lists by their titles."""
+"""Tables as one JSON document: a list of objects, or with several tables an object of such lists by their titles
+(``events``, ``events_2``)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import IO
 
-from dotnetdiag.export.tables import tables_of
+from dotnetdiag.export.tables import fresh_name, tables_of
 from dotnetdiag.table.html import Tabular
 from dotnetdiag.table.texts import escaped, value_texts
 from dotnetdiag.trace.method_names import Style
@@ -19,9 +20,10 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
         _write(tables[0], file)
         file.write(b"\n")
         return
+    used: set[str] = set()
     for number, table in enumerate(tables):
         file.write(b",\n" if number else b"{\n")
-        file.write(f"{json.dumps(table.title or str(number))}: ".encode())
+        file.write(f"{json.dumps(fresh_name(table.title or str(number), used))}: ".encode())
         _write(table, file)
     file.write(b"\n}\n")
 

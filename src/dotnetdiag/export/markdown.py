@@ -1,7 +1,8 @@
-"""Tables as Markdown, for issues and pull requests: numbers to the right, nothing in a cell that would end it."""
+"""Tables as Markdown, for issues and pull requests: numbers to the right, nothing in a cell that would end it, or be more than text."""
 
 from __future__ import annotations
 
+import re
 from typing import IO
 
 from dotnetdiag.export.tables import tables_of
@@ -17,8 +18,14 @@ _CELL = {
     ord("&"): "&amp;",
     ord("\\"): "\\\\",
     ord("`"): "\\`",
+    ord("*"): "\\*",
+    ord("~"): "\\~",
+    ord("["): "\\[",
+    ord("]"): "\\]",
 }
 _CELL |= {code: f"\\\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in _CELL}
+_UNDERLINE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+"""One within a word means nothing."""
 
 
 def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:
@@ -49,4 +56,4 @@ def _write(table: Tabular, file: IO[bytes], *, is_first: bool) -> None:
 
 
 def _cell(text: str) -> str:
-    return text.translate(_CELL)
+    return _UNDERLINE.sub(r"\\_", text.translate(_CELL))

@@ -1,6 +1,6 @@
 """Tables as a SQLite database, a table in it for each: numbers as numbers, times and ids as text, lists and structures as JSON.
 
-A whole number beyond 64 bits with a sign is text. The database is made in memory.
+A whole number beyond 64 bits with a sign is text; NaN is NULL, for SQLite has none. The database is made in memory.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import sqlite3
 from typing import IO, Any
 
-from dotnetdiag.export.tables import tables_of
+from dotnetdiag.errors import UsageError
+from dotnetdiag.export.tables import fresh_name, tables_of
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table.html import Tabular
 from dotnetdiag.table.texts import plain_type, plain_values
@@ -23,18 +24,27 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
     """Write tables under their titles, as far as these are names (``rows``, ``rows_2``)."""
     database = sqlite3.connect(":memory:")
     try:
-        used: dict[str, str] = {}
+        database.execute("PRAGMA user_version = 0")  # without a table it would be no file
+        used: set[str] = set()
         for table in tables_of(result, "sqlite", style):
-            _write(database, _fresh(table.title if table.title.isidentifier() else "rows", used), table)
+            if not table.columns:  # SQL knows no such table
+                continue
+            _write(database, fresh_name(_name(table.title), used, str.lower), table)
         database.commit()
         file.write(database.serialize())
+    except sqlite3.Error as error:
+        raise UsageError(f"sqlite cannot hold it: {error}") from error
     finally:
         database.close()
 
 
+def _name(title: str) -> str:
+    return title if title.isidentifier() and not title.lower().startswith("sqlite_") else "rows"
+
+
 def _write(database: sqlite3.Connection, name: str, table: Tabular) -> None:
-    used: dict[str, str] = {}
-    columns = [_fresh(clean(column).replace("\0", ""), used) for column in table.columns]
+    used: set[str] = set()
+    columns = [fresh_name(clean(column).replace("\0", ""), used, str.lower) for column in table.columns]
     made = False
     for piece in table.pieces():
         if not made:
@@ -47,16 +57,6 @@ def _write(database: sqlite3.Connection, name: str, table: Tabular) -> None:
         places = ", ".join("?" * len(columns))
         rows = zip(*(_stored(piece[column]) for column in piece.columns), strict=True)
         database.executemany(f"INSERT INTO {_quoted(name)} VALUES ({places})", rows)  # noqa: S608 - quoted
-
-
-def _fresh(name: str, used: dict[str, str]) -> str:
-    """A name that no other has; case does not tell them apart."""
-    made, number = name, 1
-    while made.lower() in used:
-        number += 1
-        made = f"{name}_{number}"
-    used[made.lower()] = made
-    return made
 
 
 def _quoted(name: str) -> str:

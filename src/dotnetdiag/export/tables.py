@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -34,3 +34,13 @@ def is_tabular(result: object) -> bool:
 def only_table(result: object, format_name: str, style: Style | None = None) -> Tabular:
     """The first of them: a file of that format has no more."""
     return tables_of(result, format_name, style)[0]
+
+
+def fresh_name(name: str, used: set[str], same: Callable[[str], str] = str) -> str:
+    """The name, with a number where it is ``used``; it is then."""
+    made, number = name, 1
+    while same(made) in used:
+        number += 1
+        made = f"{name}_{number}"
+    used.add(same(made))
+    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column, Struct
+from dotnetdiag.export.csv_table import row_writer
 from dotnetdiag.table import Losses
 from dotnetdiag.table.texts import cell_texts
 from dotnetdiag.trace.events import Events
@@ -75,7 +75,7 @@ def write_csv(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     events = select(trace, options)
     names = column_names(events, [*KEYS])
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = row_writer(text)
     writer.writerow(names)
     count = 0
     for rows in text_rows(events, names):
