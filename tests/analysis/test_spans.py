@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tracemalloc
 from typing import Any
 from uuid import UUID
 
@@ -24,8 +25,8 @@ NUMBER = (
 )
 
 
-def recorded(steps: list[tuple[int, int, int]], activity: bool = False) -> Trace:
-    """(1 start or 2 stop, thread, id) one tick apart."""
+def recorded(steps: list[tuple[int, int, int]], activity: bool = False, apart: int = 1_000_000) -> Trace:
+    """(1 start or 2 stop, thread, id), so many ns apart."""
     file = io.BytesIO()
     with Writer(file) as writer:
         for number, name in ((1, START), (2, STOP)):
@@ -34,7 +35,7 @@ def recorded(steps: list[tuple[int, int, int]], activity: bool = False) -> Trace
             )
         for time, (kind, thread, key) in enumerate(steps):
             ids: dict[str, Any] = {"activity": UUID(int=key + 1)} if activity else {}
-            writer.write_event(kind, time * 1_000_000, struct.pack("<ii", key, time), thread=thread, **ids)
+            writer.write_event(kind, time * apart, struct.pack("<ii", key, time), thread=thread, **ids)
     return Trace(file.getvalue())
 
 
@@ -84,6 +85,73 @@ def test_what_belongs_together_is_told_by_activities_then_by_a_number_then_by_th
     assert pairs(threads) == [(0, 5), (1, 2), (3, 4)]
     assert threads["duration_ms"].to_pylist() == pytest.approx([5, 1, 1])
     assert threads["stop_tid"].to_pylist() == [1, 1, 2]
+
+
+def test_what_happens_in_one_tick_is_in_the_order_of_its_thread() -> None:
+    follow = recorded([(1, 1, 7), (2, 1, 7), (1, 1, 8), (2, 1, 8)], apart=0)
+    assert pairs(dd.spans(follow, START, STOP, by="tid")) == [(0, 1), (2, 3)]
+    across = recorded([(2, 2, 7), (1, 1, 7)], apart=0)
+    assert pairs(dd.spans(across, START, STOP, by="Id")) == [(1, 0)]
+
+
+def test_a_number_tells_what_belongs_together_only_where_both_sides_have_it() -> None:
+    one = dd.spans(recorded([(1, 1, 7), (2, 2, 7)]), START, STOP)
+    assert (one.notes, one["stop_tid"].to_pylist()) == (("by Id",), [2])
+    cut = dd.spans(recorded([(1, 1, 7), (1, 1, 8), (2, 2, 7)]), START, STOP)
+    assert cut.notes == ("by Id", f"1 without {STOP}")
+    same_id = dd.spans(recorded([(1, 1, 7), (2, 1, 7), (1, 1, 7), (2, 1, 7)]), START, STOP)  # sizes differ, all of them
+    assert (same_id.notes, pairs(same_id)) == (("by tid",), [(0, 1), (2, 3)])
+
+
+def of_fields(fields: list[tuple[str, TypeCode]], rows: list[tuple[int, bytes]]) -> Trace:
+    """(1 start or 2 stop, payload) on one thread."""
+    declared = tuple(Field(name=name, type=FieldType(code=code)) for name, code in fields)
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, START), (2, STOP)):
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="Mine", event_id=number, name=name, fields=declared)
+            )
+        for time, (kind, payload) in enumerate(rows):
+            writer.write_event(kind, time * 1_000_000, payload, thread=1)
+    return Trace(file.getvalue())
+
+
+def test_fields_that_are_called_as_our_columns_are_there_too() -> None:
+    names = ["pid", "tid", "duration_ms", "ms"]
+    trace = of_fields(
+        [(name, TypeCode.INT32) for name in names],
+        [(1, struct.pack("<4i", *range(4))), (2, struct.pack("<4i", *range(10, 14)))],
+    )
+    (row,) = dd.spans(trace, START, STOP, by="tid").to_pylist()
+    assert [row[name] for name in ("payload.pid", "payload.tid", "payload.duration_ms", "ms")] == [0, 1, 2, 3]
+    assert [row[name] for name in ("stop_pid", "stop_payload.tid", "stop_duration_ms", "stop_payload.ms")] == [
+        10,
+        11,
+        12,
+        13,
+    ]
+    assert (row["tid"], row["duration_ms"]) == (1, 1.0)
+
+
+def test_one_long_text_costs_its_own_bytes_only() -> None:
+    texts = ["x" * 100_000, *(str(number) for number in range(500))]
+    rows = [(kind, f"{text}\0".encode("utf-16-le")) for text in texts for kind in (1, 2)]
+    trace = of_fields([("Key", TypeCode.STRING)], rows)
+    trace[START].load()
+    trace[STOP].load()
+    tracemalloc.start()
+    try:
+        table = dd.spans(trace, START, STOP, by="Key")
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20  # 100,000 characters for each of 1,002 keys are 400 MB
+    finally:
+        tracemalloc.stop()
+    assert table.notes == ("by Key",)
+
+
+def test_an_event_does_not_begin_and_end_itself() -> None:
+    with pytest.raises(UsageError, match="an event begins and ends there"):
+        dd.spans(recorded([(1, 1, 1), (1, 1, 2)]), START, START)
 
 
 def test_collections_have_the_durations_that_the_events_say() -> None:

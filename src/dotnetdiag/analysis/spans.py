@@ -24,16 +24,19 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     """What begins with an event ``start`` and ends with an event ``stop``, by the time of the start.
 
     ``by`` names the columns that both have and that say which belong together; the start that came last and is still open is the one
-    that ends. None: the ids of activities if all of both have one, else a field that numbers both (``Count`` of ``GC/Start``), else the
-    thread. Always within a process.
+    that ends. What happened in one tick is in the order of the thread; of several threads, the starts are before the stops. None: the
+    ids of activities if all of both have one, else a field that numbers both (``Count`` of ``GC/Start``), else the thread. Always within
+    a process.
 
     Columns: ``start_ms``, ``stop_ms``, ``duration_ms`` (None where the recording has no stop), ``pid``, ``tid``, ``stop_tid``, the fields
-    of the start, and those of the stop, as ``stop_Name``. Stops without a start are counted in the notes. Raises UnknownName for events
-    or columns that are not there.
+    of the start, and those of the stop, as ``stop_Name`` (``payload.Name`` where a column of ours is called so). Stops without a start
+    are counted in the notes. Raises UnknownName for events or columns that are not there, UsageError where an event is both.
     """
     first, last = trace[start], trace[stop]
+    if first.schemas.keys() & last.schemas.keys():
+        raise UsageError(f"an event begins and ends there: {start} to {stop}")
     keys = _chosen(first, last) if by is None else [by] if isinstance(by, str) else list(by)
-    if not keys:
+    if not keys or not all(isinstance(key, str) for key in keys):
         raise UsageError("spans by no column: name one")
     codes = _codes(first, last, [*keys, "pid"])
     opened, closed = _paired(first, last, codes)
@@ -50,7 +53,9 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     for table, prefix in ((first, ""), (last, "stop_")):
         for field in table.fields:
             name, column = prefix + field, _named(table, field)
-            if name not in columns and not (prefix and field in keys):
+            shown = f"payload.{field}" if f"payload.{field}" in table.columns else field
+            if not (prefix and shown in keys):
+                name = f"{prefix}payload.{field}" if name in columns else name
                 columns[name] = column.take(opened) if table is first else _or_none(column, closed)
     loose = len(last) - int(ended.sum())
     open_still = len(opened) - int(ended.sum())
@@ -70,24 +75,25 @@ def _chosen(first: EventTable, last: EventTable) -> list[str]:
     if len(first) and len(last) and first.headers.activity.all() and last.headers.activity.all():
         return [ACTIVITY]
     for name in first.fields:
-        if name in last.fields and all(_numbers(table, name) for table in (first, last)):
+        if name in last.fields and _numbers(first, last, name):
             return [name]
     return [THREAD]
 
 
-def _numbers(table: EventTable, name: str) -> bool:
-    """Whether each event has another value there, and there are some."""
-    column = table[f"payload.{name}"]
-    if (
-        not isinstance(column, Scalar)
-        or column.values.dtype.kind not in "iu"
-        or column.valid is not None
-        or len(column) < 2
-    ):
-        return False
-    pid = table.numpy("pid").astype(np.uint64)
-    pairs = np.stack([column.values.astype(np.int64).view(np.uint64), pid])
-    return bool(np.unique(pairs, axis=1).shape[1] == len(column))
+def _numbers(first: EventTable, last: EventTable, name: str) -> bool:
+    """Whether each event of both has another value there, and most of the fewer have one that the others have too."""
+    numbers: list[Any] = []
+    for table in (first, last):
+        column = table[f"payload.{name}"]
+        if not isinstance(column, Scalar) or column.values.dtype.kind not in "iu" or column.valid is not None:
+            return False
+        pairs = np.empty(len(column), [("number", np.int64), ("pid", np.uint64)])
+        pairs["number"], pairs["pid"] = column.values.astype(np.int64), table.numpy("pid")
+        numbers.append(pairs)
+        if len(np.unique(pairs)) < len(column):
+            return False
+    ours, theirs = numbers
+    return 2 * len(np.intersect1d(ours, theirs, assume_unique=True)) > min(len(ours), len(theirs))
 
 
 def _codes(first: EventTable, last: EventTable, names: Sequence[str]) -> Array:
@@ -117,8 +123,10 @@ def _plain(column: Column) -> Array:
 
 
 def _objects(columns: Sequence[Column]) -> Array:
-    """Texts, ids and what may be missing, by what they print as."""
-    return np.array([str(value) for column in columns for value in column.to_pylist()])
+    """A number for each text, id, and what is missing: what prints alike has the same."""
+    known: dict[str | None, int] = {}
+    values = (None if value is None else str(value) for column in columns for value in column.to_pylist())
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
 
 
 def _paired(first: EventTable, last: EventTable, codes: Array) -> tuple[Array, Array]:
@@ -126,9 +134,13 @@ def _paired(first: EventTable, last: EventTable, codes: Array) -> tuple[Array, A
 
     Of one code, a stop ends what is open at its depth: sorted by code, depth and time, a start stands in front of its stop.
     """
-    time = np.concatenate([first.headers.time, last.headers.time])
+    time, thread, place = (
+        np.concatenate([getattr(table.headers, name) for table in (first, last)])
+        for name in ("time", "thread", "payload_offset")
+    )
     is_stop = np.arange(len(time)) >= len(first)
-    order = np.lexsort((is_stop, time, codes))
+    crossing = np.bincount(codes, thread != thread[np.unique(codes, return_index=True)[1]][codes])[codes] > 0
+    order = np.lexsort((place, is_stop & crossing, time, codes))
     code, is_stop = codes[order], is_stop[order]
     begins = np.diff(code, prepend=-1) != 0
     group = np.cumsum(begins) - 1
