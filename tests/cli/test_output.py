@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from tests.nettrace.recordings import recording
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag.cli.commands import commands
-from dotnetdiag.cli.output import CHOICES
+from dotnetdiag.cli.output import CHOICES, to_stdout
+from dotnetdiag.export import find_format
 from dotnetdiag.recipes.processes import Process
+from dotnetdiag.table import Table
 
 FILE = Path("FILE")
 PRINTING: dict[str, tuple[object, ...]] = {
@@ -133,6 +136,24 @@ def test_what_people_cannot_read_is_not_written_to_a_terminal(form: str, monkeyp
     with pytest.raises(UsageError, match=f"{form} is not for a terminal: lead stdout into a file"):
         refuse_terminal(form)
     refuse_terminal("csv", is_text=True)
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+def test_what_a_terminal_gets_drives_it_not_and_json_stays_json(is_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = os.openpty()
+    value = "v\x9b31m\x7f\udc80"
+    with os.fdopen(follower, "w") as terminal:
+        monkeypatch.setattr("dotnetdiag.cli.render.sys.stdout", terminal)
+        with to_stdout("jsonl" if is_json else "csv") as stream:
+            find_format("jsonl", table=True).write(Table({"a": [value]}), stream)
+        shown = os.read(leader, 1000)
+    os.close(leader)
+    assert b"\x7f" not in shown
+    assert "\x9b".encode() not in shown
+    if is_json:
+        assert json.loads(shown) == {"a": value}
+    else:
+        assert b"\\x9b31m" in shown
 
 
 class Terminal(io.StringIO):

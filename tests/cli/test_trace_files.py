@@ -263,7 +263,7 @@ def test_no_form_of_events_drives_a_terminal(form: str, tmp_path: Path) -> None:
     path = tmp_path / "evil.nettrace"
     path.write_bytes(SMALL["nettrace 6"].replace(b"Maker", "\x1b]\x9bx".encode()))  # C1 controls are two bytes in UTF-8
     _, shown = in_terminal(["trace", "events", str(path), "--format", form], b"never", b"")
-    assert b"x9bx" in shown
+    assert b"9bx" in shown
     assert not [control for control in (b"\x1b]", b"\xc2\x9b") if control in shown]
 
 

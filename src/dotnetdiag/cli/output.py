@@ -49,7 +49,7 @@ def show(
         found = find_format(form, table=True)
         found.check()
         refuse_terminal(form, is_text=found.is_text)
-        with to_stdout() as stream:
+        with to_stdout(form) as stream:
             found.write(tables(), stream)
 
 
@@ -60,9 +60,9 @@ def refuse_terminal(form: str, *, is_text: bool = False) -> None:
 
 
 @contextmanager
-def to_stdout() -> Iterator[IO[bytes]]:
-    """Standard output for bytes. Ends the verb with 0 where nobody reads any more (`| head`); OutputError where it takes nothing."""
-    stream = stdout_bytes()
+def to_stdout(form: str) -> Iterator[IO[bytes]]:
+    """Standard output for bytes of a format. Ends the verb with 0 where nobody reads any more (`| head`); OutputError where it takes nothing."""
+    stream = stdout_bytes(is_json=form in ("json", "jsonl"))
     try:
         yield stream
         stream.flush()

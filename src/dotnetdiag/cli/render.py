@@ -51,19 +51,23 @@ def clean_json(text: str) -> str:
 class _TerminalBytes(io.BufferedWriter):
     """Lines of text that are cleaned; each call has whole ones."""
 
+    is_json = False
+
     def write(self, data: Any) -> int:
         text = bytes(data).decode("utf-8", "backslashreplace")
-        super().write("\n".join(map(clean, text.split("\n"))).encode())
+        super().write((clean_json(text) if self.is_json else "\n".join(map(clean, text.split("\n")))).encode())
         return len(data)
 
 
-def stdout_bytes() -> IO[bytes]:
+def stdout_bytes(*, is_json: bool = False) -> IO[bytes]:
     """Standard output for bytes; to be flushed. With PYTHONUNBUFFERED it is a bare file, whose writes a signal may cut short. A
-    terminal gets them cleaned.
+    terminal gets them cleaned, and what is JSON stays JSON.
     """
     stream = sys.stdout.buffer
     if sys.stdout.isatty():
-        return _TerminalBytes(io.FileIO(stream.fileno(), "wb", closefd=False))
+        cleaned = _TerminalBytes(io.FileIO(stream.fileno(), "wb", closefd=False))
+        cleaned.is_json = is_json
+        return cleaned
     return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
 
 

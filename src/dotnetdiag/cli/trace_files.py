@@ -224,7 +224,7 @@ def events(
             write(trace, options, target)
         say_losses_of(trace)
         return
-    with to_stdout() as stream:
+    with to_stdout(form) as stream:
         write(trace, options, stream)
     say_losses_of(trace)
 
