@@ -293,6 +293,7 @@ def test_a_stack_is_named_by_its_id() -> None:
     assert (
         frames == trace.raw.frames_of(trace["System.Net.Http/Request/Start"].headers[:1])[0] == trace.frames(row.stack)
     )
+    assert trace.frames(row.stack, row.time_ns, row.pid) == frames
     assert frames[0].startswith("System.Private.CoreLib!System.Diagnostics.Tracing.")
     assert any(".Main(" in frame or "<Main>" in frame for frame in frames)
     assert trace.frames(0) == ()

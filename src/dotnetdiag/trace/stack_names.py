@@ -40,10 +40,15 @@ class StackNames:
         found = symbols.resolve(
             addresses,
             None if ticks is None else np.full(len(addresses), ticks, np.int64),
-            None if pid is None else np.full(len(addresses), pid, np.int64),
+            None if pid is None or not self._has_processes else np.full(len(addresses), pid, np.int64),
             exact=exact,
         )
         return tuple(symbols.frame_name(frame) for frame in found.tolist())
+
+    @property
+    def _has_processes(self) -> bool:
+        """Whether addresses are those of a process; else there is one, whose symbols say nothing of it."""
+        return self._trace.format.startswith("nettrace 6")
 
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """Those of events, each at its time."""
@@ -76,7 +81,7 @@ class StackNames:
             return ListOf(np.zeros(2, np.int64), Coded(Text.from_pylist([]), np.zeros(0, np.int64))), np.zeros(
                 len(headers), np.int64
             )
-        threads = trace.source.scan.threads if trace.format.startswith("nettrace 6") else {}
+        threads = trace.source.scan.threads if self._has_processes else {}
         owner = process_ids(threads, headers.thread)
         key: npt.NDArray[Any] = headers.stack
         if owner is not None:
