@@ -64,6 +64,24 @@ def test_a_report_is_that_of_the_command_line_and_a_difference_that_of_two(sourc
     assert len(dd.diff(dd.cpu(trace), trace).changes()) > 10
 
 
+def test_one_text_is_as_good_as_a_list_of_one(source: Path, tmp_path: Path) -> None:
+    from dotnetdiag.recipes.verbs import _some
+
+    assert dd.report(source, focus="Burn").rows == dd.report(source, focus=("Burn",)).rows
+    assert dd.report(source, ignore="Burn").rows == dd.report(source, ignore=("Burn",)).rows
+    assert _some("ab") == _some(["ab"]) == ("ab",)
+    with pytest.raises(UsageError, match="no format 'zip'"):
+        dd.collect(1, formats="zip")
+    with pytest.raises(UsageError, match="no samples of a thread 'no such'"):
+        dd.report(source, threads="no such")
+
+
+def test_nothing_is_trimmed_to_a_time_after_the_end(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nothing is after 1000 s: app\.nettrace ends at"):
+        dd.trim(source, tmp_path / "part.nettrace", start=1000)
+    assert not (tmp_path / "part.nettrace").exists()
+
+
 def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_path: Path) -> None:
     for call, words in (
         (lambda: dd.merge(source), "give the recordings, and at the end the file to write"),

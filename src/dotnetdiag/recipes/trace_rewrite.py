@@ -62,8 +62,12 @@ def _findings(traces: Iterable[Trace]) -> tuple[str, ...]:
 def trim(
     source: Path, output: Path, *, start_s: float | None, end_s: float | None, strict: bool = False, force: bool = False
 ) -> Rewritten:
-    """The events from ``start_s`` up to ``end_s`` seconds after the start, and what names them (``trace.part``)."""
+    """The events from ``start_s`` up to ``end_s`` seconds after the start, and what names them (``trace.part``).
+
+    Raises UsageError for a time after the end.
+    """
     trace = open_trace(source)
+    trace.raw.require_within(trace.raw.ticks_between(start_s, end_s))
     return _part(trace, output, part_of(trace, time=(start_s, end_s), naming=not strict), force)
 
 

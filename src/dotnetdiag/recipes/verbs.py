@@ -67,7 +67,7 @@ def collect(
     command: Sequence[str] = (),
     clr_events: str | None = None,
     clr_event_level: str | None = None,
-    formats: Sequence[str] = (),
+    formats: str | Sequence[str] = (),
     buffer_mb: int = 256,
     rundown: bool | None = None,
     stacks: bool = True,
@@ -94,7 +94,7 @@ def collect(
         duration=duration,
         clr_events=clr_events,
         clr_event_level=clr_event_level,
-        formats=tuple(formats),
+        formats=_some(formats),
         buffer_mb=buffer_mb,
         rundown=rundown,
         stacks=stacks,
@@ -124,13 +124,15 @@ def info(source: PathText | Trace) -> TraceContents:
 
 def report(source: PathText | Trace, number: int = 5, *, inclusive: bool = False, **view: Any) -> Report:
     """The methods of a recording that took the most time; ``view`` as ``recipes.report.ViewOptions`` has it: ``by="module"``,
-    ``state="cpu"``, ``focus=("Sql",)``, ...
+    ``state="cpu"``, ``focus="Sql"`` (or several), ...
 
     Raises UsageError for what makes no sense.
     """
     from dotnetdiag.recipes.report import ReportOptions, ViewOptions, report_of
 
     try:
+        for name in _SEVERAL & view.keys():
+            view[name] = _some(view[name])
         options = ViewOptions(**view)
     except TypeError as error:
         raise UsageError(f"no such view of a report: {error}") from error
@@ -189,23 +191,24 @@ def filter(
     source: PathText,
     output: PathText,
     *,
-    providers: Sequence[str] = (),
-    events: Sequence[str] = (),
+    providers: str | Sequence[str] = (),
+    events: str | Sequence[str] = (),
     strict: bool = False,
     force: bool = False,
 ) -> Rewritten:
     """The events of some providers, and events by name; and those that name methods, types and processes unless ``strict``."""
     from dotnetdiag.recipes.trace_rewrite import filter_events
 
-    lists = [[one] if isinstance(one, str) else list(one) for one in (providers, events)]
-    return filter_events(Path(source), Path(output), providers=lists[0], names=lists[1], strict=strict, force=force)
+    return filter_events(
+        Path(source), Path(output), providers=_some(providers), names=_some(events), strict=strict, force=force
+    )
 
 
 def redact(
     source: PathText,
     output: PathText,
     *,
-    fields: Sequence[str] = (),
+    fields: str | Sequence[str] = (),
     force_partial: bool = False,
     force: bool = False,
 ) -> Rewritten:
@@ -215,8 +218,7 @@ def redact(
     """
     from dotnetdiag.recipes.trace_rewrite import redact_file
 
-    names = [fields] if isinstance(fields, str) else list(fields)
-    return redact_file(Path(source), Path(output), fields=names, force_partial=force_partial, force=force)
+    return redact_file(Path(source), Path(output), fields=_some(fields), force_partial=force_partial, force=force)
 
 
 def convert(source: PathText, *formats: str, output: PathText | None = None, force: bool = False) -> list[Converted]:
@@ -248,6 +250,14 @@ def _profile(source: PathText | Trace | StackProfile) -> StackProfile:
         return source
     with _opened(source) as trace:
         return view(trace, ViewOptions(state="cpu"))
+
+
+_SEVERAL = frozenset({"threads", "focus", "ignore"})
+
+
+def _some(texts: str | Sequence[str]) -> tuple[str, ...]:
+    """One text, or several."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _seconds(value: Seconds) -> float | None:
