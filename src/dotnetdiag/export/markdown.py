@@ -56,4 +56,5 @@ def _write(table: Tabular, file: IO[bytes], *, is_first: bool) -> None:
 
 
 def _cell(text: str) -> str:
-    return _UNDERLINE.sub(r"\\_", text.translate(_CELL))
+    text = text.translate(_CELL)
+    return _UNDERLINE.sub(r"\\_", text) if "_" in text else text
