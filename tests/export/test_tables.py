@@ -194,3 +194,11 @@ def test_the_example_makes_tables_of_a_recording(tmp_path: Path) -> None:
     assert "methods.csv both.sqlite" in done.stdout
     with sqlite3.connect(tmp_path / "both.sqlite") as opened:
         assert len(opened.execute("select name from sqlite_master").fetchall()) == 2
+
+
+def test_what_a_recording_holds_and_a_report_are_written_as_their_tables(tmp_path: Path) -> None:
+    path = tmp_path / "app.nettrace"
+    path.write_bytes(SMALL["nettrace 5"])
+    with sqlite3.connect(dd.write(dd.info(path), tmp_path / "info.db")) as opened:
+        assert len(opened.execute("select name from sqlite_master").fetchall()) == 3
+    assert dd.write(dd.report(path), tmp_path / "report.csv").read_text().startswith("name,exclusive,")

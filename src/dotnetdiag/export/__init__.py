@@ -11,18 +11,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import IO, TYPE_CHECKING, TypeAlias, Union
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, Union
 
 from dotnetdiag.errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.table import Table
     from dotnetdiag.table.html import Tabular
     from dotnetdiag.trace.method_names import Style
 
 
-Result: TypeAlias = Union["StackProfile", "ProfileDiff", "Tabular", "Sequence[Tabular]"]
+class HasTables(Protocol):
+    """A result that has rows, and more to say, as ``Report``."""
+
+    def table(self) -> Table: ...
+
+
+class HasSeveralTables(Protocol):
+    """A result that has several, as ``TraceContents``."""
+
+    def tables(self) -> Sequence[Table]: ...
+
+
+Result: TypeAlias = Union[
+    "StackProfile", "ProfileDiff", "Tabular", "Sequence[Tabular]", "HasTables", "HasSeveralTables"
+]
 """What can be written: weighted stacks, or tables."""
 
 

@@ -12,15 +12,23 @@ from dotnetdiag.table import Table
 from dotnetdiag.table.html import Tabular
 from dotnetdiag.trace.method_names import Style
 
+OFFERS = ("tables", "table")
+"""Methods of results that have rows, and more to say than their rows."""
+
 
 def tables_of(result: object, format_name: str, style: Style | None = None) -> tuple[Tabular, ...]:
-    """A table, some of them, or that of the methods of a profile or of a difference; the first is the one that matters most."""
+    """A table, some of them, what a result says of itself as tables (``tables()``, ``table()``), or the methods of a profile or of a
+    difference; the first is the one that matters most.
+    """
     if isinstance(result, ProfileDiff):
         return (result.changes(),)
     if isinstance(result, StackProfile):
         return (profile_only(result, format_name).methods(style or Style.FULL),)
     if is_tabular(result):
         return (result,)  # type: ignore[return-value]
+    own = next((getattr(result, name) for name in OFFERS if hasattr(type(result), name)), None)
+    if own is not None:
+        return tables_of(own(), format_name, style)
     if isinstance(result, Sequence) and result and all(map(is_tabular, result)):
         return tuple(result)
     raise UsageError(f"{format_name} shows tables and profiles, not a {type(result).__name__}")
@@ -29,6 +37,11 @@ def tables_of(result: object, format_name: str, style: Style | None = None) -> t
 def is_tabular(result: object) -> bool:
     """Whether it is a table, or what is read piece by piece as if it were one."""
     return isinstance(result, Table) or hasattr(type(result), "pieces")
+
+
+def has_tables(result: object) -> bool:
+    """Whether it is one or several tables, or gives some."""
+    return is_tabular(result) or isinstance(result, Sequence) or any(hasattr(type(result), name) for name in OFFERS)
 
 
 def only_table(result: object, format_name: str, style: Style | None = None) -> Tabular:

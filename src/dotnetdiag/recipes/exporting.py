@@ -138,10 +138,10 @@ def write(
     A file that is there already is replaced when the new one is whole. Raises UsageError for an unknown format or for a
     result that it cannot show, OutputError for what the system refuses.
     """
-    from dotnetdiag.export.tables import is_tabular
+    from dotnetdiag.export.tables import has_tables
 
     path = Path(path)
-    table = is_tabular(result) or isinstance(result, Sequence)
+    table = has_tables(result)
     chosen = format_of(path.name, table=table) if format is None else find_format(format, table=table)
     chosen.check()
     with replacing(path, force=force) as file:
