@@ -29,6 +29,9 @@ _PUBLIC: dict[str, str] = {
     "Trace": "dotnetdiag.trace.trace",
     "cpu": "dotnetdiag.analysis.cpu",
     "stacks": "dotnetdiag.analysis.stacks",
+    "fold": "dotnetdiag.analysis.fold",
+    "CpuFold": "dotnetdiag.analysis.cpu",
+    "StacksFold": "dotnetdiag.analysis.stacks",
     "watch": "dotnetdiag.live.watch",
     "open": "dotnetdiag.recipes.trace_files:open_trace",
     "write": "dotnetdiag.recipes.exporting",
@@ -89,9 +92,12 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.cpu import CpuFold as CpuFold
     from dotnetdiag.analysis.cpu import cpu as cpu
+    from dotnetdiag.analysis.fold import fold as fold
     from dotnetdiag.analysis.spans import spans as spans
     from dotnetdiag.analysis.stack_profile import StackProfile as StackProfile
+    from dotnetdiag.analysis.stacks import StacksFold as StacksFold
     from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client

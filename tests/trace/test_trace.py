@@ -778,7 +778,7 @@ def test_a_trace_shows_what_people_need_and_says_where_the_rest_is() -> None:
     shown = {name for name in dir(trace) if not name.startswith("_")}
     assert shown == {
         *("name", "format", "start", "duration", "complete", "damage", "lost", "warnings", "close", "raw"),
-        *("providers", "counts", "summary", "threads", "processes", "process", "frames", "events", "get"),
+        *("providers", "counts", "summary", "threads", "processes", "process", "frames", "events", "get", "windows"),
     }
     with pytest.warns(DeprecationWarning, match=r"behind raw, trace\.raw\.symbols"):
         assert getattr(trace, "symbols") is trace.raw.symbols  # noqa: B009 - mypy knows that there is none
@@ -801,3 +801,18 @@ def test_a_data_frame_of_many_events_is_made_piece_by_piece(some: bool, monkeypa
     assert len(made) > 100
     assert made.equals(expected)
     assert made.dtypes.tolist() == expected.dtypes.tolist()
+
+
+def test_windows_have_the_wanted_types_in_time_order_and_the_same_columns() -> None:
+    trace = Trace(data_of("events-10.nettrace"))
+    windows = list(trace.windows(lambda schema: schema.provider == "Workload-Manifest"))
+    assert sum(map(len, windows)) == sum(trace.counts()["Workload-Manifest"].values()) > 0
+    assert len({window.columns for window in windows}) == 1
+    times = np.concatenate([window.headers.time for window in windows])
+    assert (times[1:] >= times[:-1]).all()
+    assert sum(map(len, trace.windows())) == len(trace)
+
+
+def test_there_is_a_window_of_no_event() -> None:
+    (window,) = Trace(data_of("events-10.nettrace")).windows(lambda schema: False)
+    assert len(window) == 0

@@ -15,12 +15,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, Array, State
-from dotnetdiag.analysis.rows import profile_of, sample_rows, types_where
+from dotnetdiag.analysis.fold import OfTypes, fold
+from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, State
+from dotnetdiag.analysis.rows import SampleColumns, SampleRows, is_worker, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, Scalar
-from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -67,27 +67,8 @@ def cpu(trace: Trace, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> 
     Takes the kernel's samples where the trace has some. A trace without samples gives an empty profile, with a note.
     ``marks`` are the events that count as samples besides.
     """
-    try:
-        counted = Weight(weight) is Weight.SAMPLES
-    except ValueError as error:
-        raise UsageError(f"weight {weight!r}: time or samples") from error
-    try:
-        marked = _MARKS[Marks(marks)]
-    except ValueError as error:
-        raise UsageError(f"marks {marks!r}: one of {', '.join(Marks)}") from error
-    kernel = types_where(trace, _is_kernel)
-    if any(trace.raw.source.counts().get(number, (0, 0))[0] for number in kernel):
-        return _kernel(trace, kernel, counted)
-    sampler = types_where(trace, _is_sampler)
-    if not any(trace.raw.source.counts().get(number, (0, 0))[0] for number in sampler):
-        # marks alone would look like CPU time
-        note = (
-            f"the trace has no CPU samples (events of {SAMPLER}): record it with the profile dotnet-sampled-thread-time"
-        )
-        return _sampled(trace, {}, {}, counted, (note,))
-    others = types_where(trace, lambda schema: any(is_one(schema) for is_one in marked))
-    notes = (MARKED,) if any(_is_event_source(schema) for schema in others.values()) else ()
-    return _sampled(trace, sampler, others, counted, notes)
+    (made,) = fold(trace, CpuFold(weight=weight, marks=marks))
+    return made
 
 
 def _is_sampler(schema: EventSchema) -> bool:
@@ -113,78 +94,122 @@ def _is_kernel(schema: EventSchema) -> bool:
     return schema.provider == KERNEL and schema.name in ("cpu", "cswitch")
 
 
-def _named(counted: bool) -> str:
-    return "Thread time samples" if counted else "Thread time"
+class CpuFold:
+    """What :func:`cpu` asks, window by window."""
 
+    def __init__(self, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> None:
+        try:
+            self._counted = Weight(weight) is Weight.SAMPLES
+        except ValueError as error:
+            raise UsageError(f"weight {weight!r}: time or samples") from error
+        try:
+            marked = _MARKS[Marks(marks)]
+        except ValueError as error:
+            raise UsageError(f"marks {marks!r}: one of {', '.join(Marks)}") from error
+        self._sampler, self._kernel = OfTypes(_is_sampler), OfTypes(_is_kernel)
+        self._switches = OfTypes(lambda schema: _is_kernel(schema) and schema.name == "cswitch")
+        self._sampled = OfTypes(lambda schema: _is_sampler(schema) or any(is_one(schema) for is_one in marked))
+        self._sources = OfTypes(lambda schema: _is_event_source(schema) and self._sampled.wants(schema))
+        self._columns = SampleColumns()
+        self._has_samples = self._has_kernel = self._has_sources = False
 
-def _sampled(
-    trace: Trace,
-    sampler: dict[int, EventSchema],
-    others: dict[int, EventSchema],
-    counted: bool,
-    notes: tuple[str, ...],
-) -> StackProfile:
-    schemas = {number: trace.raw.schema(number) for number in sampler}
-    wanted = wanted_of(sampler)
-    marks = wanted_of(number for number, schema in others.items() if _is_event_source(schema))
+    def wants(self, schema: EventSchema) -> bool:
+        """Samples of the runtime and of the kernel, what counts as one, and the starts of workers."""
+        return self._sampled.wants(schema) or _is_kernel(schema) or is_worker(schema)
 
-    def read(table: EventTable) -> tuple[Array, None]:
-        headers = table.headers
-        state = np.full(len(headers), State.CPU, np.uint8)
-        if len(marks):
-            state[lookup(marks, headers.metadata_id)] = State.UNMANAGED
-        rows = np.flatnonzero(lookup(wanted, headers.metadata_id))
+    def feed(self, window: EventTable) -> None:
+        """Take the next window. Where the kernel's samples come, those of the runtime count no longer."""
+        self._columns.look_at(window)
+        self._has_sources |= any(map(self._sources.wants, window.schemas.values()))
+        kernel = self._kernel.of(window)
+        if len(kernel):
+            if not self._has_kernel:
+                self._columns.clear()
+            self._has_kernel = True
+            self._add_kernel(kernel)
+        elif not self._has_kernel:
+            self._add_sampled(self._sampled.of(window))
+
+    def _add_sampled(self, window: EventTable) -> None:
+        state = np.full(len(window), State.CPU, np.uint8)
+        state[self._sources.mask(window)] = State.UNMANAGED
+        rows = np.flatnonzero(self._sampler.mask(window))
         if len(rows):
-            kind = EventTable(trace.raw, schemas, headers[rows]).get("Type")
+            self._has_samples = True
+            kind = self._sampler.of(window).get("Type")
             if isinstance(kind, Scalar):
                 state[rows[kind.values != _MANAGED]] = State.UNMANAGED
-        return state, None
+        self._columns.add(window, state, None)
 
-    samples = sample_rows(trace, {**sampler, **others}, read)
-    time = trace.raw.meaning.info.elapsed_ns(samples.time)
-    length = np.zeros(len(time), np.int64)
-    np.subtract(time[1:], time[:-1], out=length[:-1])
-    np.maximum(length, 0, out=length)  # differences that do not fit 64 bits wrap, in damaged files
-    del time
-    last = samples.is_last
-    length[last] = 0
-    if not counted and len(last) and last.all():
-        notes = (*notes, "every thread was sampled once, and a stack lasts until the next sample of its thread")
-    if not counted:
-        samples, length = samples.take(~last), length[~last]
-    return profile_of(
-        trace,
-        samples,
-        name=_named(counted),
-        unit=SAMPLES if counted else MILLISECONDS,
-        length_ns=length,
-        weight=samples.values if counted else length / 1e6,
-        notes=notes,
-    )
+    def _add_kernel(self, window: EventTable) -> None:
+        value = window.get("Value")
+        known = value.values.astype(np.float64) if isinstance(value, Scalar) else np.ones(len(window))
+        state = np.where(self._switches.mask(window), np.uint8(State.BLOCKED), np.uint8(State.CPU))
+        self._columns.add(window, state, known)
+
+    def result(self) -> StackProfile:
+        """The profile of all that was fed."""
+        return (self._of_kernel if self._has_kernel else self._of_sampler)(self._columns.take())
+
+    def take(self) -> StackProfile:
+        """The profile of what was fed since the last time, for a session that has no end: what is kept does not grow.
+
+        The last sample of each thread waits for the next time, which tells how long it lasted: all profiles together weigh what the
+        whole would, but for threads without a sample from one time to the next.
+        """
+        if self._counted or self._has_kernel:  # no sample needs the next
+            made = self.result()
+            self._columns.forget()
+        else:
+            samples = self._columns.take()
+            made = self._of_sampler(samples)
+            self._columns.keep_last(samples)
+        return made
+
+    def _of_sampler(self, samples: SampleRows) -> StackProfile:
+        notes = (MARKED,) if self._has_sources else ()
+        if not self._has_samples:  # marks alone would look like CPU time
+            note = f"the trace has no CPU samples (events of {SAMPLER}): record it with the profile dotnet-sampled-thread-time"
+            notes = (note,)
+            samples = samples.take(np.zeros(len(samples), np.bool_))
+        time = self._columns.context.meaning.info.elapsed_ns(samples.time)
+        length = np.zeros(len(time), np.int64)
+        np.subtract(time[1:], time[:-1], out=length[:-1])
+        np.maximum(length, 0, out=length)  # differences that do not fit 64 bits wrap, in damaged files
+        del time
+        last = samples.is_last
+        length[last] = 0
+        if not self._counted and len(last) and last.all():
+            notes = (*notes, "every thread was sampled once, and a stack lasts until the next sample of its thread")
+        if not self._counted:
+            samples, length = samples.take(~last), length[~last]
+        return profile_of(
+            self._columns,
+            samples,
+            name=_named(self._counted),
+            unit=SAMPLES if self._counted else MILLISECONDS,
+            length_ns=length,
+            weight=samples.values if self._counted else length / 1e6,
+            notes=notes,
+        )
+
+    def _of_kernel(self, samples: SampleRows) -> StackProfile:
+        info = self._columns.context.meaning.info
+        blocked = samples.state == State.BLOCKED
+        own = samples.values * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
+        start = info.elapsed_ns(samples.time)
+        room = np.full(len(start), float(_FOREVER_NS))
+        room[:-1] = np.maximum(np.diff(start), 0)
+        room[samples.is_last] = _FOREVER_NS
+        return profile_of(
+            self._columns,
+            samples,
+            name=_named(self._counted),
+            unit=SAMPLES if self._counted else MILLISECONDS,
+            length_ns=np.minimum(own, room).astype(np.int64),
+            weight=np.where(blocked, 1.0, samples.values) if self._counted else own / 1e6,
+        )
 
 
-def _kernel(trace: Trace, kernel: dict[int, EventSchema], counted: bool) -> StackProfile:
-    switches = wanted_of(number for number, schema in kernel.items() if schema.name == "cswitch")
-
-    def read(table: EventTable) -> tuple[Array, Array]:
-        value = table.get("Value")
-        blocked = lookup(switches, table.headers.metadata_id)
-        known = value.values.astype(np.float64) if isinstance(value, Scalar) else np.ones(len(table))
-        return np.where(blocked, np.uint8(State.BLOCKED), np.uint8(State.CPU)), known
-
-    samples = sample_rows(trace, kernel, read)
-    info = trace.raw.meaning.info
-    blocked = samples.state == State.BLOCKED
-    own = samples.values * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
-    start = info.elapsed_ns(samples.time)
-    room = np.full(len(start), float(_FOREVER_NS))
-    room[:-1] = np.maximum(np.diff(start), 0)
-    room[samples.is_last] = _FOREVER_NS
-    return profile_of(
-        trace,
-        samples,
-        name=_named(counted),
-        unit=SAMPLES if counted else MILLISECONDS,
-        length_ns=np.minimum(own, room).astype(np.int64),
-        weight=np.where(blocked, 1.0, samples.values) if counted else own / 1e6,
-    )
+def _named(counted: bool) -> str:
+    return "Thread time samples" if counted else "Thread time"

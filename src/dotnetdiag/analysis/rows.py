@@ -1,24 +1,27 @@
-"""From the events of a trace to the samples of a profile: threads, order, times, leaves, where it comes from."""
+"""From windows of events to the samples of a profile: threads, order, times, leaves, where it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.analysis.filters import without_tiers
+from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import Origin, ProfileThread
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.fields import join_fields
-from dotnetdiag.trace.source import lookup, wanted_of
+from dotnetdiag.trace.raw import RawTrace
+from dotnetdiag.trace.stack_ids import StackIds
 from dotnetdiag.trace.stack_tree import build_stack_tree
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
-from dotnetdiag.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -27,6 +30,11 @@ _WORKER_EVENTS = frozenset({50, 57})
 """Start and Wait of a pool's worker, which workers send themselves. (The reference tool takes 55, the adjustment, which
 few of them send, and the gate thread too.)"""
 _DENSE_LIMIT = 1 << 24
+
+
+def is_worker(schema: EventSchema) -> bool:
+    """Whether events of this type name the threads of the pool."""
+    return schema.provider == RUNTIME and schema.event_id in _WORKER_EVENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,64 +75,97 @@ class SampleRows:
         return np.ones(len(self)) if self.value is None else self.value
 
 
-Reader: TypeAlias = Callable[[EventTable], tuple[Any, Any]]
-"""State and value of each event of a table: columns; or one state for all, and None for values of 1."""
+class SampleColumns:
+    """Samples as windows bring them: of a million events only these columns are in memory."""
 
+    def __init__(self) -> None:
+        self._parts: list[tuple[Array, ...]] = []
+        self._values: list[Array | None] = []
+        self.stacks = StackIds()
+        self._workers = OfTypes(is_worker)
+        self._pool: set[int] = set()
+        self._numbers: Array = np.zeros(0, np.uint32)
+        self._kept: Array = np.zeros(0, np.uint32)
 
-def types_where(trace: Trace, matches: Callable[[EventSchema], bool]) -> dict[int, EventSchema]:
-    """The event types of a trace that are wanted, by metadata id."""
-    found = {}
-    for number in trace.raw.type_ids:
-        schema = trace.raw.types.name_of(number)
-        if matches(schema):
-            found[number] = schema
-    return found
+    @property
+    def context(self) -> Context:
+        """That of the latest window. Raises UsageError before the first."""
+        if self.stacks.context is None:
+            raise UsageError("a result of no window: feed one first")
+        return self.stacks.context
 
+    def look_at(self, window: EventTable) -> None:
+        """Take note of whose window it is, and of the threads of the pool in it; to be done before :meth:`add`."""
+        self.stacks.look_at(window.trace)
+        self._pool.update(window.headers.thread[self._workers.mask(window)].tolist())
 
-def sample_rows(trace: Trace, types: Mapping[int, EventSchema], read: Reader) -> SampleRows:
-    """All events of some types, read window by window: of a million events only these columns are in memory."""
-    workers = types_where(trace, lambda schema: schema.provider == RUNTIME and schema.event_id in _WORKER_EVENTS)
-    schemas = {number: trace.raw.schema(number) for number in types}
-    fields = join_fields(schemas)
-    only_workers = wanted_of(number for number in workers if number not in types)
-    of_workers = wanted_of(workers)
-    pool: set[int] = set()
-    parts: list[tuple[Array, ...]] = []
-    values: list[Array | None] = []
-    for headers in trace.raw.source.windows(wanted_of([*types, *workers])):
-        if workers:
-            pool.update(headers.thread[lookup(of_workers, headers.metadata_id)].tolist())
-            if len(only_workers):
-                headers = headers[~lookup(only_workers, headers.metadata_id)]
-        state, value = read(EventTable(trace.raw, schemas, headers, fields=fields))
+    def add(self, events: EventTable, state: Any, value: Array | None) -> None:
+        """Events of the window that was looked at last: ``state`` of each or of all, and ``value`` of each, None for 1."""
+        headers = events.headers
         states = np.broadcast_to(np.asarray(state, np.uint8), len(headers))
         # OS thread ids and indices of rows are small: half the memory
         thread = headers.thread if len(headers) and headers.thread.max() >> 32 else headers.thread.astype(np.uint32)
-        parts.append((headers.time, headers.stack, states, thread))
-        values.append(value)
-    kinds = (np.int64, np.uint32, np.uint8, np.uint32)
-    time, stack, states, column = (_joined([part[at] for part in parts], kind) for at, kind in enumerate(kinds))
-    counted = all(value is None for value in values)
-    value = (
-        None
-        if counted
-        else _joined(
-            [np.ones(len(part[0])) if one is None else one for part, one in zip(parts, values, strict=True)], np.float64
+        self._parts.append((headers.time, self.stacks.of(headers.stack), states, thread))
+        self._values.append(value)
+
+    def clear(self) -> None:
+        """Forget the samples."""
+        self._parts, self._values = [], []
+
+    def take(self) -> SampleRows:
+        """All that was added, sorted. It is forgotten here."""
+        kinds = (np.int64, np.uint32, np.uint8, np.uint32)
+        time, stack, states, column = (
+            _joined([part[at] for part in self._parts], kind) for at, kind in enumerate(kinds)
         )
-    )
-    del parts, values
-    distinct, thread = _dense(column)
-    del column
-    # of equal threads the order stays that of time; 16 bits are sorted by radix
-    order = np.argsort(thread.astype(np.uint16) if len(distinct) <= 1 << 16 else thread, kind="stable")
-    thread, time = thread[order], time[order]
-    if ((time[1:] < time[:-1]) & (thread[1:] == thread[:-1])).any():  # a clock that went back, in a damaged file
-        again = np.lexsort((time, thread))
-        order, time = order[again], time[again]
-    threads = _bounded([_thread(trace, number, number in pool) for number in distinct], thread)
-    stack, states = stack[order], states[order]
-    value = None if value is None else value[order]
-    return SampleRows(time=time, stack=stack, thread=thread, state=states, value=value, threads=threads)
+        value = self._joined_values()
+        self.clear()
+        numbers, thread = _dense(column)
+        self._numbers = np.array(numbers, column.dtype)
+        del column
+        # of equal threads the order stays that of time; 16 bits are sorted by radix
+        order = np.argsort(thread.astype(np.uint16) if len(numbers) <= 1 << 16 else thread, kind="stable")
+        thread, time = thread[order], time[order]
+        if ((time[1:] < time[:-1]) & (thread[1:] == thread[:-1])).any():  # a clock that went back, in a damaged file
+            again = np.lexsort((time, thread))
+            order, time = order[again], time[again]
+        threads = _bounded([self._thread(number) for number in numbers], thread)
+        stack, states = stack[order], states[order]
+        value = None if value is None else value[order]
+        return SampleRows(time=time, stack=stack, thread=thread, state=states, value=value, threads=threads)
+
+    def forget(self) -> None:
+        """The samples, and all stacks."""
+        self.clear()
+        self.stacks.keep(np.zeros(0, np.uint32))
+
+    def keep_last(self, samples: SampleRows) -> None:
+        """Of the samples that were just taken, keep the last of each thread, and of the stacks theirs: what follows tells how long it was.
+
+        That of a thread which had none but the one kept before, while others had some, is forgotten: the thread is over.
+        """
+        last = samples.is_last
+        numbers = self._numbers[samples.thread]
+        is_only = last.copy()
+        is_only[1:] &= last[:-1]
+        idle = is_only & np.isin(numbers, self._kept)
+        if (last & ~idle).any():
+            last &= ~idle
+        self._kept = numbers[last]
+        self._parts = [(samples.time[last], self.stacks.keep(samples.stack[last]), samples.state[last], self._kept)]
+        self._values = [None if samples.value is None else samples.value[last]]
+
+    def _joined_values(self) -> Array | None:
+        if all(value is None for value in self._values):
+            return None
+        pairs = zip(self._values, self._parts, strict=True)
+        return _joined([np.ones(len(part[0])) if value is None else value for value, part in pairs], np.float64)
+
+    def _thread(self, number: int) -> ProfileThread:
+        """What the recording says of a value of the ``thread`` column."""
+        said = self.context.meaning.thread(number)
+        name = said.name or (THREAD_POOL if number in self._pool else "")
+        return ProfileThread(thread_id=said.os_thread_id or 0, process_id=said.process_id, name=name, rows=range(0))
 
 
 def _joined(parts: list[Array], kind: Any) -> Array:
@@ -137,19 +178,6 @@ def _bounded(threads: list[ProfileThread] | tuple[ProfileThread, ...], thread: A
     return tuple(
         replace(one, rows=range(first, last)) for one, first, last in zip(threads, edges[:-1], edges[1:], strict=True)
     )
-
-
-def _thread(trace: Trace, number: int, in_pool: bool) -> ProfileThread:
-    """What the trace says of a value of the ``thread`` column."""
-    process = None if trace.raw.info is None else trace.raw.info.process_id
-    tid, name = number, ""
-    if trace.format.startswith("nettrace 6"):
-        row = trace.raw.source.scan.threads.get(number)
-        tid = 0 if row is None else row.os_thread_id or 0
-        process = process if row is None or row.process_id is None else row.process_id
-        name = "" if row is None else row.name or ""
-    name = name or (THREAD_POOL if in_pool else "")
-    return ProfileThread(thread_id=tid, process_id=process, name=name, rows=range(0))
 
 
 def _dense(column: Array) -> tuple[list[int], Array]:
@@ -177,7 +205,7 @@ def _dense(column: Array) -> tuple[list[int], Array]:
 
 
 def profile_of(
-    trace: Trace,
+    columns: SampleColumns,
     samples: SampleRows,
     *,
     name: str,
@@ -186,16 +214,17 @@ def profile_of(
     weight: Array,
     notes: tuple[str, ...] = (),
 ) -> StackProfile:
-    """The profile of samples whose lengths and weights are known. Threads without samples are left out; a method is one
-    frame, whatever its tier.
+    """The profile of samples of ``columns`` whose lengths and weights are known. Threads without samples are left out; a method is
+    one frame, whatever its tier.
     """
-    symbols = trace.raw.symbols
+    context = columns.context
+    symbols = context.symbols
     processes = None
     if len(symbols.processes) > 1:
         processes = np.array([thread.process_id or 0 for thread in samples.threads], np.int64)[samples.thread]
-    tree = build_stack_tree(trace.raw.stacks, symbols, samples.stack, samples.time, processes)
+    tree = build_stack_tree(columns.stacks.table, symbols, samples.stack, samples.time, processes)
     node = tree.leaves(samples.stack, samples.time, processes).astype(np.int32, copy=False)
-    start_ns = trace.raw.meaning.info.elapsed_ns(samples.time)
+    start_ns = context.meaning.info.elapsed_ns(samples.time)
     seen = np.array([len(thread.rows) > 0 for thread in samples.threads], np.bool_)
     number = (np.cumsum(seen) - 1).astype(np.int32)
     made = StackProfile(
@@ -210,7 +239,7 @@ def profile_of(
         weight=weight,
         node=node,
         state=samples.state,
-        origin=origin_of(trace),
+        origin=origin_of(context),
         from_ns=0,
         to_ns=int((start_ns + length_ns).max(initial=0)),
         notes=notes,
@@ -218,9 +247,11 @@ def profile_of(
     return without_tiers(made)
 
 
-def origin_of(trace: Trace) -> Origin:
+def origin_of(trace: Context) -> Origin:
     """Where a profile comes from."""
-    process, lost = trace.raw.process, trace.lost
+    if not isinstance(trace, RawTrace):  # a session: who reads it knows what it lost
+        return Origin(process_id=trace.meaning.info.process_id, lost=trace.losses.lost, damage=trace.losses.damage)
+    process, lost = trace.process, trace.lost
     return Origin(
         name=trace.name,
         process_id=process.pid,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import Array, State
-from dotnetdiag.analysis.rows import profile_of, sample_rows
+from dotnetdiag.analysis.fold import OfTypes, fold
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UnknownName, UsageError, near
-from dotnetdiag.events import EventSchema, Scalar
-from dotnetdiag.trace.fields import join_fields
+from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -27,38 +27,67 @@ def stacks(
     weight="AllocationAmount64", unit="bytes")``; events without the field count 0. Raises UnknownName for names that
     are not there, UsageError for a field that is no number.
     """
-    if events is None:
-        numbers = list(trace.raw.type_ids)
-    else:
-        names = [events] if isinstance(events, str) else list(events)
-        numbers = list(dict.fromkeys(number for name in names for number in trace.raw.types.find(name)))
-    schemas = {number: trace.raw.schema(number) for number in numbers}
-    if weight is not None:
-        _check(weight, schemas)
-
-    def read(table: EventTable) -> tuple[State, Array | None]:
-        column = None if weight is None else table.get(weight)
-        if not isinstance(column, Scalar):
-            return State.NONE, None
-        values = column.values.astype(np.float64)
-        return State.NONE, values if column.valid is None else np.where(column.valid, values, 0.0)
-
-    samples = sample_rows(trace, schemas, read)
-    return profile_of(
-        trace,
-        samples,
-        name="All events" if events is None else ", ".join(names),
-        unit=unit or (EVENTS if weight is None else weight),
-        length_ns=np.zeros(len(samples), np.int64),
-        weight=samples.values,
-        notes=() if len(samples) else ("the trace defines such events, but has none",),
-    )
+    asked = StacksFold(events, weight=weight, unit=unit)
+    trace.events(names=asked.names)  # a name that is not there is told
+    (made,) = fold(trace, asked)
+    return made
 
 
-def _check(weight: str, schemas: Mapping[int, EventSchema]) -> None:
-    fields = {field.name: field.like for field in join_fields(schemas)}
-    if weight not in fields:
-        raise UnknownName("field", weight, near(weight, tuple(fields)), where="in these events")
-    like = fields[weight]
-    if not isinstance(like, Scalar) or like.values.dtype.kind not in "iuf" or like.values.ndim != 1:
-        raise UsageError(f"{weight} is no number that could be added up")
+class StacksFold:
+    """What :func:`stacks` asks, window by window: names that nothing has count nothing, and an event without the field that is added up."""
+
+    def __init__(self, events: str | Iterable[str] | None = None, *, weight: str | None = None, unit: str = "") -> None:
+        self.names = None if events is None else (events,) if isinstance(events, str) else tuple(events)
+        self._weight = weight
+        self._unit = unit or (EVENTS if weight is None else weight)
+        self._events = OfTypes(self._is_one)
+        self._columns = SampleColumns()
+        self._fields: dict[str, None] | None = None  # of the events that came
+
+    def _is_one(self, schema: EventSchema) -> bool:
+        return self.names is None or any(map(schema.matches, self.names))
+
+    def wants(self, schema: EventSchema) -> bool:
+        """The events by name, and the starts of workers."""
+        return self._is_one(schema) or is_worker(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window. Raises UsageError where the weight is no number."""
+        self._columns.look_at(window)
+        events = self._events.of(window)
+        if events.schemas:
+            self._fields = {**(self._fields or {}), **dict.fromkeys(events.fields)}
+        column = events.get(self._weight) if self._weight is not None and self._weight in events.fields else None
+        if self._weight is None or column is None:
+            self._columns.add(events, State.NONE, None if self._weight is None else np.zeros(len(events)))
+            return
+        number = _number(self._weight, column)
+        values = number.values.astype(np.float64)
+        self._columns.add(events, State.NONE, values if number.valid is None else np.where(number.valid, values, 0.0))
+
+    def take(self) -> StackProfile:
+        """The profile of what was fed since the last time, for a session that has no end."""
+        made = self.result()
+        self._columns.forget()
+        return made
+
+    def result(self) -> StackProfile:
+        """The profile of all that was fed. Raises UnknownName where no event has the field that is added up."""
+        if self._weight is not None and self._fields is not None and self._weight not in self._fields:
+            raise UnknownName("field", self._weight, near(self._weight, tuple(self._fields)), where="in these events")
+        samples = self._columns.take()
+        return profile_of(
+            self._columns,
+            samples,
+            name="All events" if self.names is None else ", ".join(self.names),
+            unit=self._unit,
+            length_ns=np.zeros(len(samples), np.int64),
+            weight=samples.values,
+            notes=() if len(samples) else ("the trace defines such events, but has none",),
+        )
+
+
+def _number(name: str, column: Column) -> Scalar:
+    if not isinstance(column, Scalar) or column.values.dtype.kind not in "iuf" or column.values.ndim != 1:
+        raise UsageError(f"{name} is no number that could be added up")
+    return column

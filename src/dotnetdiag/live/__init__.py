@@ -6,6 +6,7 @@ he missed. May import ``errors``, ``client``, ``nettrace``, ``events`` and ``tra
 
 from dotnetdiag.live.account import Account
 from dotnetdiag.live.events import LiveEvents
+from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.live.watch import watch
 
-__all__ = ["Account", "LiveEvents", "watch"]
+__all__ = ["Account", "LiveEvents", "LiveSymbols", "watch"]

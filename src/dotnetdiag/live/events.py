@@ -23,6 +23,7 @@ from dotnetdiag.events import EventSchema, Source, resolve
 from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.live.account import Account
 from dotnetdiag.live.hand_over import HandOver
+from dotnetdiag.live.symbols import LiveSymbols, no_symbols
 from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Reader
 from dotnetdiag.trace.event import Event
@@ -84,12 +85,13 @@ class LiveEvents:
         providers: Iterable[str] = (),
         stacks: bool = False,
         frame_names: Names | None = None,
+        symbols: LiveSymbols | None = None,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
         """``names`` of events in any spelling, ``where`` a filter (``trace.where``); ``providers`` are those asked for,
-        which matters for the few that are written unasked. ``stacks`` keeps call stacks, ``frame_names`` names them.
-        The session is ours from here on: after an error it is closed. Raises UsageError, GrammarError, and TransportError for want of a
-        thread.
+        which matters for the few that are written unasked. ``stacks`` keeps call stacks, ``frame_names`` names them; ``symbols`` get the
+        events that tell of methods, also of windows that are dropped. The session is ours from here on: after an error it is closed.
+        Raises UsageError, GrammarError, and TransportError for want of a thread.
         """
         self._session = session
         with ExitStack() as on_error:
@@ -100,7 +102,10 @@ class LiveEvents:
             self._limit = limit
             self._unasked = OWN_PROVIDERS - {name.lower() for name in providers}
             self._reader = Reader()
-            self._maker = WindowMaker(stacks=stacks, names=frame_names)
+            self._symbols = symbols
+            self._maker = WindowMaker(
+                stacks=stacks, names=frame_names, symbols_now=no_symbols if symbols is None else symbols.now
+            )
             self._queue: HandOver[EventTable] = HandOver(queue_bytes)
             self._numbers: dict[Metadata, int] = {}
             self._carried = CarriedTypes(lambda: 1 << 31)
@@ -142,8 +147,16 @@ class LiveEvents:
 
     def windows(self) -> Iterator[EventTable]:
         """Tables of events that came together, in time order; each is complete in itself, and may be kept."""
+        return (window for window in self.windows_or_none(None) if window is not None)
+
+    def windows_or_none(self, wait_s: float | None) -> Iterator[EventTable | None]:
+        """The same, and None whenever nothing has come for ``wait_s``."""
         while not self._aborted and (self._limit is None or self._shown < self._limit):
-            window = self._queue.take()
+            try:
+                window = self._queue.take(wait_s)
+            except TimedOut:
+                yield None
+                continue
             if window is None:
                 return
             if self._is_late():
@@ -349,6 +362,8 @@ class LiveEvents:
 
     def _release(self) -> None:
         for window, size in self._maker.make():
+            if self._symbols is not None:
+                self._symbols.add(window)
             if not self._queue.put(window, size):
                 if self._queue.ended:
                     self._unwanted += len(window)

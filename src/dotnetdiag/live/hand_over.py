@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from typing import Generic, TypeVar
 
+from dotnetdiag.errors import TimedOut
+
 T = TypeVar("T")
 
 
@@ -49,11 +51,11 @@ class HandOver(Generic[T]):
             self._held = 0
             return found
 
-    def take(self) -> T | None:
-        """The next thing, waited for; None when there will be none."""
+    def take(self, wait_s: float | None = None) -> T | None:
+        """The next thing, waited for; None when there will be none. Raises TimedOut when none has come for ``wait_s``."""
         with self._changed:
-            while not self._things and not self._ended:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: self._things or self._ended, wait_s):
+                raise TimedOut("nothing came", timeout_s=wait_s)
             if self._things:
                 thing, size = self._things.popleft()
                 self._held -= size

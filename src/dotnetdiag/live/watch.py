@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents, check_limit
+from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.composition import compose
 from dotnetdiag.trace.where import Where
 
@@ -26,12 +27,13 @@ def watch(
     duration: float | str | None = None,
     buffer_mb: int = 256,
     queue_bytes: int = QUEUE_BYTES,
+    symbols: LiveSymbols | None = None,
 ) -> LiveEvents:
     """Start a session without rundown and give its events while they arrive; ``for event in watch(client, "System.Net.Http")``.
 
     ``providers`` is a provider text (None: the preset ``dotnet-common``), ``events`` names in any
-    spelling, ``where`` a filter as of ``trace events``. The session runs when this returns. Raises what ``client.trace``
-    raises, GrammarError.
+    spelling, ``where`` a filter as of ``trace events``. With ``symbols`` windows have stacks, for ``analysis.cpu.CpuFold`` and the like.
+    The session runs when this returns. Raises what ``client.trace`` raises, GrammarError.
     """
     check_limit(limit)
     chosen = compose(providers=providers, presets=None if providers else DEFAULT_PRESET, rundown=False)
@@ -44,5 +46,7 @@ def watch(
         limit=limit,
         duration_s=seconds,
         providers=[provider.name or "" for provider in chosen.providers],
+        stacks=symbols is not None,
+        symbols=symbols,
         queue_bytes=queue_bytes,
     )

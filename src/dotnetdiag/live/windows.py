@@ -15,6 +15,7 @@ import numpy as np
 
 from dotnetdiag.events import EventSchema, ListOf, Source, Text, infer
 from dotnetdiag.events.kernels import gather
+from dotnetdiag.live.symbols import no_symbols
 from dotnetdiag.nettrace import (
     EventBatch,
     GuidTable,
@@ -28,6 +29,7 @@ from dotnetdiag.nettrace import (
 from dotnetdiag.table import Losses
 from dotnetdiag.table.losses import NONE
 from dotnetdiag.trace.header import HeaderMeaning, overrides
+from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -51,8 +53,14 @@ class LiveContext:
     overrides: Mapping[int, LabelList]
     stacks: StackTable
     names: Names | None = None
+    symbols_now: Callable[[], Symbols] = no_symbols
     losses: Losses = NONE
     """Nothing: the session itself tells what it lost."""
+
+    @property
+    def symbols(self) -> Symbols:
+        """What addresses stand for, by all that has been said until now."""
+        return self.symbols_now()
 
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """Call stacks, leaf first."""
@@ -71,10 +79,14 @@ class LiveContext:
 
 
 class WindowMaker:
-    """Collects rows of batches, and makes windows of them. ``stacks``: keep call stacks, which cost memory."""
+    """Collects rows of batches, and makes windows of them. ``stacks``: keep call stacks, which cost memory; ``symbols_now`` tells what
+    their addresses stand for.
+    """
 
-    def __init__(self, *, stacks: bool = False, names: Names | None = None) -> None:
-        self._stacks_wanted, self._names = stacks, names
+    def __init__(
+        self, *, stacks: bool = False, names: Names | None = None, symbols_now: Callable[[], Symbols] = no_symbols
+    ) -> None:
+        self._stacks_wanted, self._names, self._symbols_now = stacks, names, symbols_now
         self._meaning: HeaderMeaning | None = None
         self._clear()
 
@@ -160,6 +172,7 @@ class WindowMaker:
             overrides=overrides(self._labels) if len(self._labels) > 1 else {},
             stacks=self._stacks,
             names=self._names,
+            symbols_now=self._symbols_now,
         )
         rows = self._rows
         row_bytes = _ROW_BYTES + (self._size + self._stacks.size_bytes) / rows

@@ -19,6 +19,7 @@ leaf frames                 the method that the event happened in; the call stac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -126,6 +127,13 @@ class HeaderMeaning:
 
         known = self._mapped(headers.thread, lambda row: said(row) is not None)
         return self._mapped(headers.thread, lambda row: said(row) or 0), known != 0
+
+    def thread(self, number: int) -> ThreadInfo:
+        """What is known of the thread that a value of the ``thread`` column means."""
+        if self._threads is None:
+            return ThreadInfo(index=number, os_thread_id=number, process_id=self.info.process_id)
+        row = self._threads.get(number) or ThreadInfo(index=number)
+        return row if row.process_id is not None else replace(row, process_id=self.info.process_id)
 
     def _mapped(self, column: npt.NDArray[np.uint64], pick: Callable[[ThreadInfo], int]) -> npt.NDArray[np.uint64]:
         """What the thread rows of version 6 say; a row that is missing says nothing of its thread."""

@@ -12,6 +12,7 @@ from dotnetdiag.trace.raw import RawTrace
 
 # Counting needs no numpy, and its import would be most of the time: what is imported here must not bring it.
 if TYPE_CHECKING:
+    from dotnetdiag.events import EventSchema
     from dotnetdiag.nettrace import LossAccount
     from dotnetdiag.nettrace.buffers import Buffer
     from dotnetdiag.nettrace.parallel import Executor
@@ -222,6 +223,26 @@ class Trace:
             fields=fields,
             limit=limit,
         )
+
+    def windows(self, wanted: Callable[[EventSchema], bool] | None = None) -> Iterator[EventTable]:
+        """The events of the types that are ``wanted``, by provider, name and id (None: of all), in tables that follow each other in time.
+
+        All have the same columns. There is always one, which may be empty.
+        """
+        from dotnetdiag.nettrace import HeaderColumns
+        from dotnetdiag.trace.fields import join_fields
+        from dotnetdiag.trace.source import wanted_of
+        from dotnetdiag.trace.table import EventTable
+
+        raw = self.raw
+        numbers = [number for number in raw.type_ids if wanted is None or wanted(raw.types.name_of(number))]
+        schemas = {number: raw.schema(number) for number in numbers}
+        fields, is_empty = join_fields(schemas), True
+        for headers in raw.source.windows(wanted_of(numbers)):
+            is_empty = False
+            yield EventTable(raw, schemas, headers, fields=fields)
+        if is_empty:
+            yield EventTable(raw, schemas, HeaderColumns.allocate(0), fields=fields)
 
     def __repr__(self) -> str:
         return f"<Trace {self.raw.said()}>"

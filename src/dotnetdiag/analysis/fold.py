@@ -1,0 +1,88 @@
+"""Every question is a fold over windows of events; the windows are those of a recording, or of a session that runs.
+
+    ``for window in trace.windows(question.wants): question.feed(window)``, and then ``question.result()``
+
+A fold keeps what it needs of a window, and not the window. Several share one pass over a file: :func:`fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.fields import FieldSource, join_fields
+from dotnetdiag.trace.source import lookup, wanted_of
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+R = TypeVar("R", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+
+class Fold(Protocol[R]):
+    """One question to the events of one recording or session."""
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Whether the answer depends on events of this type, by provider, name and id: its fields need not be known yet."""
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window in time; events of other types in it are passed over."""
+
+    def result(self) -> R:
+        """The answer, to be asked for once: what was kept goes into it. Raises UsageError before the first window."""
+
+
+@overload
+def fold(trace: Trace, one: Fold[A], /) -> tuple[A]: ...
+@overload
+def fold(trace: Trace, one: Fold[A], two: Fold[B], /) -> tuple[A, B]: ...
+@overload
+def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A, B, C]: ...
+@overload
+def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]: ...
+def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]:
+    """The results of several folds, in one pass over the events of a trace."""
+    for window in trace.windows(lambda schema: any(one.wants(schema) for one in folds)):
+        for one in folds:
+            one.feed(window)
+    return tuple(one.result() for one in folds)
+
+
+class OfTypes:
+    """The events of some types in windows that have others too."""
+
+    def __init__(self, wants: Callable[[EventSchema], bool]) -> None:
+        self.wants = wants
+        self._seen: Mapping[int, EventSchema] | None = None  # all windows of a recording have the same
+        self._own: dict[int, EventSchema] = {}
+        self._ids: Array = np.zeros(0, np.uint32)
+        self._fields: tuple[FieldSource, ...] = ()
+
+    def mask(self, window: EventTable) -> Array:
+        """Which events these are."""
+        self._look_at(window.schemas)
+        if len(self._own) in (0, len(window.schemas)):
+            return np.full(len(window), bool(self._own), np.bool_)
+        return lookup(self._ids, window.headers.metadata_id)
+
+    def of(self, window: EventTable) -> EventTable:
+        """The window of these events alone."""
+        self._look_at(window.schemas)
+        if len(self._own) == len(window.schemas):
+            return window
+        mask, headers = self.mask(window), window.headers
+        return EventTable(window.trace, self._own, headers if mask.all() else headers[mask], fields=self._fields)
+
+    def _look_at(self, schemas: Mapping[int, EventSchema]) -> None:
+        if schemas is self._seen:
+            return
+        self._seen = schemas
+        self._own = {number: schema for number, schema in schemas.items() if self.wants(schema)}
+        self._ids = wanted_of(self._own)
+        self._fields = join_fields(self._own) if len(self._own) < len(schemas) else ()
