@@ -1,4 +1,4 @@
-"""``trace watch``: events as they happen, one line each."""
+"""``trace watch``: events as they happen, one line each; with ``--top`` the methods that take the time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.options import client_of, json_option, provider_options, say_held, target_of, target_options
 from dotnetdiag.cli.render import clean, clean_json, echo, stdout_bytes
 from dotnetdiag.cli.signals import ALL, ONE_PRESS_S, handled
+from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.watching import Account, LiveEvents
+    from dotnetdiag.recipes.target import Client
+    from dotnetdiag.recipes.top import LiveTop, TopOptions
+    from dotnetdiag.recipes.watching import Account, LiveEvents, WatchOptions
     from dotnetdiag.trace.table import EventTable
 
 TICK_S = 0.1
@@ -44,6 +47,7 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
 @click.option("--duration", help="End after 30s, 5m, 1h30m.")
 @click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
+@top_options
 @json_option
 def watch(
     pid: int | None,
@@ -61,8 +65,10 @@ def watch(
     duration: str | None,
     buffersize: int,
     as_json: bool,
+    **top: Any,
 ) -> None:
-    """Print the events of a process as they happen: a line each, or with --json the objects of `trace events --format jsonl`.
+    """Print the events of a process as they happen: a line each, or with --json the objects of `trace events --format jsonl`. With --top
+    the methods that take its time: in % of the last interval and since the start, alone and with all that they called.
 
     Ends with Ctrl-C, after --duration or --limit, or with the process. The last line on stderr says how many events were shown,
     how many the filters kept back, and how many were missed: in the target, whose buffers were full, or here.
@@ -72,9 +78,12 @@ def watch(
     dotnetdiag trace watch -p 1234 --providers System.Net.Http
     dotnetdiag trace watch -n MyApp --clrevents gc --event GC/Start --fields Depth,Reason
     dotnetdiag trace watch -p 1234 --clrevents exception --json | jq .payload.ExceptionMessage
+    dotnetdiag trace watch -p 1234 --top 20 --state cpu
+    dotnetdiag trace watch -p 1234 --top --interval 10s --json | jq '.rows[0].name'
+    dotnetdiag trace watch -p 1234 --top --profile gc-verbose --event GC/AllocationTick
     """
     from dotnetdiag.recipes.outcome import EXIT_WAIT_S, exit_of
-    from dotnetdiag.recipes.watching import WatchOptions, start_watching
+    from dotnetdiag.recipes.watching import LiveEvents, WatchOptions
 
     options = WatchOptions(
         providers=providers,
@@ -88,44 +97,64 @@ def watch(
         duration=duration,
         buffer_mb=buffersize,
     )
-    options.composed()  # mistakes are told before anything is waited for
     chosen, over = _names(fields), None if port is None else target_of(pid, name, port).address
-    lines = json_lines(chosen) if as_json else text_lines(chosen)
+    question = top_of(options, chosen, **top)
+    (question or options).composed()  # mistakes are told before anything is waited for
     with (
         client_of(pid, name, port, resumes=True) as client,
-        start_watching(client, options, over=over, suspended=say_held) as live,
+        _started(client, question or options, over) as (live, source),
         _ends_nicely(live),
     ):
         exited = exit_of(client)
         echo("Watching. Press <Ctrl+C> to end.", err=True)
-        finished = _print(live, lines, stdout_bytes())
+        if isinstance(source, LiveEvents):
+            lines = json_lines(chosen) if as_json else text_lines(chosen)
+            pieces = ("\n".join([*lines(window), ""]).encode("utf-8", "backslashreplace") for window in live.windows())
+            finished = _print(live, pieces, stdout_bytes())
+        else:
+            finished = _print(live, blocks(source, as_json=as_json), stdout_bytes(), says_missed=False)
     if not finished:
         _lead_stdout_nowhere()
-    for note in (*live.notes, *([live.ended] if live.ended else [])):
+    for note in (*source.notes, *([live.ended] if live.ended else [])):
         echo(f"note: {note}", err=True)
     gone = exited(EXIT_WAIT_S if live.ended else 0)
     if gone is not None:
         died = " before the session had its end: the last events may be missing" if live.ended else ""
         echo(f"note: process {gone} has exited{died}", err=True)
-    echo(account_text(live.account), err=True)
+    echo(account_text(live.account, "shown" if source is live else "read"), err=True)
     if live.aborted:
         raise KeyboardInterrupt
     if gone is not None and live.ended:
         raise click.exceptions.Exit(TRACING_ERROR)
 
 
-def _print(live: LiveEvents, lines: Callable[[EventTable], list[str]], file: IO[bytes]) -> bool:
-    """Write windows as they come, each in one piece; False when the reader of our output has gone."""
+@contextmanager
+def _started(
+    client: Client, options: WatchOptions | TopOptions, over: str | None
+) -> Iterator[tuple[LiveEvents, LiveEvents | LiveTop]]:
+    """The session that runs, and what is shown of it."""
+    from dotnetdiag.recipes.watching import WatchOptions, start_watching
+
+    if isinstance(options, WatchOptions):
+        with start_watching(client, options, over=over, suspended=say_held) as live:
+            yield live, live
+        return
+    from dotnetdiag.recipes.top import start_top
+
+    with start_top(client, options, over=over, suspended=say_held) as top:
+        yield top.live, top
+
+
+def _print(live: LiveEvents, pieces: Iterable[bytes], file: IO[bytes], *, says_missed: bool = True) -> bool:
+    """Write pieces as they come; False when the reader of our output has gone. What is missed is told meanwhile, where it ``says_missed``."""
     told, said = 0, time.monotonic()
     try:
-        for window in live.windows():
-            texts = lines(window)
-            texts.append("")
-            if not _write(file, "\n".join(texts).encode("utf-8", "backslashreplace"), live):
+        for data in pieces:
+            if not _write(file, data, live):
                 raise OutputError("stdout", "nobody reads it any more")
             account = live.account
             missed = account.missed_here + (account.missed_in_target or 0)
-            if missed > told and time.monotonic() - said > _NOTE_EVERY_S:
+            if says_missed and missed > told and time.monotonic() - said > _NOTE_EVERY_S:
                 echo(f"note: {missed - told:,} events more were missed", err=True)
                 told, said = missed, time.monotonic()
     except BrokenPipeError:  # `| head`
@@ -160,11 +189,11 @@ def _lead_stdout_nowhere() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def account_text(account: Account) -> str:
-    """One line that says where the events went."""
+def account_text(account: Account, taken: str = "shown") -> str:
+    """One line that says where the events went; those that were given out were ``taken``."""
     lost = account.missed_in_target
     parts = [
-        f"{account.shown:,} events shown",
+        f"{account.shown:,} events {taken}",
         f"{account.filtered:,} filtered out",
         "losses in the target not known" if lost is None else f"{lost:,} missed in the target",
         f"{account.missed_here:,} missed here",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.live import Account, LiveEvents
 from dotnetdiag.live.events import check_limit
+from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.live.watch import DEFAULT_PRESET
 from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
@@ -62,19 +63,24 @@ def start_watching(
     *,
     over: str | None = None,
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None,
+    chosen: Composition | None = None,
+    symbols: LiveSymbols | None = None,
 ) -> LiveEvents:
     """The events of a session that runs when this returns. ``over`` is the address of the port that the client is of; ``suspended`` is
-    called with what still holds the runtime at its start: nothing comes before it is resumed over each.
+    called with what still holds the runtime at its start: nothing comes before it is resumed over each. With ``symbols`` the windows have
+    stacks, and events of any name; ``chosen`` is another session than that of the options.
     """
-    chosen, where = options.composed(), None if options.where is None else Where(options.where)
+    chosen, where = chosen or options.composed(), None if options.where is None else Where(options.where)
     seconds = seconds_of(options.duration)
     live = LiveEvents(
         client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration),
-        names=options.names,
+        names=() if symbols is not None else options.names,
         where=where,
         limit=options.limit,
         duration_s=seconds,
         providers=[provider.name or "" for provider in chosen.providers],
+        stacks=symbols is not None,
+        symbols=symbols,
     )
     try:
         if options.resume and is_held(client) is not False and (held := resume(client, over=over)):
