@@ -266,22 +266,20 @@ class RawTrace:
         return count_types(self._view, self._release)
 
     def _by_event(self, column: int) -> dict[str, dict[str, int]]:
-        from dotnetdiag.events.titles import is_carrier, title
+        from dotnetdiag.events.titles import title
 
         found: dict[str, dict[str, int]] = {}
         counted = self._counted
-        if counted is not None and any(
-            row[0] and is_carrier(counted.records[number]) for number, row in counted.by_type.items()
-        ):
-            counted = None
-        for number, row in (self.source.counts() if counted is None else counted.by_type).items():
+        for number, row in (self.source.counts_as_declared() if counted is None else counted.by_type).items():
             titled = self.types.title_of(number) if counted is None else title(counted.records[number])
             events = found.setdefault(titled[0], {})
             events[titled[1]] = events.get(titled[1], 0) + row[column]
         return found
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Events by provider and event. Quick: no column is made."""
+        """Events by provider and event, as the file declares them. Quick: no column is made, no payload read; what the runtime carries in
+        ``GC/DynamicEvent`` is told apart in ``summary()`` and in tables.
+        """
         return self._by_event(0)
 
     def sizes(self) -> dict[str, dict[str, int]]:

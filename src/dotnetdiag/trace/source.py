@@ -72,7 +72,7 @@ class Source:
         self.scan: Scan = scan(buffer)
         self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
         self._executor, self._release = executor, release
-        self._carried = CarriedTypes(lambda: max([0, *self.scan.metadata, *self._counts_of_defined()]) + 1)
+        self._carried = CarriedTypes(lambda: max([0, *self.scan.metadata, *self.counts_as_declared()]) + 1)
         self._defined: Mapping[int, tuple[int, int]] | None = None
         self._counts: Mapping[int, tuple[int, int]] | None = None
         self._totals: Totals | None = None
@@ -102,7 +102,7 @@ class Source:
     def counts(self) -> Mapping[int, tuple[int, int]]:
         """(events, payload bytes) by metadata id. Quick, for no column is made, unless events carry others."""
         if self._counts is None:
-            counts = dict(self._counts_of_defined())
+            counts = dict(self.counts_as_declared())
             carriers = self._carried.carriers(self.scan.metadata) & counts.keys()
             if carriers:
                 own = wanted_of(counts.keys() - carriers)
@@ -116,7 +116,7 @@ class Source:
             self._counts = counts
         return self._counts
 
-    def _counts_of_defined(self) -> Mapping[int, tuple[int, int]]:
+    def counts_as_declared(self) -> Mapping[int, tuple[int, int]]:
         """By the types that the file defines."""
         if self._defined is None:
             executor = self._executor if len(self.buffer) >= SHARED_BYTES else None
@@ -135,7 +135,7 @@ class Source:
         """Whether header columns are kept."""
         if self._kept is None and len(self.buffer) > KEEP_BYTES:
             return False
-        return self._kept is not None or sum(events for events, _ in self._counts_of_defined().values()) <= KEEP_ROWS
+        return self._kept is not None or sum(events for events, _ in self.counts_as_declared().values()) <= KEEP_ROWS
 
     @property
     def has_totals(self) -> bool:

@@ -128,7 +128,9 @@ class Trace:
         return self.raw.providers
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Events by provider and event. Quick: no column is made."""
+        """Events by provider and event, as the file declares them. Quick: no column is made, no payload read; what the runtime carries in
+        ``GC/DynamicEvent`` is told apart in ``summary()`` and in tables.
+        """
         return self.raw.counts()
 
     def summary(self) -> tuple[EventSummary, ...]:
