@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 from tests.live.runtimes import Target, workload
+from tests.live.test_watch import watching as watching_events
 from tests.shared import needs
 
 import dotnetdiag as dd
@@ -25,24 +26,9 @@ PYTHON = [sys.executable, "-m", "dotnetdiag.cli.main"]
 SPINS, CALLS_IT = "workload!Workload.Cpu.Spin(int32)", "workload!Workload.Cpu.Run(int32)"
 
 
-@contextmanager
-def watching(target: Target, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def watching(target: Target, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """A watcher whose session runs."""
-    process = subprocess.Popen(
-        [*PYTHON, "trace", "watch", "-p", str(target.pid), "--top", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        assert line.startswith("Watching"), line + process.stderr.read()
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    return watching_events(target, "--top", *arguments)
 
 
 def tops(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
