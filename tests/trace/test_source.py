@@ -13,6 +13,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Scan, read
+from dotnetdiag.recipes.contents import describe
 from dotnetdiag.trace import payloads, source
 from dotnetdiag.trace.payloads import Payloads
 from dotnetdiag.trace.source import Source, wanted_of
@@ -194,3 +195,14 @@ def test_no_more_rows_are_held_than_are_asked_for(monkeypatch: pytest.MonkeyPatc
     assert max(sorted_rows) < 1000
     contents = read(data)
     assert limited.equals(contents.headers[contents.order()][:7])
+
+
+def test_what_a_large_recording_holds_is_found_out_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = describe(Trace(data_of("web-10.nettrace")))
+    assert expected.processes[0].command_line
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    trace = Trace(data_of("web-10.nettrace"))
+    monkeypatch.setattr("dotnetdiag.recipes.contents.CHECKED_BYTES", 0)
+    found = describe(trace)
+    assert trace.raw.source._passes == 1
+    assert replace(found, warnings=()) == replace(expected, warnings=())

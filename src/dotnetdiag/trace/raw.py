@@ -298,7 +298,10 @@ class RawTrace:
         return summarize(totals, self.types, dict(zip(ticks, elapsed, strict=True)))
 
     def _all_totals(self) -> Totals:
-        return self.source.totals(self._undeclared)
+        from dotnetdiag.trace.process import process_events
+
+        known = self.source.has_totals or self.source.in_file_order  # NetPerf defines types among the events
+        return self.source.totals(self._undeclared, () if known else process_events(self))
 
     @cached_property
     def _undeclared(self) -> frozenset[int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -142,16 +143,19 @@ class Source:
         """Whether :meth:`totals` costs nothing any more."""
         return self._totals is not None
 
-    def totals(self, keep: Iterable[int] = ()) -> Totals:
-        """Totals by type and thread, in one pass that also finds out losses, counts, and the first payloads of the types of
-        ``keep``.
+    def totals(self, keep: Iterable[int] = (), about_processes: Iterable[int] = ()) -> Totals:
+        """Totals by type and thread, in one pass that also finds out losses, counts, the first payloads of the types of
+        ``keep``, and the events of those types that tell of processes.
         """
         if self._totals is None:
             from dotnetdiag.trace.summary import total
 
-            firsts = FirstPayloads(keep)
-            self._totals = total(self.batches(), firsts)
+            firsts, found, wanted = FirstPayloads(keep), list[EventBatch](), wanted_of(about_processes)
+            self._totals = total(_noting(self.batches(), wanted, found) if len(wanted) else self.batches(), firsts)
             self._firsts = firsts
+            if len(wanted):
+                rows = list(_in_time_order(iter(found), None, None, self.in_file_order))
+                self.about_processes = HeaderColumns.concatenate(rows) if rows else HeaderColumns.allocate(0)
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
         return self._totals
 
@@ -351,6 +355,15 @@ class _Ranks:
     def of(self, threads: npt.NDArray[np.uint64]) -> Rows:
         distinct, which = np.unique(threads, return_inverse=True)
         return np.array([self._ranks[thread] for thread in distinct.tolist()], np.int64)[which]
+
+
+def _noting(batches: Iterator[EventBatch], wanted: Wanted, found: list[EventBatch]) -> Iterator[EventBatch]:
+    """The same batches; what of them is ``wanted`` is kept."""
+    for batch in batches:
+        rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))
+        if len(rows):
+            found.append(replace(batch, headers=batch.headers[rows]))
+        yield batch
 
 
 _NEVER = int(np.iinfo(np.int64).min)
