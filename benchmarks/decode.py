@@ -12,6 +12,7 @@ payloads           headers, and all payload columns of all events: numbers, text
                    slice of the file (the gate: ≥ 12 times ``oracle count FILE decode``)
 counts             the whole process ``python -c 'dotnetdiag.open(FILE).counts()'`` against the whole process
                    ``oracle count FILE`` (the gate: ≤ 0.15 of its time for the flood, 0.28 for the mixed file)
+info               the whole process ``dotnetdiag trace info FILE`` against that, too (the gate: ≤ 0.25 for the flood)
 streaming          peak memory of a process that feeds a file of 2 GB to a reader (the gate: ≤ 150 MB)
 fall-back          headers without a compiler, one thread, one in sixteen blocks (the gate: ≥ 1 million events/s)
 =================  ===================================================================================================
@@ -60,6 +61,7 @@ GATES = {
     "payloads": 12.0,
     "flood counts": 0.15,
     "mixed counts": 0.28,
+    "flood info": 0.25,
     "streaming": 150.0,
     "fall-back": 1.0,
 }
@@ -235,14 +237,12 @@ def measure(name: str, rounds: int, show: Callable[[str, float, str], None], fig
         show(f"payloads, {fast:.1f} against {slow:.2f} M events/s", ratio, verdict("payloads", ratio))
         figures[f"{name} payloads M/s"], figures[f"{name} payloads ×"] = fast, ratio
     text = f"import dotnetdiag; dotnetdiag.open({str(path)!r}).counts()"
-    ours = [sys.executable, "-c", text]
-    found = pairs(lambda: one_process(ours), lambda: one_process([*oracle(), "count", str(path)]), rounds)
-    show(
-        f"counts, {found.median_a * 1e3:.0f} against {found.median_b * 1e3:.0f} ms",
-        found.ratio,
-        verdict(f"{name} counts", found.ratio, most=True),
-    )
-    figures[f"{name} counts of the time"] = found.ratio
+    verb = [sys.executable, "-m", "dotnetdiag.cli.main", "trace", "info", str(path)]
+    for what, ours in {"counts": [sys.executable, "-c", text], "info": verb}.items():
+        found = pairs(partial(one_process, ours), lambda: one_process([*oracle(), "count", str(path)]), rounds)
+        gate = verdict(f"{name} {what}", found.ratio, most=True) if f"{name} {what}" in GATES else ""
+        show(f"{what}, {found.median_a * 1e3:.0f} against {found.median_b * 1e3:.0f} ms", found.ratio, gate)
+        figures[f"{name} {what} of the time"] = found.ratio
     speed = without_compiler(data)
     show("fall-back, M events/s", speed, verdict("fall-back", speed))
     figures[f"{name} fall-back M/s"] = speed

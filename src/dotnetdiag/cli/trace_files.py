@@ -92,6 +92,7 @@ def info(file: Path, form: str, everything: bool) -> None:
     dotnetdiag trace info app.nettrace
     dotnetdiag trace info app.nettrace --json | jq .providers
     """
+    lean_numpy()
     from dotnetdiag.recipes.contents import describe
     from dotnetdiag.recipes.trace_files import open_trace
 
