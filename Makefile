@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 
 BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,$(wildcard benchmarks/*.py))
 
-.PHONY: demo test lint pytest bench clean fuzz soak mutants
+.PHONY: demo test lint pytest docs pictures notebooks bench clean fuzz soak mutants sdist wheel image
+
+# what builds the image, and how many bytes it may have
+CONTAINER ?= $(shell command -v podman || echo docker)
+IMAGE_BYTES := 100000000
 
 # what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
 KERNELS := $(wildcard src/dotnetdiag/*/_kernels.pyx src/dotnetdiag/*/*.pxd)
@@ -26,6 +30,16 @@ $(VENV)/installed-mutants: $(VENV)/installed-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	touch $@
 
+$(VENV)/installed-docs: pyproject.toml setup.py $(KERNELS)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+$(VENV)/installed-build:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6'
+	touch $@
+
 demo: $(VENV)/installed-demo
 	$(BIN)/dotnetdiag demo
 
@@ -39,6 +53,35 @@ fuzz: $(VENV)/installed-test
 	$(BIN)/python fuzz/run.py --sanitize
 
 test: lint pytest
+
+# the site, in build/site: strict, so that a dead link, a public name or a verb without a page is an error
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# what README and the site show: on the demo's program, with Chromium
+pictures: $(VENV)/installed-test $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/pictures.py
+
+# the notebooks of the site, run again
+notebooks: $(VENV)/installed-test
+	cd docs/notebooks && PATH="$$PWD/../../$(BIN):$$PATH" ../../$(BIN)/jupyter-execute --inplace *.ipynb && rm -f *.nettrace *.flamegraph.html
+
+# in dist/; a wheel is always built of the sdist, so that nothing of a worn checkout comes into it
+sdist: $(VENV)/installed-build
+	rm -rf dist
+	$(BIN)/python -m build --sdist
+	$(BIN)/python -m twine check --strict dist/*
+
+wheel: $(VENV)/installed-build
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+# needs docker or podman
+image:
+	$(CONTAINER) build --tag dotnetdiag --file Containerfile .
+	@size=$$($(CONTAINER) image inspect --format '{{.Size}}' dotnetdiag) && echo "dotnetdiag: $$size bytes" \
+		&& test $$size -le $(IMAGE_BYTES)
 
 # as many workers as there are cores; one of them runs all live tests, one after the other
 pytest: $(VENV)/installed-test

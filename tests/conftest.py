@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from tests.docs.shell import can_be_alone
 from tests.left_out import count_left_out, describe
 from tests.live import supported
 from tests.live.runtimes import REQUIRED, available
@@ -17,6 +18,8 @@ from tests.nettrace.recordings import recordings
 from tests.shared import IN_CI, SHARED
 
 LIVE = ("tests/live/", "tests/cli/test_commands.py", "tests/test_examples.py")
+LIVE_UNLESS_ALONE = ("tests/docs/test_walk.py",)
+"""Its pages see no other .NET processes where each has a pid namespace of its own, and name theirs by a name that others may have."""
 WHOLE = 1000
 """A run of fewer tests does not claim to be whole."""
 
@@ -29,9 +32,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """
     from xdist.scheduler import LoadScopeScheduling
 
+    one_by_one = LIVE if can_be_alone() else (*LIVE, *LIVE_UNLESS_ALONE)
+
     class LiveOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "live" if nodeid.startswith(LIVE) else nodeid
+            return "live" if nodeid.startswith(one_by_one) else nodeid
 
     return LiveOnOneWorker(config, log)
 

@@ -11,6 +11,7 @@ import pytest
 
 from dotnetdiag import errors
 from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.events import columns
 
 # One of each, with every attribute that it can have.
 SAMPLES: tuple[DiagnosticsError, ...] = (
@@ -39,11 +40,13 @@ SAMPLES: tuple[DiagnosticsError, ...] = (
     errors.TargetStopped("a signal has stopped process 7", pid=7, code="stopped"),
     errors.NotPossible("CollectTracing5", "this kernel offers no user_events"),
     errors.NoDiagnostics("no socket", pid=7, code="no-socket"),
+    errors.Cancelled(),
     errors.InputError("/file", "is gone"),
     errors.OutputError("/file", "is full"),
     errors.OutputExists("/file"),
     errors.NotUnderstood("what", offset=5, where="a block"),
     errors.MissingDependency("pyarrow", extra="arrow", purpose="an Arrow table"),
+    columns.NoOperator("a problem"),
 )
 # What the builtin bases keep in attributes of their own.
 BUILTIN_ATTRIBUTES = ("errno", "strerror", "filename", "filename2", "name", "path", "msg", "args", "__notes__")

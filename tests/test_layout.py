@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "nettrace": {"errors", "wire"},
     "events": {"errors", "wire", "nettrace"},
     "trace": {"errors", "durations", "nettrace", "events", "table"},
-    "analysis": {"errors", "events", "trace", "table"},
+    "analysis": {"errors", "durations", "events", "trace", "table"},
     "heap": {"errors", "wire", "events", "trace", "table"},
     "query": {"errors", "trace", "analysis", "heap", "table"},
     "export": {"errors", "table", "trace", "analysis"},

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import dotnetdiag
 import dotnetdiag.errors
@@ -26,3 +29,36 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 def test_every_error_is_at_the_root() -> None:
     assert set(dotnetdiag.errors.__all__) <= set(dotnetdiag.__all__)
+
+
+def test_every_public_name_says_what_it_gives_and_every_function_what_it_raises() -> None:
+    for name in dotnetdiag.__all__:
+        if name == "__version__":
+            continue
+        thing = getattr(dotnetdiag, name)
+        text = inspect.getdoc(thing)
+        assert text, name
+        if not inspect.isclass(thing):
+            assert "aises" in text, name
+            continue
+        for member, value in vars(thing).items():
+            function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+            if not member.startswith("_") and callable(function) and not inspect.isclass(function):
+                assert inspect.getdoc(function), f"{name}.{member}"
+
+
+def test_what_type_checkers_see_is_what_there_is() -> None:
+    """They read the imports that are never run."""
+    tree = ast.parse(Path(dotnetdiag.__file__).read_text(encoding="utf-8"))
+    (block,) = [step for step in tree.body if isinstance(step, ast.If)]
+    names = {
+        alias.asname or alias.name for step in block.body if isinstance(step, ast.ImportFrom) for alias in step.names
+    }
+    names |= {
+        target.id
+        for step in block.body
+        if isinstance(step, ast.Assign)
+        for target in step.targets
+        if isinstance(target, ast.Name)
+    }
+    assert {name for name in names if not name.startswith("_")} == set(dotnetdiag.__all__) - {"__version__"}

@@ -19,6 +19,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import itertools
 import json
 import math
 import os
@@ -99,23 +100,37 @@ def mutants_of(path: Path) -> list[Mutant]:
 
     source = path.read_text(encoding="utf-8")
     kinds = [get_operator(name) for name in operator_names() if not LEFT_OUT.fullmatch(name.rpartition("/")[2])]
-    seen, found = {_executed(source)}, []
-    functions = _functions(source)
-    for operator in [*(kind() for kind in kinds), drop_statement()]:
-        places = [place for node in ast_nodes(get_ast(source)) for place in operator.mutation_positions(node)]
-        for occurrence, ((line, _), _) in enumerate(places):
-            try:
-                changed = mutate_code(source, operator, occurrence)
-            except AttributeError:  # the operator for exceptions knows no dotted names
-                continue
-            executed = None if changed is None else _executed(changed)
-            if changed is None or executed is None or executed in seen:
-                continue
-            seen.add(executed)
-            function = max((first for first, last in functions if first <= line <= last), default=0)
-            before, after = _difference(source, changed)
-            found.append(Mutant(path=path, line=line, function=function, before=before, after=after, source=changed))
+    operators = [*(kind() for kind in kinds), drop_statement()]
+    functions, found = _functions(source), []
+    for lines_before, statement in _statements(source):
+        seen, nodes = {_executed(statement)}, list(ast_nodes(get_ast(statement)))
+        after_it = source.splitlines(keepends=True)[lines_before + statement.count("\n") :]
+        for operator in operators:
+            places = [place for node in nodes for place in operator.mutation_positions(node)]
+            for occurrence, ((line, _), _) in enumerate(places):
+                try:
+                    changed = mutate_code(statement, operator, occurrence)
+                except AttributeError:  # the operator for exceptions knows no dotted names
+                    continue
+                executed = None if changed is None else _executed(changed)
+                if changed is None or executed is None or executed in seen:
+                    continue
+                seen.add(executed)
+                whole = "".join([*source.splitlines(keepends=True)[:lines_before], changed, *after_it])
+                line += lines_before
+                function = max((first for first, last in functions if first <= line <= last), default=0)
+                before, after = _difference(source, whole)
+                found.append(Mutant(path=path, line=line, function=function, before=before, after=after, source=whole))
     return sorted(found, key=lambda one: one.line)
+
+
+def _statements(source: str) -> Iterator[tuple[int, str]]:
+    """The statements of a module, each with the number of lines before it: to change one takes no time for the others."""
+    lines = source.splitlines(keepends=True)
+    nodes = ast.parse(source).body
+    starts = [min([one.lineno, *(other.lineno for other in getattr(one, "decorator_list", []))]) - 1 for one in nodes]
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        yield start, "".join(lines[start:end])
 
 
 def drop_statement() -> Any:
@@ -141,7 +156,10 @@ def drop_statement() -> Any:
 
 
 def _executed(source: str) -> str | None:
-    """What is left of a text without annotations, docstrings and comments; None when it is no Python."""
+    """What is left of a text without annotations, comments and what only type checkers read; None when it is no Python.
+
+    Nor is it looked at whether pairs are told to be of equal length.
+    """
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -156,6 +174,12 @@ def _executed(source: str) -> str | None:
             node.defaults, node.kw_defaults = [*node.defaults, *(one for one in node.kw_defaults if one)], []
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):  # never taken
+            node.test, node.body = ast.Constant(None), []
+        elif isinstance(node, ast.ClassDef) and any(ast.unparse(base).startswith("Protocol") for base in node.bases):
+            node.body = []
+        elif isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: an assertion
+            node.value = ast.Constant(None)
     return ast.dump(tree)
 
 
@@ -555,24 +579,64 @@ runs into the time limit counts as killed. Why a survivor is kept stands in muta
 """
 
 
-def report(room: str, mutants: list[Mutant], outcomes: list[str], total: int, text: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a run has found. ``total`` is the number of mutants of which ``count`` were tried."""
+
+    total: int
+    count: int
+    timeouts: int
+    survived: Sequence[Mutant]
+
+    def with_another(self, again: Result) -> Result:
+        """The same when those that survived have been tried again."""
+        return Result(
+            total=self.total, count=self.count, timeouts=self.timeouts + again.timeouts, survived=again.survived
+        )
+
+
+def result_of(mutants: Sequence[Mutant], outcomes: Sequence[str], total: int) -> Result:
+    return Result(
+        total=total,
+        count=len(mutants),
+        timeouts=outcomes.count("timeout"),
+        survived=[one for one, outcome in zip(mutants, outcomes, strict=True) if outcome == "survived"],
+    )
+
+
+def result_in(room: str, text: str, mutants: Sequence[Mutant]) -> Result:
+    """What the report says of a room. Raises SystemExit when that is nothing."""
+    row = re.search(rf"^\| {room} \| (\d+)(?: \(a sample of (\d+)\))? \| \d+ \| (\d+) \|", text, re.MULTILINE)
+    if row is None:
+        raise SystemExit(f"the report says nothing of {room}")
+    places = {line.rpartition(" | ")[0] for line in text.splitlines()}
+    return Result(
+        total=int(row[2] or row[1]),
+        count=int(row[1]),
+        timeouts=int(row[3]),
+        survived=[one for one in mutants if _place(one) in places],
+    )
+
+
+def _place(one: Mutant) -> str:
+    file, before, after = (part.replace("|", "\\|") for part in one.key)
+    return f"| {file}:{one.line} | `{before}` | `{after}`"
+
+
+def report(room: str, result: Result, text: str) -> str:
     """The new text of the report; other rooms stay as they are."""
     kept = {(one["file"], one["before"], one["after"]): one["why"] for one in tomllib.loads(KEPT.read_text())["kept"]}
-    survived = [one for one, outcome in zip(mutants, outcomes, strict=True) if outcome == "survived"]
-    reasons = Counter(kept[one.key] for one in survived if one.key in kept)
-    unknown = [one for one in survived if one.key not in kept]
-    count = f"{len(mutants)}" + (f" (a sample of {total})" if len(mutants) < total else "")
-    killed = len(mutants) - len(survived)
+    known = sum(one.key in kept for one in result.survived)
+    count = f"{result.count}" + (f" (a sample of {result.total})" if result.count < result.total else "")
+    killed = result.count - len(result.survived)
     row = (
-        f"| {room} | {count} | {killed} | {outcomes.count('timeout')} | {reasons.total()} | {len(unknown)} "
-        f"| {killed / len(mutants):.1%} |"
+        f"| {room} | {count} | {killed} | {result.timeouts} | {known} | {len(result.survived) - known} "
+        f"| {killed / result.count:.1%} |"
     )
     rows = {match[1]: match[0] for match in re.finditer(r"^\| (\w+) \| \d.*$", text, re.MULTILINE)} | {room: row}
     sections = {match[1]: match[0] for match in re.finditer(r"^## (\w+)\n.*?(?=^## |\Z)", text, re.M | re.S)}
     lines = [f"## {room}", "", "| file | line | instead | why it changes nothing |", "|---|---|---|---|"]
-    for one in survived:
-        file, before, after = (part.replace("|", "\\|") for part in one.key)
-        lines.append(f"| {file}:{one.line} | `{before}` | `{after}` | {kept.get(one.key, 'not looked at')} |")
+    lines += [f"{_place(one)} | {kept.get(one.key, 'not looked at')} |" for one in result.survived]
     sections[room] = "\n".join(lines) + "\n\n"
     order = [name for name in TESTS if name in rows]
     body = "".join(sections[name].rstrip("\n") + "\n\n" for name in order)
@@ -583,7 +647,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="mutate a room, run its tests")
     parser.add_argument("room", choices=TESTS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--sample", type=int, help="so many mutants, always the same ones")
+    parser.add_argument("--sample", type=int, help="so many mutants, the same ones for one seed")
+    parser.add_argument("--seed", type=int, default=0, help="of another sample: what no test was written for")
+    parser.add_argument("--again", action="store_true", help="only those that survived, as the report says")
     parser.add_argument("--only", default="", help="a part of the file's path; nothing is written")
     options = parser.parse_args()
     os.chdir(CHECKOUT)
@@ -598,8 +664,12 @@ def main() -> int:
     files = [path for path in sorted((SOURCE / options.room).rglob("*.py")) if options.only in str(path)]
     mutants = [mutant for path in files for mutant in mutants_of(path)]
     total = len(mutants)
-    if options.sample and options.sample < total:
-        chosen = random.Random(0).sample(range(total), options.sample)  # noqa: S311 - no secret
+    text = REPORT.read_text() if REPORT.exists() else ""
+    before = result_in(options.room, text, mutants) if options.again else None
+    if before is not None:
+        mutants = list(before.survived)
+    elif options.sample and options.sample < total:
+        chosen = random.Random(options.seed).sample(range(total), options.sample)  # noqa: S311 - no secret
         mutants = [mutants[index] for index in sorted(chosen)]
     limit_s = max(SMALLEST_LIMIT_S, 5 * sum(one for one in baseline.durations.values() if one <= baseline.slowest_s))
     print(f"{options.room}: {total} mutants, {len(baseline.durations)} tests, at most {limit_s:.0f} s each", flush=True)
@@ -610,8 +680,8 @@ def main() -> int:
             print(f"{mutant.path.relative_to(SOURCE)}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}")
     print(", ".join(f"{name}: {count}" for name, count in sorted(Counter(outcomes).items())))
     if not options.only:
-        before = REPORT.read_text() if REPORT.exists() else ""
-        REPORT.write_text(report(options.room, mutants, outcomes, total, before))
+        result = result_of(mutants, outcomes, total)
+        REPORT.write_text(report(options.room, before.with_another(result) if before else result, text))
     return 0
 
 

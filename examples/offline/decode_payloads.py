@@ -1,4 +1,4 @@
-"""Decode every payload of a recording, read as a stream: ``python decode_payloads.py FILE``.
+"""Decode every payload of a recording, read as a stream: python decode_payloads.py FILE.
 
 A file at hand is read faster by ``nettrace.scan(data).iter_batches()``; the batches are decoded in the same way.
 """

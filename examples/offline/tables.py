@@ -1,4 +1,4 @@
-"""Tables of a recording, and what other libraries make of them: ``python tables.py FILE``."""
+"""Tables of a recording, and what other libraries make of them: python tables.py FILE."""
 
 import sys
 

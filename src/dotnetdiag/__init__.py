@@ -27,21 +27,33 @@ _PUBLIC: dict[str, str] = {
     "TraceSession": "dotnetdiag.client.session",
     "AsyncTraceSession": "dotnetdiag.client.session_aio",
     "Trace": "dotnetdiag.trace.trace",
-    "cpu": "dotnetdiag.analysis.cpu",
-    "stacks": "dotnetdiag.analysis.stacks",
     "fold": "dotnetdiag.analysis.fold",
     "CpuFold": "dotnetdiag.analysis.cpu",
     "StacksFold": "dotnetdiag.analysis.stacks",
     "watch": "dotnetdiag.live.watch",
     "open": "dotnetdiag.recipes.trace_files:open_trace",
     "write": "dotnetdiag.recipes.exporting",
-    "spans": "dotnetdiag.analysis.spans",
     "StackProfile": "dotnetdiag.analysis.stack_profile",
     "Table": "dotnetdiag.table",
     **dict.fromkeys(
-        ("collect", "convert", "diff", "filter", "info", "merge", "redact", "report", "stack", "trim"),
+        (
+            "collect",
+            "convert",
+            "cpu",
+            "diff",
+            "filter",
+            "info",
+            "merge",
+            "redact",
+            "report",
+            "spans",
+            "stack",
+            "stacks",
+            "trim",
+        ),
         "dotnetdiag.recipes.verbs",
     ),
+    "Stop": "dotnetdiag.recipes.stop",
     "Process": "dotnetdiag.recipes.processes",
     "processes": "dotnetdiag.recipes.processes:list_processes",
 }
@@ -51,6 +63,7 @@ _PUBLIC |= dict.fromkeys(
     (
         "AmbiguousName",
         "BadEncoding",
+        "Cancelled",
         "ConnectFailed",
         "ConnectionEnded",
         "DangerousRequest",
@@ -93,18 +106,16 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.cpu import CpuFold as CpuFold
-    from dotnetdiag.analysis.cpu import cpu as cpu
     from dotnetdiag.analysis.fold import fold as fold
-    from dotnetdiag.analysis.spans import spans as spans
     from dotnetdiag.analysis.stack_profile import StackProfile as StackProfile
     from dotnetdiag.analysis.stacks import StacksFold as StacksFold
-    from dotnetdiag.analysis.stacks import stacks as stacks
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
     from dotnetdiag.client.session import TraceSession as TraceSession
     from dotnetdiag.client.session_aio import AsyncTraceSession as AsyncTraceSession
     from dotnetdiag.errors import AmbiguousName as AmbiguousName
     from dotnetdiag.errors import BadEncoding as BadEncoding
+    from dotnetdiag.errors import Cancelled as Cancelled
     from dotnetdiag.errors import ConnectFailed as ConnectFailed
     from dotnetdiag.errors import ConnectionEnded as ConnectionEnded
     from dotnetdiag.errors import DangerousRequest as DangerousRequest
@@ -117,7 +128,9 @@ if TYPE_CHECKING:
     from dotnetdiag.errors import NoDiagnostics as NoDiagnostics
     from dotnetdiag.errors import NotPossible as NotPossible
     from dotnetdiag.errors import NotSupported as NotSupported
+    from dotnetdiag.errors import NotUnderstood as NotUnderstood
     from dotnetdiag.errors import OutputError as OutputError
+    from dotnetdiag.errors import OutputExists as OutputExists
     from dotnetdiag.errors import ProcessNotFound as ProcessNotFound
     from dotnetdiag.errors import ProfilerAlreadyActive as ProfilerAlreadyActive
     from dotnetdiag.errors import ProtocolError as ProtocolError
@@ -141,21 +154,26 @@ if TYPE_CHECKING:
     from dotnetdiag.ipc.eventpipe import Provider as Provider
     from dotnetdiag.ipc.operations.information import ProcessInformation as ProcessInformation
     from dotnetdiag.live.watch import watch as watch
+    from dotnetdiag.recipes import processes as _processes
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.processes import Process as Process
-    from dotnetdiag.recipes.processes import list_processes as processes  # noqa: F401 - public here
+    from dotnetdiag.recipes.stop import Stop as Stop
     from dotnetdiag.recipes.verbs import collect as collect
     from dotnetdiag.recipes.verbs import convert as convert
+    from dotnetdiag.recipes.verbs import cpu as cpu
     from dotnetdiag.recipes.verbs import diff as diff
     from dotnetdiag.recipes.verbs import filter as filter
     from dotnetdiag.recipes.verbs import info as info
     from dotnetdiag.recipes.verbs import merge as merge
     from dotnetdiag.recipes.verbs import redact as redact
     from dotnetdiag.recipes.verbs import report as report
+    from dotnetdiag.recipes.verbs import spans as spans
     from dotnetdiag.recipes.verbs import stack as stack
+    from dotnetdiag.recipes.verbs import stacks as stacks
     from dotnetdiag.recipes.verbs import trim as trim
     from dotnetdiag.table import Table as Table
     from dotnetdiag.trace.trace import Trace as Trace
 
     open = _trace_files.open_trace
+    processes = _processes.list_processes

@@ -11,8 +11,11 @@ _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:(\d+)[:.])?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
 
-def parse_duration(text: str) -> float:
-    """Seconds of ``30s``, ``1m30s``, ``500ms`` or ``dd:hh:mm:ss``. A bare number is refused: dotnet-trace takes it for days."""
+def parse_duration(text: str, what: str = "duration") -> float:
+    """Seconds of ``30s``, ``1m30s``, ``500ms`` or ``dd:hh:mm:ss``. A bare number is refused: dotnet-trace takes it for days.
+
+    ``what`` it is stands in errors.
+    """
     clock = _CLOCK.match(text.strip())
     if clock:
         days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
@@ -21,22 +24,36 @@ def parse_duration(text: str) -> float:
     while position < len(text.rstrip()):
         part = _PART.match(text, position)
         if part is None:
-            raise GrammarError("duration", text, position, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
+            raise GrammarError(what, text, position, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
         total += float(part[1]) * _UNITS[part[2].lower()]
         position = part.end()
     if not position:
-        raise GrammarError("duration", text, 0, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
+        raise GrammarError(what, text, 0, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
     return total
 
 
-def seconds_of(duration: float | str | None) -> float | None:
+def seconds_of(duration: float | str | None, what: str = "duration") -> float | None:
     """Seconds of a number of them or of a text; None stays None. Raises GrammarError, UsageError for a negative number."""
     if duration is None:
         return None
     try:
-        seconds = parse_duration(duration) if isinstance(duration, str) else float(duration)
+        seconds = parse_duration(duration, what) if isinstance(duration, str) else float(duration)
     except OverflowError:  # an int beyond all floats
         seconds = float("inf")
     if not 0 <= seconds < float("inf"):
-        raise UsageError(f"a duration of {duration} s: must be 0 or more")
+        raise UsageError(f"a {what} of {duration} s: must be 0 or more")
     return seconds
+
+
+def time_of(value: float | str | None) -> float | None:
+    """Seconds since a beginning: a number of them, also as a text, or a duration (``"1.5s"``); None stays None. Raises GrammarError,
+    UsageError for what is no time.
+    """
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    if not isinstance(value, str):
+        raise UsageError(f"a time is a number of seconds, or a text such as '1.5s', not a {type(value).__name__}")
+    try:
+        return float(value)
+    except ValueError:
+        return parse_duration(value, "time")

@@ -31,7 +31,8 @@
     ├── InputError (OSError)               a file could not be read: path
     ├── OutputError (OSError)              a result could not be written: path
     │   └── OutputExists (FileExistsError) something is there already, and was not to be overwritten
-    └── MissingDependency (ImportError)    an optional library is not installed: extra
+    ├── MissingDependency (ImportError)    an optional library is not installed: extra
+    └── Cancelled                          its caller has cancelled it
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from typing import Any
 __all__ = [
     "AmbiguousName",
     "BadEncoding",
+    "Cancelled",
     "ConnectFailed",
     "ConnectionEnded",
     "DangerousRequest",
@@ -307,3 +309,10 @@ class MissingDependency(DiagnosticsError, ImportError):
     def __init__(self, library: str, *, extra: str, purpose: str) -> None:
         self.library, self.extra, self.purpose = library, extra, purpose
         super().__init__(f"{purpose} needs {library}: pip install 'dotnetdiag[{extra}]'", name=library)
+
+
+class Cancelled(DiagnosticsError):
+    """What was under way has been cancelled by its caller, as by ``Stop.cancel``."""
+
+    def __init__(self) -> None:
+        super().__init__("cancelled")

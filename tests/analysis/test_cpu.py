@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
@@ -19,10 +20,12 @@ from tests.analysis.traces import (
 )
 
 import dotnetdiag
-from dotnetdiag.analysis.cpu import Marks, cpu
+from dotnetdiag.analysis.cpu import MARKED, CpuFold, Marks, cpu
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.trace import Trace
 
 
 def test_a_stack_lasts_until_the_next_sample_of_its_thread() -> None:
@@ -53,6 +56,15 @@ def test_the_last_sample_of_a_thread_counts_nothing_and_a_thread_of_one_is_not_t
     assert weights(profile.top()) == {"P.A": (1.0, 1.0)}
     assert [thread.thread_id for thread in profile.threads] == [1]
     assert profile.thread.tolist() == [0]
+
+
+def test_threads_behind_one_that_is_not_there_keep_their_samples() -> None:
+    profile = cpu(
+        traced(managed(1, 1, "P.A"), managed(2, 2, "P.B"), managed(3, 3, "P.C"), managed(5, 3), managed(9, 2))
+    )
+    assert [(thread.thread_id, thread.rows) for thread in profile.threads] == [(2, range(1)), (3, range(1, 2))]
+    assert profile.thread.tolist() == [0, 1]
+    assert profile.thread_weights().tolist() == [7.0, 2.0]
 
 
 def test_counted_samples_are_all_there() -> None:
@@ -98,11 +110,31 @@ def test_ticks_and_sampled_allocations_are_samples_and_nothing_else_of_the_runti
 def test_events_of_the_system_do_not_count_even_where_those_of_event_sources_do(provider: str) -> None:
     events = (replace(event_source(2, 1, "P.No"), provider=provider), event_source(50, 1, "P.Say"))
     trace = traced(managed(1, 1, "P.A"), *events, external(60, 1))
-    assert weights(cpu(trace, marks=Marks.EVENTS).top()) == {"P.A": (49.0, 49.0), "P.Say": (10.0, 10.0)}
+    found = weights(cpu(trace, marks=Marks.EVENTS).top())
+    assert found == {"P.A": (49.0, 49.0), "P.Say": (0.0, 10.0), "EventName: My-EventSource/Said": (10.0, 10.0)}
 
 
-def test_allocations_alone_are_no_time() -> None:
-    profile = cpu(traced(allocation(1, 1, "P.New"), allocation(3, 1, "P.New")), marks=Marks.ALLOCATIONS)
+def test_the_name_of_an_event_that_counts_as_a_sample_is_its_leaf() -> None:
+    other = replace(event_source(4, 2, "P.Say"), name="Other", number=6)
+    events = (event_source(1, 1, "P.Say"), other, event_source(3, 1), event_source(7, 2, "P.Say"), managed(9, 1, "P.A"))
+    for rows in (1, 2, 5):
+        asked = CpuFold(marks=Marks.EVENTS)
+        (window,) = traced(*events).windows()
+        for first in range(0, len(window), rows):
+            asked.feed(window.slice(first, first + rows))
+        found = asked.result()
+        said, named = "EventName: My-EventSource/Said", "EventName: My-EventSource/Other"
+        assert weights(found.top()) == {said: (8.0, 8.0), named: (3.0, 3.0), "P.Say": (0.0, 5.0)}
+        counted = cpu(traced(*events), marks=Marks.EVENTS, weight="samples")
+        assert weights(counted.top()) == {said: (3, 3), named: (1, 1), "P.A": (1, 1), "P.Say": (0, 3)}
+
+
+def test_allocations_alone_are_no_time_unless_they_are_asked_for() -> None:
+    trace = traced(allocation(1, 1, "P.New"), allocation(3, 1, "P.New"))
+    marked = cpu(trace, marks=Marks.ALLOCATIONS)
+    assert weights(marked.top()) == {"P.New": (2.0, 2.0)}
+    assert marked.notes == ("the trace has no CPU samples (events of Microsoft-DotNETCore-SampleProfiler)",)
+    profile = cpu(trace)
     assert len(profile) == 0
     assert profile.top() == ()
     why = (
@@ -127,6 +159,14 @@ def test_events_of_event_sources_count_only_where_asked_for() -> None:
     assert cpu(trace).total == 0
     marked = cpu(trace, marks=Marks.EVENTS)
     assert weights(marked.top()) == {"P.A": (49.0, 49.0)}
+
+
+def test_events_of_event_sources_are_told_and_say_nothing_of_what_ran() -> None:
+    events = (managed(1, 1, "P.A"), event_source(3, 1, "P.Say"), allocation(4, 1, "P.New"), managed(9, 1, "P.A"))
+    marked = cpu(traced(*events), marks=Marks.EVENTS)
+    assert marked.notes == (MARKED,)
+    assert marked.state_weights() == {State.CPU: 2.0 + 5.0, State.UNMANAGED: 1.0}
+    assert cpu(traced(*events), marks=Marks.ALLOCATIONS).notes == cpu(traced(*events)).notes == ()
 
 
 def test_a_sample_without_a_stack_counts_for_its_thread() -> None:
@@ -218,6 +258,37 @@ def test_kernel_samples_last_for_the_period_of_the_file_and_switches_go_by_its_c
     assert (profile.start_ns.tolist(), profile.length_ns.tolist()) == ([2 * MS, 400 * MS], [8 * MS, 15 * MS])
     counted = cpu(trace, weight="samples")
     assert weights(counted.top()) == {"P.A": (2.0, 2.0), "P.Wait": (1.0, 1.0)}
+
+
+def merged(*traces: Trace) -> Trace:
+    out = io.BytesIO()
+    merge([trace.raw.contents for trace in traces], out)
+    return Trace(out.getvalue())
+
+
+def test_kernel_samples_take_the_place_of_the_runtime_s_in_their_own_process_only() -> None:
+    kernel = traced(managed(1, 1, "P.A"), on_cpu(2, 1, "P.K"), managed(3, 1, "P.A"), managed(4, 2, "P.A"), version=6)
+    sampled = traced(managed(1, 1, "P.A"), external(3, 1, "P.Wait"), event_source(7, 1, "P.Say"), managed(9, 1, "P.A"))
+    left_out = "3 samples of the runtime are left out: their processes have samples of the kernel"
+    for traces in ((kernel, sampled), (sampled, kernel)):
+        both = merged(*traces)
+        profile = cpu(both)
+        assert weights(profile.top()) == {"P.Wait": (6.0, 6.0), "P.A": (2.0, 2.0), "P.K": (1.0, 1.0)}
+        assert profile.state_weights() == {State.CPU: 3.0, State.UNMANAGED: 6.0}
+        assert profile.notes == (left_out,)
+        assert sorted(profile.length_ns.tolist()) == [MS, 2 * MS, 6 * MS]
+        counted = cpu(both, weight="samples")
+        assert weights(counted.top()) == {"P.A": (2.0, 2.0), "P.Wait": (1.0, 1.0), "P.K": (1.0, 1.0)}
+        marked = cpu(both, marks=Marks.EVENTS)
+        assert weights(marked.top())["EventName: My-EventSource/Said"] == (2.0, 2.0)
+        assert marked.total == 9.0
+        whole = CpuFold()
+        for window in both.windows():
+            for first in range(len(window)):
+                whole.feed(window.slice(first, first + 1))
+        assert weights(whole.result().top()) == weights(profile.top())
+    assert cpu(merged(kernel, kernel)).notes == (left_out.replace("3", "6", 1),)
+    assert cpu(traced(on_cpu(2, 1, "P.K"), version=6)).notes == ()
 
 
 def test_kernel_samples_of_a_thread_are_not_cut_by_those_of_another() -> None:

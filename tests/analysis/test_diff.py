@@ -13,6 +13,7 @@ from dotnetdiag.analysis.diff import Change, diff
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
+from dotnetdiag.table import Losses
 from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
 
@@ -130,3 +131,14 @@ def test_against_nothing() -> None:
 def test_time_against_counts_is_refused() -> None:
     with pytest.raises(UsageError, match="ms against samples"):
         diff(cpu(BEFORE), cpu(AFTER, weight="samples"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"), [(2, 3, 5), (None, 3, None), (2, None, None), (None, None, None), (0, 0, 0)]
+)
+def test_a_table_of_differences_lacks_what_either_recording_lacks(
+    before: int | None, after: int | None, lost: int | None
+) -> None:
+    profile = cpu(traced(managed(0, 1, "P.A"), managed(1, 1)))
+    one, other = (replace(profile, origin=replace(profile.origin, lost=count)) for count in (before, after))
+    assert diff(one, other).changes().losses == Losses(lost=lost)

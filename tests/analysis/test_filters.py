@@ -413,3 +413,27 @@ def test_filters_are_methods_of_what_cpu_answers_with() -> None:
     assert profile.fold_recursion().named(Style.SHORT).of_threads(profile.threads[0].thread_id).threads
     with pytest.raises(UsageError, match="no state 'asleep': one of none, cpu, unmanaged, blocked"):
         profile.in_states("asleep")
+
+
+@pytest.mark.parametrize("group", ["module", "namespace"])
+def test_calls_within_a_group_are_no_frames_of_their_own(group: str) -> None:
+    profile = cpu(traced(managed(0, 1, "P.A", "P.B", "Q.C", "P.D", "P.E"), managed(1, 1), modules={"Q": "/x/q.dll"}))
+    grouped = filters.group_by(profile, group)
+    (node,) = grouped.node.tolist()
+    path = grouped.frames.names(grouped.tree.path(node))
+    assert path == {"module": ["app", "q", "app"], "namespace": ["(global namespace)"]}[group]
+
+
+def test_a_time_that_ends_where_it_begins_has_nothing() -> None:
+    part = filters.between(some(), 0.003, 0.003)
+    assert (len(part), part.notes) == (0, (f"none of {len(some())} samples is from 0.003 s to 0.003 s",))
+
+
+def test_a_time_that_is_open_ends_with_the_samples() -> None:
+    part = filters.between(some(), to_s=0.012)
+    assert filters.between(part, 0.012).notes == (f"none of {len(part)} samples is from 0.012 s to 0.012 s",)
+
+
+def test_a_state_that_samples_do_not_say_is_no_leaf() -> None:
+    profile = stacks(traced(allocation(1, 1, "P.New"), allocation(7, 1, "P.Last")), "GC/AllocationTick")
+    assert weights(filters.with_states(profile).top()) == weights(profile.top())

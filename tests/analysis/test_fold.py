@@ -100,6 +100,40 @@ def test_several_folds_share_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert weights(size.top(1)) == {"P.New": (500.0, 500.0)}
 
 
+def test_windows_of_two_recordings_are_not_one_question() -> None:
+    """Their addresses, stacks and threads mean different things."""
+    one, two = traced(*MIXED), traced(*MIXED)
+    asked = CpuFold()
+    for window in one.windows(asked.wants):
+        asked.feed(window)
+    (window,) = two.windows(asked.wants)
+    with pytest.raises(UsageError, match="windows of two recordings"):
+        asked.feed(window)
+
+
+@pytest.mark.parametrize("asked", [CpuFold(), StacksFold("Thread/Sample")], ids=["cpu", "stacks"])
+def test_a_result_is_given_once(asked: CpuFold | StacksFold) -> None:
+    for window in traced(*MIXED).windows(asked.wants):
+        asked.feed(window)
+    assert asked.result().total > 0
+    with pytest.raises(UsageError, match="was given already"):
+        asked.result()
+
+
+def test_an_empty_answer_tells_names_that_nothing_has_from_events_that_did_not_come() -> None:
+    trace = traced(*MIXED)
+    (made,) = fold(trace, StacksFold(["GC/Strat", "GC/Stpo"]))
+    assert made.notes == ("no event GC/Strat is defined", "no event GC/Stpo is defined")
+    (made,) = fold(trace, StacksFold(["GC/Strat", "Thread/Sample"]))
+    assert made.notes == ("no event GC/Strat is defined",)
+    assert made.total > 0
+
+
+def test_a_profile_of_events_without_stacks_says_so() -> None:
+    (made,) = fold(traced(managed(1, 1), managed(2, 1)), CpuFold())
+    assert (made.total, made.notes) == (1.0, ("no event has a call stack",))
+
+
 def test_questions_are_at_the_root() -> None:
     time, size = dd.fold(traced(*MIXED), dd.CpuFold(), dd.StacksFold("GC/AllocationTick"))
     assert (time.unit, size.unit, size.total) == ("ms", "events", 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.frames import Frames, pseudo
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.symbols import Symbols
 
 PROFILE = cpu(
     traced(
@@ -41,6 +44,23 @@ def test_order_is_by_what_was_asked_for() -> None:
         PROFILE.top(-1)
 
 
+def test_a_table_of_methods_has_the_weights_of_the_report_and_their_shares() -> None:
+    table = PROFILE.methods(Style.SHORT)
+    assert table.to_pylist() == [
+        {
+            "method": row.name(Style.SHORT),
+            "module": row.frame.module,
+            "exclusive": row.exclusive,
+            "inclusive": row.inclusive,
+            "exclusive_percent": row.exclusive_percent,
+            "inclusive_percent": row.inclusive_percent,
+        }
+        for row in PROFILE.top()
+    ]
+    assert table.units == {"exclusive": "ms", "inclusive": "ms", "exclusive_percent": "%", "inclusive_percent": "%"}
+    assert PROFILE.take(np.zeros(len(PROFILE), np.bool_)).methods().to_pylist() == []
+
+
 def test_percentages_are_of_what_was_looked_at() -> None:
     (first, *_) = PROFILE.top(threads=[1])
     assert (first.exclusive, first.exclusive_percent) == (5.0, 100.0)
@@ -54,6 +74,8 @@ def test_sums_by_thread_and_state() -> None:
     assert PROFILE.node_weights([0, 1]).sum() == PROFILE.node_weights().sum() == PROFILE.total == 8.0
     assert PROFILE.node_weights([]).sum() == 0
     assert PROFILE.node_weights(state=State.UNMANAGED).sum() == 1.0
+    for state in (State.UNMANAGED, "unmanaged", "Unmanaged"):
+        assert weights(PROFILE.in_states(state).top()) == {"P.Main": (1.0, 1.0)}
     assert len(PROFILE.node_weights()) == len(PROFILE.tree)
 
 
@@ -67,6 +89,8 @@ def test_taking_rows_leaves_out_threads_without_any() -> None:
 def test_nothing_of_it_can_be_set() -> None:
     with pytest.raises(FrozenInstanceError):
         PROFILE.unit = "s"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        PROFILE.by_method().frame = np.zeros(0, np.int32)  # type: ignore[misc]
 
 
 def test_frames_behind_those_of_the_symbols_stay_when_more_are_met() -> None:
@@ -85,3 +109,16 @@ def test_frames_behind_those_of_the_symbols_stay_when_more_are_met() -> None:
         more[count + 2]
     with pytest.raises(UsageError, match="no frame"):
         Frames()[0]
+
+
+def test_frames_that_the_symbols_meet_later_are_none_of_a_profile() -> None:
+    class Growing:
+        tiered: tuple[int, ...] = (0,)
+
+        def __len__(self) -> int:
+            return 1 + max(self.tiered)
+
+    symbols = Growing()
+    frames = Frames(cast(Symbols, symbols), [pseudo("x")])
+    symbols.tiered = (0, 1, 2)
+    assert frames.tiered == (0,)

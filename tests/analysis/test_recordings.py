@@ -28,7 +28,7 @@ def test_recordings_give_profiles(name: str) -> None:
         check(filters.with_states(filters.with_threads(filters.group_by(profile, "namespace"))))
     assert everything.total == len(trace)
     assert timed.origin.lost == (trace.lost.total if trace.lost.known else None)
-    assert bool(timed.notes) == (len(counted) == 0)
+    assert bool(timed.notes) == (len(timed) == 0)
 
 
 @pytest.mark.parametrize("name", recordings())

@@ -89,7 +89,7 @@ def test_report_has_the_same_top_15_in_the_same_order(name: str, inclusive: bool
     for row in reference:
         assert ours[row.name] == pytest.approx((row.inclusive, row.exclusive), abs=0.0051), row.name
     key = 0 if inclusive else 1
-    # the reference drops what has "Process" or "ROOT" in its name (peers.md §1.2)
+    # the reference drops what has "Process" or "ROOT" in its name (dotnet-tools.md §1.2)
     figures = sorted((round(both[key], 6) for text, both in ours.items() if "Process" not in text), reverse=True)
     assert [round(ours[row.name][key], 6) for row in reference] == figures[: len(reference)]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import struct
 import tracemalloc
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.nettrace.recordings import recording
 
@@ -39,9 +40,9 @@ def recorded(steps: list[tuple[int, int, int]], activity: bool = False, apart: i
     return Trace(file.getvalue())
 
 
-def one_by_one(steps: list[tuple[int, int, int]], place: int) -> list[tuple[int, int | None]]:
+def one_by_one(steps: Sequence[tuple[Any, ...]], place: int) -> list[tuple[int, int | None]]:
     """(size of the start, of its stop): a list of what is open for each key."""
-    open_now: dict[int, list[int]] = {}
+    open_now: dict[Any, list[int]] = {}
     found: dict[int, int | None] = {}
     for time, step in enumerate(steps):
         waiting = open_now.setdefault(step[place], [])
@@ -61,6 +62,7 @@ STEPS = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(0, 
 
 
 @given(STEPS)
+@settings(deadline=None)
 def test_the_start_that_came_last_and_is_still_open_is_the_one_that_ends(steps: list[tuple[int, int, int]]) -> None:
     if {step[0] for step in steps} != {1, 2}:
         return
@@ -90,8 +92,9 @@ def test_what_belongs_together_is_told_by_activities_then_by_a_number_then_by_th
 def test_what_happens_in_one_tick_is_in_the_order_of_its_thread() -> None:
     follow = recorded([(1, 1, 7), (2, 1, 7), (1, 1, 8), (2, 1, 8)], apart=0)
     assert pairs(dd.spans(follow, START, STOP, by="tid")) == [(0, 1), (2, 3)]
-    across = recorded([(2, 2, 7), (1, 1, 7)], apart=0)
-    assert pairs(dd.spans(across, START, STOP, by="Id")) == [(1, 0)]
+    for one, other in ((1, 2), (2, 1)):
+        across = recorded([(2, one, 7), (1, other, 7)], apart=0)
+        assert pairs(dd.spans(across, START, STOP, by="Id")) == [(1, 0)]
 
 
 def test_a_number_tells_what_belongs_together_only_where_both_sides_have_it() -> None:
@@ -101,6 +104,49 @@ def test_a_number_tells_what_belongs_together_only_where_both_sides_have_it() ->
     assert cut.notes == ("by Id", f"1 without {STOP}")
     same_id = dd.spans(recorded([(1, 1, 7), (2, 1, 7), (1, 1, 7), (2, 1, 7)]), START, STOP)  # sizes differ, all of them
     assert (same_id.notes, pairs(same_id)) == (("by tid",), [(0, 1), (2, 3)])
+
+
+@given(STEPS)
+@settings(deadline=None)
+def test_several_columns_together_say_what_belongs_together(steps: list[tuple[int, int, int]]) -> None:
+    if {step[0] for step in steps} != {1, 2}:
+        return
+    both = [(kind, thread, key, (thread, key)) for kind, thread, key in steps]
+    assert pairs(dd.spans(recorded(steps), START, STOP, by=("Id", "tid"))) == one_by_one(both, 3)
+
+
+def test_values_of_several_columns_are_not_mixed_up() -> None:
+    steps = [(1, 1, 3), (1, 2, 0), (2, 1, 3), (2, 2, 0), (1, 3, 1), (1, 3, 2)]
+    assert pairs(dd.spans(recorded(steps), START, STOP, by=("Id", "tid"))) == [(0, 2), (1, 3), (4, None), (5, None)]
+
+
+def test_activities_tell_what_belongs_together_only_where_all_events_have_one() -> None:
+    for kinds in ((1,), (2,)):
+        file = io.BytesIO()
+        with Writer(file) as writer:
+            for number, name in ((1, START), (2, STOP)):
+                writer.add_metadata(Metadata(metadata_id=number, provider="Mine", event_id=number, name=name))
+            for time, kind in enumerate((1, 2)):
+                ids: dict[str, Any] = {"activity": UUID(int=7)} if kind in kinds else {}
+                writer.write_event(kind, time * 1_000_000, b"", thread=1, **ids)
+        table = dd.spans(Trace(file.getvalue()), START, STOP)
+        assert (table.notes, table["duration_ms"].to_pylist()) == (("by tid",), [1.0])
+
+
+@pytest.mark.parametrize("texts", [(1,), (2,), (1, 2)])
+def test_a_number_and_a_text_that_prints_alike_belong_together(texts: tuple[int, ...]) -> None:
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, START), (2, STOP)):
+            field = Field(name="Key", type=FieldType(code=TypeCode.STRING if number in texts else TypeCode.INT32))
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="Mine", event_id=number, name=name, fields=(field,))
+            )
+        for time, (kind, key) in enumerate([(1, 7), (1, 8), (2, 7), (2, 9), (2, 8)]):
+            payload = f"{key}\0".encode("utf-16-le") if kind in texts else struct.pack("<i", key)
+            writer.write_event(kind, time * 1_000_000, payload, thread=1)
+    table = dd.spans(Trace(file.getvalue()), START, STOP, by="Key")
+    assert table["duration_ms"].to_pylist() == [2.0, 3.0]
 
 
 def of_fields(fields: list[tuple[str, TypeCode]], rows: list[tuple[int, bytes]]) -> Trace:

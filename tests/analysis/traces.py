@@ -64,6 +64,14 @@ def worker_start(ms: float, thread: int) -> Seen:
     return Seen(ms=ms, thread=thread, stack=(), provider=RUNTIME, number=50, payload=payload)
 
 
+def runtime_is(ms: float, thread: int, version: str) -> Seen:
+    """What a rundown says of the runtime: ``9.0.22``."""
+    numbers = [int(part) for part in version.split(".")]
+    payload = struct.pack("<10HIB", 1, 2, *numbers, 0, *numbers, 0, 0, 0) + bytes(2 + 16 + 2)
+    provider = f"{RUNTIME}Rundown"
+    return Seen(ms=ms, thread=thread, stack=(), provider=provider, number=187, payload=payload, name="Runtime/Start")
+
+
 def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 5, lost: int = 0, **more: Any) -> Trace:
     """The trace of these events in this order. Methods are ``Type.Method`` of ``app.dll``, or of the module that
     ``modules`` has for the type; each has 256 bytes. Frames that end in ``]`` are symbols of a perf map.

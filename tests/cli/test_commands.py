@@ -249,6 +249,24 @@ def test_the_exit_code_tells_where_stderr_takes_nothing(words: list[str], code: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
+def test_a_reader_who_goes_before_the_last_words_are_flushed_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = "from dotnetdiag.cli import main\nmain._run = lambda words: print('x') or 0\nmain.main()"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("closed", [0, 2])
 def test_a_stream_that_was_closed_by_who_started_us_stays_taken(closed: int) -> None:
     """Otherwise its number would be that of the next file or socket, which gets what is said then."""

@@ -1,4 +1,4 @@
-"""Every error has an exit code, and the codes are those of README's table."""
+"""Every error has an exit code, and the codes are those that the start page has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from dotnetdiag import errors
 from dotnetdiag.cli.exits import exit_code
 
-README = Path(__file__).parents[2] / "README.md"
+EXIT_CODES = Path(__file__).parents[2] / "docs" / "index.md"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ README = Path(__file__).parents[2] / "README.md"
 )
 def test_errors_have_the_codes_of_the_table(code: int, error: BaseException) -> None:
     assert exit_code(error) == code
-    assert f"\n| {code} |" in README.read_text("utf-8")
+    assert f"\n| {code} |" in EXIT_CODES.read_text("utf-8")
 
 
 BROKEN = """

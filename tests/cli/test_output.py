@@ -18,11 +18,12 @@ from tests.nettrace.traces import SMALL
 
 from dotnetdiag.cli.commands import commands
 from dotnetdiag.cli.output import CHOICES, to_stdout
+from dotnetdiag.errors import UsageError
 from dotnetdiag.export import find_format
 from dotnetdiag.recipes.processes import Process
 from dotnetdiag.table import Table
 
-FILE = Path("FILE")
+FILE, MADE = Path("FILE"), Path("MADE")
 PRINTING: dict[str, tuple[object, ...]] = {
     "ps": ("ps",),
     "doctor": ("doctor",),
@@ -30,6 +31,10 @@ PRINTING: dict[str, tuple[object, ...]] = {
     "events": ("trace", "events", FILE),
     "dump": ("trace", "dump", FILE),
     "list-profiles": ("trace", "list-profiles"),
+    "trim": ("trace", "trim", FILE, "--from", "0", "-o", MADE, "--force"),
+    "filter": ("trace", "filter", FILE, "--providers", "Maker", "-o", MADE, "--force"),
+    "merge": ("trace", "merge", FILE, FILE, "-o", MADE, "--force"),
+    "redact": ("trace", "redact", FILE, "-o", MADE, "--force"),
 }
 """Verbs, with what they take to print without a process of .NET."""
 
@@ -79,7 +84,8 @@ def test_every_verb_that_prints_prints_in_every_format(verb: str, small: Path, m
     monkeypatch.setattr(processes, "list_processes", made_processes)
     findings = examination.examine_installation()
     monkeypatch.setattr(examination, "examine_installation", lambda: findings)
-    words = tuple(small if word is FILE else word for word in PRINTING[verb])
+    places = {FILE: small, MADE: small.with_name("made.nettrace")}
+    words = tuple(places.get(word, word) if isinstance(word, Path) else word for word in PRINTING[verb])
     expected = rows_of("csv", printed(words, "--format", "csv"))
     assert expected > 0
     for form in ("jsonl", "html", "parquet", "sqlite", "markdown"):
@@ -120,18 +126,22 @@ def verbs(group: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...],
 
 def test_no_verb_has_json_and_not_the_formats_unless_a_file_is_its_result() -> None:
     """Those write files, print what they wrote, and mean its form by --format, or record what comes."""
-    writing = {"collect", "convert", "trim", "filter", "merge", "redact", "watch"}
+    writing = {"collect", "convert", "watch"}
     for path, command in verbs(commands):
         options = {name: option for option in command.params for name in option.opts}
-        if "--json" in options and path[-1] not in writing:
+        if "--json" in options and not (path[0] == "trace" and path[-1] in writing):
             assert tuple(options["--format"].type.choices) == CHOICES, path
+
+
+def test_a_file_and_a_table_about_it_do_not_both_go_to_stdout(small: Path) -> None:
+    with pytest.raises(UsageError, match="goes to stdout, as does the file"):
+        invoke("trace", "redact", small, "-o", "-", "--format", "csv")
 
 
 @pytest.mark.parametrize("form", ["parquet", "sqlite"])
 def test_what_people_cannot_read_is_not_written_to_a_terminal(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dotnetdiag.cli.output.sys.stdout", Terminal())
     from dotnetdiag.cli.output import refuse_terminal
-    from dotnetdiag.errors import UsageError
 
     with pytest.raises(UsageError, match=f"{form} is not for a terminal: lead stdout into a file"):
         refuse_terminal(form)
@@ -194,6 +204,13 @@ def test_a_report_is_of_a_kind_the_first_without_one_and_topn_may_stand_behind_t
     assert b"spans" in printed(("trace", "report", "--help"))
 
 
+def test_a_report_takes_a_time_with_both_ends_or_each() -> None:
+    line = ("trace", "report", recording("cpu-only-10.nettrace"))
+    assert printed((*line, "--time", "500ms-1")) == printed((*line, "--from", "0.5", "--to", "1s"))
+    with pytest.raises(UsageError, match="--time says both ends"):
+        invoke(*line, "--time", "1-", "--to", "2")
+
+
 def test_spans_show_the_longest_and_give_all_to_programs() -> None:
     line = ("trace", "report", "spans", recording("gcverbose-10.nettrace"), "GC/Start", "GC/Stop")
     said = printed((*line, "-n", "2")).decode().splitlines()
@@ -205,5 +222,7 @@ def test_spans_show_the_longest_and_give_all_to_programs() -> None:
     longest = max(rows, key=lambda row: row["duration_ms"])
     assert f"{longest['duration_ms']:,.3f}" in said[4]
     assert "Reason=Induced" in said[4]
+    assert "ClrInstanceID" not in said[4]
+    assert "ClrInstanceID=0" in said[0]
     for form in ("csv", "sqlite"):
         assert rows_of(form, printed(line, "--format", form)) == 22

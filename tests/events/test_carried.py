@@ -7,6 +7,7 @@ import json
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -131,6 +132,21 @@ def test_names_are_told_apart_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(carried, "TYPES_LIMIT", 3)
     found = counts(recorded(*(payload(f"E{number % 5}", b"") for number in range(20))))
     assert found == {"GC/E0": 4, "GC/E1": 4, "GC/E2": 4, "GC/DynamicEvent": 8}
+
+
+def test_what_has_no_proper_name_hides_nothing_behind_it() -> None:
+    bad = [payload(f"9bad{number}", b"") for number in range(carried.TYPES_LIMIT + 1)]
+    found = counts(recorded(*bad, payload("Good", b""), bad[0], payload("Good", b"")))
+    assert found == {"GC/Good": 2, "GC/DynamicEvent": len(bad) + 1}
+
+
+def test_a_name_is_told_apart_or_not_as_a_whole_in_any_order_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where parts of the names have the same sum."""
+    monkeypatch.setattr(carried, "_FACTORS", np.ones_like(carried._FACTORS))
+    names = ["Ab", "Ba", "Abc", "Acb", "Cab"]
+    expected = {f"GC/{name}": 200 for name in names}
+    assert counts(recorded(*(payload(names[number % 5], b"") for number in range(1000)))) == expected
+    assert counts(recorded(*(payload(names[number // 200], b"") for number in range(1000)))) == expected
 
 
 def test_ids_that_the_file_uses_are_not_given_again() -> None:

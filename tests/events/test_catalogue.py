@@ -174,6 +174,10 @@ def test_providers_have_keywords_maps_and_ids() -> None:
     assert provider.maps["MethodFlagsMap"].text(9) == "Dynamic|Jitted"
     assert provider.maps["MethodFlagsMap"].text(0x108) == "Jitted|0x100"
     assert provider.maps["GCReasonMap"].text(77) == "77"
+    for value in (0, 9, 0x108, 0x100):
+        assert provider.maps["MethodFlagsMap"].number(provider.maps["MethodFlagsMap"].text(value)) == value
+    assert provider.maps["GCReasonMap"].number("77") == 77
+    assert provider.maps["GCReasonMap"].number("-1") is provider.maps["GCReasonMap"].number("0x") is None
     assert 303 in provider.event_ids
     assert catalogue.provider("No-Such-Provider") is None
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import struct
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -15,6 +18,8 @@ from dotnetdiag.events.columns import (
     Bytes,
     Coded,
     Column,
+    Enumerated,
+    EnumValue,
     ListOf,
     Scalar,
     Struct,
@@ -181,3 +186,101 @@ def test_few_texts_are_written_out_as_others_are_stored() -> None:
     assert made.to_pylist() == ["Jit", "Jit", "GC", "x"]
     assert concat([made, Text.from_pylist(["y", None])]).to_pylist() == ["Jit", "Jit", "GC", "x", "y", None]
     assert concat([Text.from_pylist(["y"]), made.take([3, 0])]).to_pylist() == ["y", "x", "Jit"]
+
+
+class Letters:
+    """1 is a."""
+
+    def text(self, value: int) -> str:
+        return "a" if value == 1 else str(value)
+
+
+COLUMNS: dict[str, Column] = {
+    "numbers": Scalar(np.arange(20, dtype=np.uint32), None, Kind.U4),
+    "floats": Scalar(np.array([0.5, 1.5]), np.array([True, False]), Kind.F8),
+    "guids": Scalar(np.frombuffer(bytes(range(32)), "V16"), None, Kind.GUID),
+    "times": Scalar(np.array([0, 1_000]), np.array([False, True]), Kind.TIMESTAMP),
+    "texts": Text.from_pylist(["a", None, "\x1b[2J\udc80", "long" * 50]),
+    "coded": Coded(Text.from_pylist(["x", "y"]), np.array([1, 0, 1])),
+    "bytes": Bytes(np.array([0, 1, 3]), np.arange(3, dtype=np.uint8)),
+    "lists": ListOf(np.array([0, 1, 1]), Text.from_pylist(["a"]), np.array([True, False])),
+    "structures": Struct({"a": Scalar(np.array([1, 2]), None, Kind.I8)}, 2),
+    "enumerated": Enumerated(Scalar(np.array([1, 2, 1]), np.array([True, True, False]), Kind.I4), [Letters()]),
+    "of two kinds": Enumerated(Scalar(np.array([1, 2, 1]), None, Kind.I4), [Letters(), None], np.array([0, 1, 1])),
+    "nothing": Text.from_pylist([]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_is_asked_for_rows_and_parts_as_a_list_is(name: str) -> None:
+    column: Any = COLUMNS[name]
+    values = column.to_pylist()
+    assert list(column) == values
+    assert [column[row] for row in range(len(column))] == values
+    assert [column[np.int64(row) - len(column)] for row in range(len(column))] == values
+    for part in (slice(3), slice(-2, None), slice(None, None, -1), slice(1, 9, 3), slice(5, 2)):
+        assert type(column[part]) is type(column)
+        assert column[part].to_pylist() == values[part]
+    for row in (len(values), -len(values) - 1):
+        with pytest.raises(IndexError):
+            column[row]
+    for odd in ("a", 1.5, None, [0]):
+        with pytest.raises(TypeError, match=r"some as column\[:3\]"):
+            column[odd]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_shows_its_first_values_on_a_line_that_drives_no_terminal(name: str) -> None:
+    column = COLUMNS[name]
+    shown = repr(column)
+    assert f"{len(column)} rows" in shown
+    assert len(shown) < 500
+    assert shown.isprintable()
+    assert shown.encode()
+
+
+def test_a_column_s_repr_has_values() -> None:
+    assert repr(COLUMNS["numbers"]) == "<Scalar U4, 20 rows: 0, 1, 2, 3, 4, 5, 6, 7, ...>"
+    assert repr(COLUMNS["floats"]) == "<Scalar F8, 2 rows: 0.5, None>"
+    assert repr(COLUMNS["times"]) == "<Scalar TIMESTAMP, 2 rows: None, 1970-01-01T00:00:00.000001>"
+    assert repr(COLUMNS["enumerated"]) == "<Enumerated I4, 3 rows: 'a', '2', None>"
+    assert repr(COLUMNS["nothing"]) == "<Text, 0 rows: >"
+
+
+def test_numpy_takes_a_column_as_an_array() -> None:
+    arrays = {name: np.asarray(column) for name, column in COLUMNS.items()}
+    assert {name: len(array) for name, array in arrays.items()} == {name: len(one) for name, one in COLUMNS.items()}
+    numbers = COLUMNS["numbers"]
+    assert isinstance(numbers, Scalar)
+    assert arrays["numbers"].ctypes.data == numbers.values.ctypes.data
+    assert np.mean(np.asarray(numbers, np.float64)) == 9.5
+    assert np.array(numbers, copy=True).flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        arrays["numbers"][0] = 1
+    assert math.isnan(arrays["floats"][1])
+    assert np.isnat(arrays["times"][0])
+    assert arrays["times"][1] == np.datetime64(1_000, "ns")
+    assert arrays["texts"].tolist() == COLUMNS["texts"].to_pylist()
+    assert arrays["guids"].tolist() == COLUMNS["guids"].to_pylist()
+    assert arrays["enumerated"].tolist() == [1, 2, None]
+    assert arrays["of two kinds"].tolist() == [1, 2, 1]
+    assert COLUMNS["enumerated"].numpy().tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("word", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_a_column_that_is_compared_says_what_to_write(word: str) -> None:
+    for column in COLUMNS.values():
+        for other in (1, "a", None, np.int64(1), column):
+            with pytest.raises(TypeError, match=r"column\.numpy\(\) == 1, or .* trace\.events\(where=") as caught:
+                getattr(operator, word)(column, other)
+            assert isinstance(caught.value, UsageError)
+    assert len({*COLUMNS.values()}) == len(COLUMNS)
+
+
+def test_names_of_several_kinds_stay_with_their_rows() -> None:
+    column = COLUMNS["of two kinds"]
+    assert isinstance(column, Enumerated)
+    assert column.to_pylist() == ["a", "2", "1"]
+    assert column.take([2, 0]).to_pylist() == ["1", "a"]
+    assert column.numbers.to_pylist() == [1, 2, 1]
+    assert [type(value) for value in COLUMNS["enumerated"].enum_values()] == [EnumValue, EnumValue, type(None)]  # type: ignore[union-attr]

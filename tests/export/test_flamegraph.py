@@ -262,6 +262,36 @@ def test_the_title_is_the_file_and_what_is_shown() -> None:
     assert "before: dotnet old.dll" in data["facts"]
 
 
+@pytest.mark.parametrize(
+    ("begins_ms", "gap", "length"), [(1000.5, 0, 1_000_500), (1002, 2_000, 1_000_000), (999, 0, 999_000)]
+)
+def test_a_run_in_order_of_time_reaches_to_the_next_unless_there_is_a_gap(
+    begins_ms: float, gap: int, length: int
+) -> None:
+    times = data_in(profile_of(sample(1, 0, 1000, "A.B"), sample(1, begins_ms, 10, "A.C")))["times"]
+    assert (times["gap"], times["length"]) == ([0, gap], [length, 10_000])
+
+
+@pytest.mark.parametrize(
+    ("unit", "weight", "is_whole"),
+    [("bytes", 3, True), ("samples", 3, True), ("bytes", 3.25, False), ("ms", 3, False), ("ms", 3.25, False)],
+)
+def test_counts_are_whole_numbers_and_all_else_is_scaled(unit: str, weight: float, is_whole: bool) -> None:
+    data = data_in(profile_of(sample(1, 0, 1, "A.B", weight=weight), sample(1, 1, 1, "A.C", weight=2), unit=unit))
+    assert (data["scale"] == 1) == is_whole
+    assert sum(value * data["scale"] for value in data["rows"]["value"]) == pytest.approx(weight + 2)
+
+
+def test_a_difference_says_what_either_recording_lacks() -> None:
+    one = profile_of(*SMALL, origin=Origin(name="a", events=1000, lost=30))
+    other = profile_of(*SMALL, origin=Origin(name="b", events=20, lost=None, complete=False, damage="cut off"))
+    assert data_in(diff(one, other))["facts"][-3:] == [
+        "before: 30 of 1,000 events lost",
+        "after: events lost: not known",
+        "after: the trace is broken: cut off",
+    ]
+
+
 @pytest.mark.parametrize("name", recordings())
 def test_every_recording_gives_a_file_with_all_its_weight(name: str) -> None:
     trace = Trace(data_of(name), name=name)

@@ -82,5 +82,7 @@ def test_a_difference_has_both_weights() -> None:
     assert (document["total"]["before"], document["total"]["after"]) == (70, 17)
     assert sum(document["nodes"]["before"]) == 70
     assert sum(document["nodes"]["after"]) == 17
+    names = [document["frames"][number]["name"] for number in document["nodes"]["frame"]]
+    assert {"App.Main", "App.New", "App.Inner"} <= set(names)
     new = next(one for one in document["methods"] if "New" in one["name"])
     assert new["exclusive"] == {"before": 0, "after": 7, "relative_percent": None}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from tests.export.made import SMALL, profile_of, sample, written
 
 from dotnetdiag.analysis.diff import diff
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import MissingDependency, UsageError
 from dotnetdiag.export import FORMATS, find_format, format_of
 from dotnetdiag.export.texts import clean, file_stem, profile_only
 
@@ -32,11 +34,29 @@ def test_names_and_suffixes_are_what_is_documented() -> None:
     }
 
 
+def test_a_format_needs_all_its_libraries() -> None:
+    one = replace(FORMATS["pprof"], libraries=("json", "email.mime"))
+    one.check()
+    for missing in ("no_such_library", "no_such_library.inner", "email.no_such_part"):
+        with pytest.raises(MissingDependency, match=r"the format pprof.*pprof"):
+            replace(one, libraries=("json", missing)).check()
+
+
+def test_formats_that_nobody_can_read_say_so() -> None:
+    assert {name for name, one in FORMATS.items() if not one.is_text} == {"pprof", "parquet", "sqlite"}
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_found_by_name_and_by_suffix_in_any_case(name: str) -> None:
     assert find_format(name.upper()) is FORMATS[name]
     assert format_of(f"/x/APP{FORMATS[name].suffix.upper()}") is FORMATS[name]
     assert FORMATS[name].help
+
+
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if not one.tables])
+def test_no_table_takes_the_name_of_a_profile(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} shows stacks, and tables have none"):
+        format_of(f"app{FORMATS[name].suffix}", table=True)
 
 
 def test_unknown_names_and_suffixes_say_what_there_is() -> None:
@@ -98,3 +118,9 @@ def test_clean_texts_are_valid_and_whole() -> None:
     assert clean("\u00e9 \U0001f600") == "\u00e9 \U0001f600"
     assert clean("a\ud800b") == "a\ufffdb"
     assert clean("\ud83d\ude00") == "\U0001f600"
+
+
+def test_weights_below_nothing_and_beyond_all_count_nothing() -> None:
+    weights = (0.25, 0.0, -0.25, -3.0, math.inf, -math.inf, math.nan, 2.0)
+    profile = profile_of(*(sample(1, at, 0, "A.B", weight=weight) for at, weight in enumerate(weights)), unit="bytes")
+    assert profile_only(profile, "x").weight.tolist() == [0.25, 0, 0, 0, 0, 0, 0, 2.0]

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sqlite3
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.table.test_table import made, typed
 import dotnetdiag as dd
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export import TABLE_FORMATS, find_format, format_of
+from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table import table as module
 from dotnetdiag.trace.trace import Trace
@@ -93,6 +95,22 @@ def test_parquet_is_what_arrow_has() -> None:
 
     for table in (made()[:2], typed()):
         assert parquet.read_table(io.BytesIO(written(table, "parquet"))).equals(table.to_arrow())
+
+
+def test_parquet_has_the_names_of_what_the_runtime_numbers_or_the_numbers() -> None:
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        clr = "Microsoft-Windows-DotNETRuntime"
+        writer.add_metadata(Metadata(metadata_id=1, provider=clr, event_id=1, version=2))
+        writer.write_event(1, 1, struct.pack("<IIIIHQ", 1, 2, 1, 0, 9, 0), thread=5)
+    table = Trace(file.getvalue())["GC/Start"]
+    assert table.to_pandas()["Reason"].tolist() == ["Induced"]
+    assert parquet.read_table(io.BytesIO(written(table, "parquet")))["Reason"].to_pylist() == ["Induced"]
+    numbers = parquet.read_table(io.BytesIO(written(table.with_numbers(), "parquet")))
+    assert numbers["Reason"].to_pylist() == [1]
 
 
 def test_sqlite_has_types_and_a_table_for_each() -> None:

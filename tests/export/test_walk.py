@@ -52,6 +52,7 @@ def test_a_walk_enters_each_node_behind_its_parent_and_leaves_it_behind_all_belo
     tree = tree_of(*(sample(1, at, 1, *(f"T.{name}" for name in path)) for at, path in enumerate(paths)))
     steps = walk(tree, np.ones(len(tree), np.bool_))
     assert sorted(steps.node.tolist()) == list(range(len(tree)))
+    assert steps.parent[0] == -1
     assert [tree.parent[node] for node in steps.node[1:]] == [steps.node[parent] for parent in steps.parent[1:]]
     open_places: list[int] = []
     place, entered = steps.steps()

@@ -55,7 +55,7 @@ AGES: dict[str, Age] = {
                 **dict.fromkeys(
                     (C.GenerateCoreDump, C.StopTracing, C.CollectTracing, C.CollectTracing2, C.AttachProfiler), OK
                 ),
-                C.StartupProfiler: BAD,  # docs/supported.md: measured, unlike the reference's table
+                C.StartupProfiler: BAD,  # measured: docs/supported.md
             },
             probe=UC,
         ),

@@ -7,9 +7,10 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -26,6 +27,8 @@ REQUIRED = ("3.1", "8", "9", "10", "NativeAOT")
 """With CI=true and ../shared at hand, fewer than these are a failure."""
 DEMO = "demo"
 """The argument that stands for the program of `dotnetdiag demo`, which is there without ../shared too."""
+SILENCE_S = 60.0
+"""How long a workload may take to say a line that a test waits for."""
 _VERSIONS = {"8": "8.0.33", "9": "9.0.22", "10": "10.0.14"}
 
 
@@ -53,12 +56,19 @@ class Target:
         self.process.stdin.flush()
 
     def expect(self, start: str) -> str:
-        """The next line of its output that begins so."""
+        """The next line of its output that begins so. A workload that says nothing for a minute is killed."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            text: str = line.decode().rstrip()
-            if text.startswith(start):
-                return text
+        limit = threading.Timer(SILENCE_S, self.process.kill)
+        limit.start()
+        try:
+            for line in self.process.stdout:
+                text: str = line.decode().rstrip()
+                if text.startswith(start):
+                    return text
+        finally:
+            limit.cancel()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
         raise AssertionError(f"the workload ended without a line {start!r}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -301,10 +302,36 @@ def test_a_converted_file_has_the_name_that_was_said(sampled: Path) -> None:
         Path(name).unlink()
 
 
+@pytest.mark.parametrize("name", ["gcverbose-10", "web-10", "http-10", "counters-10", "default-10", "cpu-only-10"])
+def test_a_report_in_compatible_mode_has_their_shares(name: str) -> None:
+    """Also of recordings without samples: events are then all there is. The time of tasks (web-10) is theirs alone."""
+    Path("a.nettrace").write_bytes(data_of(f"{name}.nettrace"))
+    theirs = re.findall(
+        r"^\d+\. (.+?) +[\d.]+% +([\d.]+)%", run("theirs", "report", "a.nettrace", "topN").stdout, re.MULTILINE
+    )
+    done = run("compatible", "report", "a.nettrace", "topN", "--json")
+    ours = [row["exclusive_percent"] for row in json.loads(done.stdout)["rows"]]
+    tasks = sum(float(share) for label, share in theirs if label == "UNKNOWN_ASYNC")
+    expected = [float(share) for label, share in theirs if label != "UNKNOWN_ASYNC"]
+    assert len(expected) >= 4
+    assert bool(tasks) == (name == "web-10")
+    assert [share * (1 - tasks / 100) for share in ours[: len(expected)]] == pytest.approx(expected, abs=0.01)
+
+
 def test_a_nettrace_file_stays_one(sampled: Path) -> None:
     for done in both("convert", sampled.name, "--format", "NetTrace"):
         assert done.returncode == 0, said(done)
         assert [path.name for path in Path().iterdir()] == [sampled.name]
+
+
+def test_a_nettrace_file_of_another_name_is_a_copy_and_one_of_the_same_name_stays(sampled: Path) -> None:
+    data = sampled.read_bytes()
+    for tool in ("theirs", "ours", "compatible"):
+        for name in ("b.nettrace", sampled.name):
+            done = run(tool, "convert", sampled.name, "--format", "NetTrace", "-o", name)
+            assert done.returncode == 0, said(done)
+            assert Path(name).read_bytes() == data
+        Path("b.nettrace").unlink()
 
 
 def test_a_dash_is_stdout_here(sampled: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_second_recording_into_the_same_file_is_refused_and_harms_nobody(tmp_p
 
 @pytest.mark.parametrize("runtime", ["8", "9", "10", "NativeAOT"])
 def test_nothing_will_come_is_told_at_once_and_the_program_is_unharmed(runtime: str, tmp_path: Path) -> None:
-    """A session that is started and stopped while the program is suspended; then another one, and then it runs (§21.1)."""
+    """A session that is started and stopped while the program is suspended; then another one, and then it runs (ipc-protocol.md §21.1)."""
     path = tmp_path / "x.nettrace"
     with workload(runtime, "gc", "gen0=3", "linger=stdin", suspended=True) as target:
         for _ in range(2):

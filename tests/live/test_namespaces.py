@@ -123,7 +123,7 @@ with client.trace("Microsoft-Windows-DotNETRuntime:GC", rundown_keyword=0) as se
 
 @pytest.mark.parametrize("runtime", ["8", "9", "10"])
 def test_sessions_from_another_namespace_that_end_while_it_is_suspended_poison_no_runtime(runtime: str) -> None:
-    """The system does not name the peer there, so its threads cannot be looked at (§21.1)."""
+    """The system does not name the peer there, so its threads cannot be looked at (ipc-protocol.md §21.1)."""
     if not namespaces_are_possible():
         pytest.skip("this user may not make namespaces")
     with workload(runtime, "idle", "seconds=100", suspended=True) as target:

@@ -22,7 +22,7 @@ from tests.shared import needs
 from dotnetdiag.cli.trace_collect import ends_nicely
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.nettrace import read
-from dotnetdiag.recipes.collect import CollectOptions, Watch, collect
+from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop, collect
 from dotnetdiag.transport import processes
 
 pytestmark = [
@@ -132,9 +132,9 @@ def test_ctrl_c_at_the_moment_when_the_program_has_started_ends_it(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(subprocess, "_fork_exec", fork_exec)
-    watch = Watch()
-    with pytest.raises((KeyboardInterrupt, DiagnosticsError)), ends_nicely(watch, enter=False):
-        collect(CollectOptions(command=tuple(words), output=tmp_path / "x", duration=1), watch)
+    stop, observer = Stop(), Observer()
+    with pytest.raises((KeyboardInterrupt, DiagnosticsError)), ends_nicely(stop, observer, enter=False):
+        collect(CollectOptions(command=tuple(words), output=tmp_path / "x", duration=1), observer, stop)
     assert len(made) == 1
     assert not processes.exists(made[0])
 

@@ -212,10 +212,38 @@ def test_names_come_from_the_system(tmp_path: Path) -> None:
         (folder / "schedstat").write_bytes(schedstat)
         (folder / "status").write_text(f"Name:\t{comm}\nNSpid:\t{pids}\n" if pids else "Name:\tx\n")
     found = system_threads(700, tmp_path)
-    assert {tid: (one.name, one.cpu_ns) for tid, one in found.items()} == {
-        1: (None, 5),
-        9: (".NET TP Worker", 123),
-        702: ("\\weird", None),
+    assert {tid: (one.name, one.cpu_ns, one.queued_ns) for tid, one in found.items()} == {
+        1: (None, 5, 6),
+        9: (".NET TP Worker", 123, 0),
+        702: ("\\weird", None, None),
     }
     assert system_threads(1, tmp_path) == {}
     assert os.getpid() in system_threads(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("mode", "ran_ns", "queued_ns", "state"),
+    [
+        ("native", 900, 0, "cpu"),
+        ("native", 10, 900, "cpu"),  # a machine that has no time for it
+        ("native", 10, 20, "waiting"),
+        ("native", None, None, "waiting"),
+        ("managed", 0, 0, "cpu"),
+    ],
+)
+def test_a_thread_that_only_waits_for_a_processor_does_not_wait(
+    mode: str, ran_ns: int | None, queued_ns: int | None, state: str
+) -> None:
+    from dotnetdiag.recipes.stack_report import _with_system
+    from dotnetdiag.recipes.system_threads import SystemThread
+    from dotnetdiag.recipes.thread_stacks import ThreadStack
+
+    before = {7: SystemThread(name="x", cpu_ns=1000, queued_ns=1000)}
+    late = SystemThread(
+        name="x",
+        cpu_ns=None if ran_ns is None else 1000 + ran_ns,
+        queued_ns=None if queued_ns is None else 1000 + queued_ns,
+    )
+    (one,) = _with_system([ThreadStack(tid=7, mode=mode, frames=())], before, {7: late}, 1e-6)
+    assert one.state == state
+    assert one.cpu == (None if ran_ns is None else pytest.approx(ran_ns / 1000))

@@ -237,7 +237,7 @@ def test_lines_for_people_have_time_thread_name_and_fields() -> None:
         lines, _ = finish(watcher)
     assert len(lines) >= 2
     for line in lines:
-        assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{6}} +\d+  {CLR}/GC/Start  Depth=\d Reason=\d", line), line
+        assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{6}} +\d+  {CLR}/GC/Start  Depth=\d Reason=Induced", line), line
 
 
 def test_a_limit_and_a_duration_end_it() -> None:

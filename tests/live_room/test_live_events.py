@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import threading
 from uuid import UUID
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 from tests.live_room.made import NUMBER, PROVIDER, FakeSession, Made, ended, quiet
 
-from dotnetdiag.errors import FormatError, GrammarError, UsageError
+from dotnetdiag.analysis.stacks import StacksFold
+from dotnetdiag.errors import FormatError, GrammarError, TargetStopped, UsageError
 from dotnetdiag.events import Source
 from dotnetdiag.live import Account, LiveEvents
 from dotnetdiag.live.hand_over import HandOver
@@ -66,6 +68,35 @@ def test_a_window_is_that_of_a_file_with_the_same_bytes() -> None:
     (of_file,) = trace.events().windows()
     assert JsonLines(window.trace).lines(window) == JsonLines(trace.raw).lines(of_file)
     assert [event.activity for event in window] == [one, None, two]
+    said = [json.loads(line) for line in JsonLines(window.trace).lines(window)]
+    assert [(line["event"], line["ms"], line["tid"], line["payload"]) for line in said] == [
+        ("Number", 5e-05, 1, {"n": 1}),
+        ("Other/Start", 1e-04, 1, {"text": 'a "text" \u2028'}),
+        ("Number", 1.5e-04, 9, {"n": 2}),
+    ]
+
+
+def test_what_a_question_is_fed_with_says_what_the_session_lost() -> None:
+    made = Made()
+    made.number(1, 100, sequence=1)
+    made.number(2, 200, sequence=8)
+    live = LiveEvents(FakeSession(made.take() + made.finish(), None))
+    asked = StacksFold("Number")
+    for window in live.windows():
+        asked.feed(window)
+        assert window.losses.lost == live.account.missed_in_target == 6
+    profile = asked.result()
+    assert profile.origin.lost == profile.methods().losses.lost == 6
+    assert profile.notes == ("the session keeps no call stacks: watch it with symbols",)
+
+
+def test_a_target_that_somebody_stopped_ends_the_iteration_and_not_the_program() -> None:
+    made = Made()
+    made.number(1, 100)
+    live = LiveEvents(FakeSession(made.take(), TargetStopped("process 7 is stopped", pid=7)))
+    assert [number for window in live.windows() for number in numbers(window)] == [1]
+    assert live.ended == "process 7 is stopped"
+    assert live.account.shown == 1
 
 
 def test_version_6_has_its_threads_and_labels() -> None:
@@ -106,10 +137,16 @@ def test_names_and_filters_count_what_they_keep_back() -> None:
     assert [n for window in live.windows() for n in numbers(window)] == [7, 8, 9]
     assert live.account == Account(shown=3, filtered=12)
     assert live.notes == ()
-    live = LiveEvents(FakeSession(data, None), names=[f"{PROVIDER}/Other/Start", "Nmber"], where="txt == 'x' or n > 3")
+    live = LiveEvents(
+        FakeSession(data, None),
+        names=[f"{PROVIDER}/Other/Start", "Nmber"],
+        where="txt == 'x' or n > 3",
+        fields=["text", "payload.TEXT", "tid", "wrd", "txt"],
+    )
     assert list(live.windows()) == []
     assert live.account == Account(filtered=15)
-    assert live.notes == ("no event named Nmber came", "no event had the field txt", "no event had the field n")
+    lacking = [f"no event had the field {name}" for name in ("txt", "n", "wrd")]
+    assert live.notes == ("no event named Nmber came", *lacking)
 
 
 def test_numbers_that_are_missing_are_missed_in_the_target() -> None:
@@ -280,6 +317,21 @@ def test_a_layout_that_nobody_declares_is_inferred() -> None:
     (schema,) = window.schemas.values()
     assert schema.source is Source.INFERRED
     assert "bytes@12" in window.fields
+
+
+def test_payloads_that_nothing_describes_are_bytes_until_a_layout_is_inferred() -> None:
+    made = Made()
+    for number, name in ((3, "Blob"), (4, "Empty")):
+        made.writer.add_metadata(Metadata(metadata_id=number, provider="Some-Source", event_id=number, name=name))
+    made.writer.write_event(3, 1, b"abc", thread=1)
+    made.writer.write_event(4, 2, b"", thread=1)
+    first = made.take()
+    for size in (3, 50, 7, 20):
+        made.writer.write_event(3, 3, struct.pack("<qI", 5, size) + bytes(size), thread=1)
+    early, late = LiveEvents(FakeSession(first, quiet(), made.take() + made.finish(), None)).windows()
+    assert early.fields == ("bytes@0",)
+    assert early["bytes@0"].to_pylist() == [b"abc", None]
+    assert "bytes@12" in late.fields
 
 
 def test_stacks_are_kept_when_asked_for() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, cast
+
 import pytest
 from tests.analysis.traces import allocation, external, managed, traced, weights
 from tests.live_room.made import FakeSession, Made, quiet
@@ -11,6 +14,7 @@ from tests.trace.made import RUNTIME, MadeTrace
 from dotnetdiag.analysis.cpu import CpuFold, cpu
 from dotnetdiag.analysis.profile import Profile
 from dotnetdiag.analysis.stacks import StacksFold, stacks
+from dotnetdiag.errors import UnknownName
 from dotnetdiag.live import LiveEvents, LiveSymbols
 from dotnetdiag.live.events import OWN_PROVIDERS
 from dotnetdiag.trace.symbol_events import RUNDOWN
@@ -50,6 +54,50 @@ def test_the_windows_of_a_session_answer_as_those_of_its_recording() -> None:
     assert weights(size.result().top(1)) == {"P.New": (500.0, 500.0)}
 
 
+def test_symbols_hear_of_methods_whatever_events_are_asked_for() -> None:
+    trace = traced(*EVENTS)
+    data = FakeSession(bytes(trace.raw.buffer), None)
+    live = LiveEvents(data, names=["Thread/Sample"], stacks=True, symbols=LiveSymbols())
+    sampled = CpuFold()
+    for window in live.windows():
+        assert {schema.name for schema in window.schemas.values()} == {"Thread/Sample"}
+        sampled.feed(window)
+    assert by_name(sampled.result()) == by_name(cpu(trace))
+    assert live.account.shown == 5
+    assert live.account.written == len(trace)
+
+
+def test_windows_have_the_names_that_the_symbols_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = traced(*EVENTS)
+    found = [
+        (leaf, frames)
+        for window in live_of(bytes(trace.raw.buffer), LiveSymbols()).windows()
+        for leaf, frames in zip(
+            window.header_column("leaf").to_pylist(), window.header_column("frames").to_pylist(), strict=True
+        )
+        if leaf is not None
+    ]
+    (window,) = trace.events(
+        names=[*trace.counts()["Microsoft-DotNETCore-SampleProfiler"], "GC/AllocationTick"]
+    ).windows()
+    expected = zip(window.header_column("leaf").to_pylist(), window.header_column("frames").to_pylist(), strict=True)
+    assert found == list(expected)
+    assert found[0] == ("app!P.Leaf()", ["app!P.Leaf()", "app!P.Main()"])
+
+
+def test_a_filter_by_leaf_passes_what_it_passes_in_a_recording_and_is_refused_without_stacks() -> None:
+    trace = traced(*EVENTS)
+    for where, count in (('leaf ~ "Leaf"', 2), ("stack_id > 0", 6), ('frames ~ "Main"', 4)):
+        session = FakeSession(bytes(trace.raw.buffer), None)
+        live = LiveEvents(session, stacks=True, symbols=LiveSymbols(), where=where, providers=OWN_PROVIDERS)
+        assert sum(map(len, live.windows())) == count == len(trace.events(where=where))
+    for where in ('leaf ~ "Leaf"', "Stack_id > 0", 'header.frames ~ "Main"', 'n == 1 or header.leaf == "x"'):
+        session = FakeSession(None)
+        with pytest.raises(UnknownName, match="in a watch without call stacks"):
+            LiveEvents(session, where=where)
+        assert session.closed
+
+
 SESSIONS = [name for name in recordings() if data_of(name).startswith(b"Nettrace\x14\0\0\0!")]
 """Recordings in the format that sessions have."""
 
@@ -80,7 +128,8 @@ def test_stacks_of_windows_with_tables_of_their_own_are_told_apart() -> None:
         (managed(3, 2, "P.A"), managed(3, 1, "P.A", "P.Main"), managed(7, 1, "P.Main"), managed(7, 2, "P.Main")),
     ):
         for window in live_of(bytes(traced(*events).raw.buffer), symbols).windows():
-            asked.feed(window)
+            context = replace(cast(Any, window.trace), recording=symbols)  # of one session
+            asked.feed(EventTable(context, window.schemas, window.headers))
     assert weights(asked.take().top()) == {"P.A": (10.0, 10.0), "P.Main": (0.0, 6.0)}
 
 

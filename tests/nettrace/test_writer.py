@@ -171,8 +171,8 @@ def test_unknown_blocks_are_kept_within_a_version() -> None:
 
 
 def test_bytes_of_a_small_file_are_those_of_the_document() -> None:
-    """The annotated file of nettrace.md §5.10: container, metadata blob, event blobs, sequence point."""
-    time = 0x87_66D3_74ED  # any; the document shows the form, not this number
+    """As annotated in nettrace.md §5.10, with the numbers of a file of .NET 6: container, metadata blob, event blobs, sequence point."""
+    time = 0x87_66D3_74ED  # any
     metadata = Metadata(metadata_id=1, provider="P", event_id=1, level=4, version=1, declared=False)
     out = io.BytesIO()
     with Writer(out, sync_ticks=time, process_id=9832, processors=8) as writer:

@@ -1,4 +1,4 @@
-"""Keywords and presets are those of the reference tool (peers.md §1.2), number by number."""
+"""Keywords and presets are those of the reference tool (dotnet-tools.md §1.2), number by number."""
 
 from __future__ import annotations
 

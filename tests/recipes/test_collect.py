@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,13 +16,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.scripted import ScriptedRuntime, after, obeys, says, streams
+from tests.client.scripted import SESSION, ScriptedRuntime, after, obeys, pattern, says, streams
 
-from dotnetdiag.errors import OutputExists
+import dotnetdiag as dd
+from dotnetdiag.client import Client
+from dotnetdiag.errors import Cancelled, OutputExists, TransportError, UnknownName
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes import collect as collecting
-from dotnetdiag.recipes.collect import CollectOptions, Watch, collect
+from dotnetdiag.recipes import launch
+from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop, collect
+from dotnetdiag.recipes.outcome import has_exited
+from dotnetdiag.recipes.stopping import StoppingEvent
 from dotnetdiag.recipes.target import Target
+from dotnetdiag.transport import processes
 
 
 @pytest.fixture
@@ -35,11 +44,24 @@ def options_for(runtime: ScriptedRuntime, folder: Path, **more: Any) -> CollectO
     return CollectOptions(target=Target(port=f"{runtime.path},connect"), output=folder / "x.nettrace", **more)
 
 
-def test_an_abort_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime, tmp_path: Path) -> None:
-    watch = Watch()
-    watch.abort()
-    with pytest.raises(KeyboardInterrupt):
-        collect(options_for(runtime, tmp_path), watch)
+def test_a_stopping_event_of_a_provider_that_is_not_recorded_is_told_before_anything_runs(
+    runtime: ScriptedRuntime, tmp_path: Path
+) -> None:
+    def options(provider: str) -> CollectOptions:
+        event = StoppingEvent(provider=provider, event="GC/Start")
+        return options_for(runtime, tmp_path, clr_events="gc", providers="My-Source", stopping_event=event)
+
+    with pytest.raises(UnknownName, match=r"^no provider 'My-Sorce' among those that are recorded; near: My-Source$"):
+        collect(options("My-Sorce"))
+    assert runtime.asked == []
+    for provider in ("my-source", "Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-DotNETRuntimeRundown"):
+        assert options(provider).composed()
+
+
+def test_a_cancel_ends_the_session(runtime: ScriptedRuntime, tmp_path: Path) -> None:
+    stop = Stop()
+    with pytest.raises(Cancelled):
+        collect(options_for(runtime, tmp_path), Observer(progress=lambda *_: stop.cancel()), stop)
     assert runtime.ended.wait(20)
 
 
@@ -47,20 +69,63 @@ def test_a_stop_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime, 
     def report(size_bytes: int, _: float) -> None:
         assert size_bytes < 200_000, "the stop was forgotten"
 
-    watch = Watch(progress=report)
-    watch.stop()
-    assert collect(options_for(runtime, tmp_path), watch).was_stopped
+    stop = Stop()
+    stop.stop()
+    assert collect(options_for(runtime, tmp_path), Observer(progress=report), stop).was_stopped
     assert runtime.asked.count(Command.StopTracing) == 1
+
+
+@pytest.mark.parametrize("verb", ["stop", "cancel"])
+@pytest.mark.parametrize("what", ["port", "program"])
+def test_a_job_that_waits_for_its_runtime_is_ended(what: str, verb: str, tmp_path: Path) -> None:
+    stop, waits = Stop(), threading.Event()
+    if what == "port":
+        options = CollectOptions(target=Target(port=f"{tmp_path}/port,listen"), output=tmp_path / "x.nettrace")
+        observer = Observer(waiting=lambda _: waits.set())
+    else:  # no runtime of .NET will come of it
+        options = CollectOptions(command=("sleep", "600"), output=tmp_path / "x.nettrace")
+        observer = Observer()
+        waits.set()
+
+    def end() -> None:
+        assert waits.wait(20)
+        getattr(stop, verb)()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    with pytest.raises(Cancelled):
+        collect(options, observer, stop)
+    ending.join()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_in_one_thread_is_ended_by_another(runtime: ScriptedRuntime, tmp_path: Path) -> None:
+    stop, sizes = Stop(), list[int]()
+
+    def report(size_bytes: int, _: float) -> None:
+        sizes.append(size_bytes)
+        if size_bytes:
+            threading.Thread(target=stop.stop).start()
+
+    done = dd.collect(f"{runtime.path},connect", tmp_path / "x.nettrace", stop=stop, progress=report)
+    assert done.was_stopped
+    assert sizes[-1] == done.size_bytes == (tmp_path / "x.nettrace").stat().st_size
 
 
 def test_a_runtime_that_does_not_answer_is_not_waited_for_when_nothing_is_wanted_any_more(
     tmp_path: Path,
 ) -> None:
     """A signal handler may cancel in the middle of the wait for the answer to CollectTracing."""
-    watch = Watch()
+    stop = Stop()
+
+    def on_signal(*_: Any) -> None:
+        stop.cancel()
+        if stop.may_raise:
+            raise KeyboardInterrupt
+
     with TemporaryDirectory() as folder:
         runtime = ScriptedRuntime(Path(folder) / "runtime", after(60, says(b"")))
-        before = signal.signal(signal.SIGUSR1, lambda *_: watch.cancel())
+        before = signal.signal(signal.SIGUSR1, on_signal)
 
         def cancel_when_asked() -> None:
             runtime.wait_for(Command.CollectTracing2)
@@ -69,20 +134,99 @@ def test_a_runtime_that_does_not_answer_is_not_waited_for_when_nothing_is_wanted
         try:
             threading.Thread(target=cancel_when_asked).start()
             with pytest.raises(KeyboardInterrupt):
-                collect(options_for(runtime, tmp_path), watch)
+                collect(options_for(runtime, tmp_path), stop=stop)
         finally:
             signal.signal(signal.SIGUSR1, before)
             runtime.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cancel_outside_of_what_may_be_interrupted_is_looked_at_later() -> None:
-    watch = Watch()
-    watch.cancel()
-    with pytest.raises(KeyboardInterrupt):
-        watch.check()
-    with pytest.raises(KeyboardInterrupt), watch.interruptible():
-        raise AssertionError("it was cancelled before")
+def test_the_end_is_told_once_before_the_progress_that_follows_it(runtime: ScriptedRuntime, tmp_path: Path) -> None:
+    calls: list[tuple[Any, ...]] = []
+    stop = Stop()
+
+    def progress(size_bytes: int, _: float) -> None:
+        calls.append(("progress", size_bytes))
+        if size_bytes:
+            stop.stop()
+
+    observer = Observer(progress=progress, stopping=lambda: calls.append(("stopping",)))
+    collect(options_for(runtime, tmp_path), observer, stop)
+    assert calls.count(("stopping",)) == 1
+    end = calls.index(("stopping",))
+    assert calls[0][0] == "progress"
+    assert 0 < end < len(calls) - 1
+    assert calls[end - 1][1] > 0
+
+
+def test_the_progress_of_a_recording_is_its_bytes_and_seconds(
+    runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(1000, 100_000))
+    monkeypatch.setattr(collecting, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    told: list[tuple[int, float]] = []
+    stop = Stop()
+    stop.stop()
+    done = collect(
+        options_for(runtime, tmp_path), Observer(progress=lambda size, seconds: told.append((size, seconds))), stop
+    )
+    assert [seconds for _, seconds in told] == list(range(1, len(told) + 1))
+    assert told[-1][0] == done.size_bytes == (tmp_path / "x.nettrace").stat().st_size
+    assert done.duration_s == len(told) + 1
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_runtime_that_cannot_be_told_to_go_on_is_recorded_all_the_same(
+    resume: bool, runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise TransportError("it is busy")
+
+    monkeypatch.setattr(collecting, "is_held", lambda _: True)
+    monkeypatch.setattr(collecting, "resume", fail)
+    stop = Stop()
+    stop.stop()
+    done = collect(options_for(runtime, tmp_path, resume=resume), stop=stop)
+    said = "The runtime could not be told to go on: it is busy"
+    assert [note for note in done.notes if "told" in note] == ([said] if resume else [])
+    assert done.size_bytes
+
+
+def test_a_runtime_that_takes_no_custom_rundown_is_recorded_without_one_and_that_is_said(
+    runtime: ScriptedRuntime, tmp_path: Path
+) -> None:
+    for presets, said in (("gc-collect", ["The runtime takes no custom rundown; recorded without one."]), (None, [])):
+        stop = Stop()
+        stop.stop()
+        done = collect(options_for(runtime, tmp_path, presets=presets, force=True), stop=stop)
+        assert [note for note in done.notes if "rundown" in note] == said
+
+
+@pytest.mark.parametrize(("ended", "code", "name"), [(0, 0, None), (3, 3, None), (-signal.SIGSEGV, 139, "SIGSEGV")])
+def test_the_program_that_was_started_tells_how_it_ended(
+    ended: int, code: int, name: str | None, runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def launched(*_: Any, **__: Any) -> Iterator[Any]:
+        yield SimpleNamespace(
+            client=Client.connect(str(runtime.path)), address=str(runtime.path), heirs=(), wait=lambda _: ended
+        )
+
+    monkeypatch.setattr(launch, "launched", launched)
+    stop = Stop()
+    stop.stop()
+    done = collect(CollectOptions(command=("app",), output=tmp_path / "x.nettrace"), stop=stop)
+    assert (done.child_exit_code, done.child_signal) == (code, name)
+
+
+def test_a_recording_goes_to_the_standard_output(
+    runtime: ScriptedRuntime, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stop = Stop()
+    stop.stop()
+    done = collect(CollectOptions(target=Target(port=f"{runtime.path},connect"), output=Path("-")), stop=stop)
+    data = capfdbinary.readouterr().out
+    assert data == pattern(done.size_bytes)
 
 
 def test_names_that_nobody_has_asked_for_are_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,18 +246,44 @@ def test_names_that_nobody_has_asked_for_are_taken_at_once(tmp_path: Path, monke
     assert all(path.stat().st_mode & 0o077 == 0 for path in made)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="knows the peer's process by its socket")
+def test_a_recording_tells_whether_its_process_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = os.getpid(), processes.start_time_ticks(os.getpid())
+    monkeypatch.setattr(collecting, "has_exited", lambda *known, wait_s: known == ours and wait_s > 0)
+    with TemporaryDirectory() as folder:
+        runtime = ScriptedRuntime(Path(folder) / "runtime", {Command.CollectTracing2: says(SESSION)})
+        try:
+            assert collect(options_for(runtime, tmp_path)).target_exited
+        finally:
+            runtime.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_has_gone_when_another_has_its_number_or_nobody_but_its_parent_knows_it() -> None:
+    began = processes.start_time_ticks(os.getpid())
+    assert began is not None
+    assert [has_exited(os.getpid(), ticks, wait_s=0) for ticks in (began, began - 1, began + 1, None)] == [
+        *(False, True, True, False)
+    ]
+    with subprocess.Popen(["sleep", "60"]) as child:
+        began = processes.start_time_ticks(child.pid)
+        assert not has_exited(child.pid, began, wait_s=0)
+        child.kill()
+        assert has_exited(child.pid, began, wait_s=20)
+
+
 def test_files_of_formats_are_those_of_the_recording(
     runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.speedscope.json").touch()
-    watch = Watch()
-    watch.stop()
+    stop = Stop()
+    stop.stop()
     target = Target(port=f"{runtime.path},connect")
-    collect(CollectOptions(target=target, formats=("speedscope",)), watch)
+    collect(CollectOptions(target=target, formats=("speedscope",)), stop=stop)
     (tmp_path / "x.speedscope.json").touch()
     with pytest.raises(OutputExists):
-        collect(options_for(runtime, tmp_path, formats=("speedscope",)), Watch())
+        collect(options_for(runtime, tmp_path, formats=("speedscope",)))
 
 
 class Child:
@@ -154,5 +324,13 @@ def test_the_end_of_a_program_that_was_recorded(
     clock = iter(range(1000))
     monkeypatch.setattr(collecting, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     made = Child(looks=child.looks, ending=child.ending)
-    code, notes = collecting._end_of(made, Watch(signal=came), ended_by_us=ended_by_us)  # type: ignore[arg-type]
+    code, notes = collecting._end_of(made, Observer(child_signal=came), Stop(), ended_by_us=ended_by_us)  # type: ignore[arg-type]
     assert (code, notes, made.sent) == expected
+
+
+def test_of_what_runs_still_three_are_named_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "comm", {1: "web", 2: "db", 4: "no"}.get)
+    for count, said in ((1, "1 (web):"), (3, "1 (web), 2 (db), 3 (?):"), (5, "1 (web), 2 (db), 3 (?) and 2 more:")):
+        (line,) = collecting._told_of(tuple(range(1, count + 1)))
+        assert line.startswith(f"What the program has started runs still, as {said}")
+    assert collecting._told_of(()) == []

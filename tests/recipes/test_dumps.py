@@ -63,9 +63,11 @@ def test_what_lacks_dumps_is_said_of_native_aot_alone(folder: Path, monkeypatch:
         asked_of(folder, REFUSAL, str(folder / "x.dmp"))
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to change a root")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_default_path_is_in_the_working_directory_of_a_process_with_another_root(folder: Path) -> None:
+@pytest.fixture
+def elsewhere(folder: Path) -> Iterator[int]:
+    """The pid of a process whose root is the folder, and whose working directory is ``/work`` in it."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        pytest.skip("needs root to change a root")
     (folder / "work").mkdir()
     ready, tell = os.pipe()
     child = os.fork()
@@ -76,27 +78,47 @@ def test_a_default_path_is_in_the_working_directory_of_a_process_with_another_ro
         signal.pause()
     try:
         os.read(ready, 1)
-        root = f"/proc/{child}/root"
-        assert (dumps.host_path(child, "x.dmp"), dumps.host_path(child, "/x.dmp")) == (
-            f"{root}/work/x.dmp",
-            f"{root}/x.dmp",
-        )
-        told: list[str] = []
-
-        class Target:
-            def target_pid(self) -> int:
-                return child
-
-            def write_dump(self, path: str, *_: int) -> None:
-                told.append(path)
-                (folder / path[1:]).write_bytes(b"123")
-
-        dump = write_dump(cast(Client, Target()), None, "Mini")
-        assert [dump.path] == told
-        assert os.path.dirname(told[0]) == "/work"
-        assert (dump.host_path, dump.size_bytes) == (root + told[0], 3)
+        yield child
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         os.close(ready)
         os.close(tell)
+
+
+class Writes:
+    """A client of a process, whose runtime writes a dump of three bytes in the folder that is the process's root."""
+
+    def __init__(self, pid: int, root: Path) -> None:
+        self.pid, self.root, self.told = pid, root, list[str]()
+
+    def target_pid(self) -> int:
+        return self.pid
+
+    def write_dump(self, path: str, *_: int) -> None:
+        self.told.append(path)
+        if not os.path.islink(self.root / path[1:]):
+            (self.root / path[1:]).write_bytes(b"123")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_default_path_is_in_the_working_directory_of_a_process_with_another_root(
+    folder: Path, elsewhere: int
+) -> None:
+    root = f"/proc/{elsewhere}/root"
+    assert (dumps.host_path(elsewhere, "x.dmp"), dumps.host_path(elsewhere, "/x.dmp")) == (
+        f"{root}/work/x.dmp",
+        f"{root}/x.dmp",
+    )
+    client = Writes(elsewhere, folder)
+    dump = write_dump(cast(Client, client), None, "Mini")
+    assert [dump.path] == client.told
+    assert os.path.dirname(dump.path) == "/work"
+    assert (dump.host_path, dump.size_bytes) == (root + dump.path, 3)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_dump_behind_links_without_end_has_no_known_size(folder: Path, elsewhere: int) -> None:
+    (folder / "loop").symlink_to("/loop")
+    dump = write_dump(cast(Client, Writes(elsewhere, folder)), "/loop", "Mini")
+    assert (dump.path, dump.host_path, dump.size_bytes) == ("/loop", f"/proc/{elsewhere}/root/loop", None)

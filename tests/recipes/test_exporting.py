@@ -133,10 +133,10 @@ def test_results_are_written_by_suffix_or_by_name(source: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"))["profiles"][1]["endValue"] == 30
     named = dotnetdiag.write(profile, str(source.with_name("a.txt")), "collapsed", style=Style.SHORT)
     assert named.read_text(encoding="utf-8").startswith("Thread (1);App.Main")
-    write(profile, named, "csv")
+    write(profile, named, "csv", force=True)
     assert named.read_text(encoding="utf-8").startswith("method,")
     with pytest.raises(OutputError):
-        write(profile, named, "csv", force=False)
+        write(profile, named, "csv")
     with pytest.raises(UsageError):
         write(profile, source.with_name("a.bin"))
 

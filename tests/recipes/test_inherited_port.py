@@ -109,6 +109,14 @@ def test_one_look_that_sees_nobody_is_not_believed(port: Path, monkeypatch: pyte
     port.parent.rmdir()
 
 
+def test_nobody_is_kept_waiting_for_who_ended_while_it_looked(port: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, kept = iter([(), (7,), (), (), ()]), list[str]()
+    monkeypatch.setattr(inherited_port, "heirs", lambda *_: next(looks))
+    monkeypatch.setattr(inherited_port, "_start_keeper", noting(kept))
+    assert (leave(str(port), 1), kept) == ((), [])
+    assert not port.parent.exists()
+
+
 def test_an_interrupt_while_it_waits_leaves_the_port_kept(port: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
@@ -157,4 +165,17 @@ def test_who_could_dial_is_an_heir(ports: str | None, of_its_own: dict[str, Any]
             assert process.pid not in heirs(str(port) + "x", 1)
         finally:
             process.kill()
+    port.parent.rmdir()
+
+
+@pytest.mark.parametrize(("platform", "expected"), [("darwin", True), ("win32", False)])
+def test_where_processes_cannot_be_seen_a_group_with_members_is_the_heir(
+    platform: str, expected: bool, port: Path, heir: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(sys, "platform", platform)
+        assert heirs(str(port), heir.pid) == ((heir.pid,) if expected else ())
+        heir.kill()
+        heir.wait()
+        assert heirs(str(port), heir.pid) == ()
     port.parent.rmdir()

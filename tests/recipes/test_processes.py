@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -57,3 +59,29 @@ def test_a_process_that_cannot_be_looked_at_is_not_left_out_in_silence(monkeypat
     monkeypatch.setattr(processes, "_describe", fail)
     with pytest.raises(TransportError, match="too many open files"):
         processes.list_processes()
+
+
+def test_a_list_waits_for_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {8: threading.Event(), 9: threading.Event()}
+    asked = {pid: SimpleNamespace(pid=pid, name="x") for pid in answers}
+
+    def answer(known: list[Any], _: float) -> Any:
+        answers[known[0].pid].wait(20)
+        return known[0]
+
+    join = threading.Thread.join
+
+    def join_and_answer(thread: threading.Thread) -> None:
+        """The one asked last answers first."""
+        for pid in (9, 8):
+            answers[pid].set()
+        join(thread)
+
+    monkeypatch.setattr(processes, "call_within", lambda *_: asked.values())
+    monkeypatch.setattr(processes, "_describe", answer)
+    monkeypatch.setattr(threading.Thread, "join", join_and_answer)
+    try:
+        assert [one.pid for one in processes.list_processes()] == [8, 9]
+    finally:
+        for one in answers.values():
+            one.set()

@@ -12,11 +12,11 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from tests.analysis.traces import allocation, event_source, external, managed, traced
+from tests.analysis.traces import allocation, event_source, external, managed, runtime_is, traced
 from tests.nettrace.recordings import recording
 
 from dotnetdiag.cli.trace_report import COMMANDS, WORSE
-from dotnetdiag.errors import DiagnosticsError, GrammarError, UsageError
+from dotnetdiag.errors import DiagnosticsError, GrammarError, UnknownName, UsageError
 from dotnetdiag.recipes import exporting
 from dotnetdiag.recipes.diffing import DiffOptions, Limit, compare, parse_limit
 from dotnetdiag.recipes.report import ReportOptions, ViewOptions, parse_time_range, report, view
@@ -136,7 +136,7 @@ def test_limits_are_read(text: str, expected: tuple[float, bool]) -> None:
 
 @pytest.mark.parametrize("text", ["", "%", "x%", "-5%", "5 apples", "²%"])
 def test_limits_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(GrammarError):
+    with pytest.raises(GrammarError, match=r"^limit: write 5%, or an amount such as 20ms"):
         parse_limit(text)
 
 
@@ -170,9 +170,44 @@ def test_groups_are_compared_too(files: tuple[Path, Path]) -> None:
 def test_a_first_trace_without_samples_cannot_be_a_limit(tmp_path: Path, files: tuple[Path, Path]) -> None:
     empty = tmp_path / "empty.nettrace"
     empty.write_bytes(bytes(traced(allocation(1, 1, "P.A")).raw.buffer))
-    with pytest.raises(UsageError, match=r"empty\.nettrace has no samples"):
-        compare(empty, files[0], DiffOptions(limit=Limit(amount=1, percent=True)))
-    assert compare(empty, files[0], DiffOptions()).notes
+    for options in (DiffOptions(limit=Limit(amount=1, percent=True)), DiffOptions()):
+        with pytest.raises(UsageError, match=r"empty\.nettrace has no samples"):
+            compare(empty, files[0], options)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_recording_without_samples_in_the_state_is_not_compared(
+    tmp_path: Path, files: tuple[Path, Path], swapped: bool
+) -> None:
+    path = tmp_path / "idle.nettrace"
+    path.write_bytes(bytes(traced(external(0, 1, "P.A"), external(9, 1, "P.A"), external(10, 1)).raw.buffer))
+    pair = (path, files[0]) if swapped else (files[0], path)
+    with pytest.raises(UnknownName, match=r"^no state 'cpu' in the 2 samples of idle\.nettrace$"):
+        compare(*pair, DiffOptions())
+    assert compare(*pair, DiffOptions(view=ViewOptions(state="all"))).total.absolute
+    assert compare(files[0], files[0], DiffOptions(view=ViewOptions(focus=("no such",)))).total.after == 0
+
+
+@pytest.mark.parametrize("state", ["cpu", "waiting"])
+def test_the_states_of_net_9_are_refused_for_its_sampler_does_not_tell_them(tmp_path: Path, state: str) -> None:
+    samples = [external(0, 1, "P.A"), external(9, 1, "P.A"), managed(10, 1, "P.A"), external(20, 1)]
+    for version, told in (("8.0.1", True), ("9.0.22", False), ("10.0.0", True)):
+        path = tmp_path / f"{version}.nettrace"
+        path.write_bytes(bytes(traced(*samples, runtime_is(21, 1, version)).raw.buffer))
+        options = ReportOptions(view=ViewOptions(state=state))
+        if told:
+            assert report(path, options).samples == {"cpu": 1, "waiting": 2}[state]
+            continue
+        for ask in (lambda: report(path, options), lambda: compare(path, path, DiffOptions(view=options.view))):  # noqa: B023
+            with pytest.raises(UnknownName, match=r"in 9\.0\.22\.nettrace: the sampler of \.NET 9 does not tell"):
+                ask()
+        assert report(path, ReportOptions()).samples == 3
+
+
+def test_a_state_with_next_to_no_samples_is_told() -> None:
+    idle = traced(managed(0, 1, "P.A"), *(external(at, 1, "P.A") for at in range(1, 102)))
+    assert view(idle, ViewOptions(state="cpu")).notes == ("only 1 of 101 samples are in the state cpu",)
+    assert view(idle, ViewOptions(state="waiting")).notes == ()
 
 
 # the commands ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import pytest
 from tests.nettrace.recordings import data_of
@@ -15,6 +16,9 @@ from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent, parse_stopp
 def test_a_filter_is_fields_and_values_and_quotes_protect_what_separates_them() -> None:
     assert parse_stopping_event("P", "E", 'a:1, b : x:y ,"c,d":"e:f,g",h:') == StoppingEvent(
         provider="P", event="E", payload=(("a", "1"), ("b", "x:y"), ("c,d", "e:f,g"), ("h", ""))
+    )
+    assert parse_stopping_event("P", "E", "a:x !,b: 1,c:2") == StoppingEvent(
+        provider="P", event="E", payload=(("a", "x !"), ("b", "1"), ("c", "2"))
     )
     assert parse_stopping_event("P", "E", "") == StoppingEvent(provider="P", event="E")
     assert parse_stopping_event(None, None, None) is None
@@ -64,15 +68,23 @@ def test_what_the_runtime_has_not_is_told_before_anything_is_recorded(
 
 
 @pytest.mark.parametrize(
-    "payload", ["Reason:Induced", "Reason:induced", "Reason:1", "Type:NonConcurrentGC,Reason:Induced"]
+    ("payload", "comes"),
+    [
+        *((payload, True) for payload in ("Reason:Induced", "Reason:induced", "Reason:1", "Depth:2,Reason:Induced")),
+        *((payload, True) for payload in ("Type:NonConcurrentGC,Reason:Induced", "Count:1,Reason:Induced")),
+        *((payload, False) for payload in ("Reason:LowMemory", "Reason:2", "Type:BackgroundGC,Reason:Induced")),
+    ],
 )
-def test_a_value_may_be_said_by_the_name_that_the_runtime_gives_to_it(payload: str) -> None:
+def test_a_value_may_be_said_by_the_name_that_the_runtime_gives_to_it(payload: str, comes: bool) -> None:
     wanted = parse_stopping_event(CLR, "GC/Start", payload)
     assert wanted is not None
     seen: list[bool] = []
-    watcher = EventWatcher(wanted, lambda: seen.append(True))
-    watcher.feed(data_of("gcverbose-10.nettrace"))
-    assert seen == [True]
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider=CLR, event_id=1, version=2))
+        writer.write_event(1, 1, struct.pack("<IIIIHQ", 1, 2, 1, 0, 9, 0), thread=5)  # count, depth, reason, type
+    EventWatcher(wanted, lambda: seen.append(True)).feed(out.getvalue())
+    assert seen == [True] * comes
 
 
 @pytest.mark.parametrize(("version", "seen"), [("1", [True]), ("2", [])])

@@ -8,6 +8,7 @@ import pytest
 from tests.assemblies.test_sequence_points import SIMPLE, pdb
 
 from dotnetdiag.errors import InputError
+from dotnetdiag.recipes import symbolication
 from dotnetdiag.recipes.symbolication import symbolicate
 
 
@@ -36,6 +37,16 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_tokens_become_lines(line: str, made: str | None, folder: Path) -> None:
     assert list(symbolicate([line], [folder])) == [line if made is None else made]
+
+
+@pytest.mark.parametrize(("spare", "is_read"), [(0, True), (-1, False)])
+def test_a_file_that_is_too_large_is_not_read(
+    spare: int, is_read: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = (folder / "bin" / "Release" / "My.App.pdb").stat().st_size
+    monkeypatch.setattr(symbolication, "LIMIT_BYTES", size + spare)
+    (line,) = symbolicate(["at C() in My.App.dll:token 0x6000001+0x0"], [folder])
+    assert line.startswith("at C() in /src/A.cs") == is_read
 
 
 def test_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.recipes.target import Target
+from dotnetdiag.recipes import processes
+from dotnetdiag.recipes.target import Target, connected
+from dotnetdiag.transport import processes as system
 
 
 @pytest.mark.parametrize("pid", [0, -1, -(1 << 40)])
@@ -44,3 +46,24 @@ def test_one_of_three_is_given(given: dict[str, Any], told: str) -> None:
 def test_a_port_listens_unless_it_is_said_to_connect(port: str, listens: bool, address: str, label: str) -> None:
     target = Target(port=port)
     assert (target.listens, target.address, target.label()) == (listens, address, label)
+
+
+def test_a_process_is_met_by_its_pid_and_is_looked_for_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "find_pid", {"web": 78}.__getitem__)
+    for target, pid in ((Target(pid=77), 77), (Target(name="web"), 78)):
+        with connected(target) as client:
+            assert client.target_pid() == pid
+
+
+def test_a_file_of_a_program_is_called_as_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: dict[int, tuple[str, ...]] = {
+        1: ("/usr/bin/dotnet", "--roll-forward", "Major", "/app/My.Web.dll", "--urls", "x.dll"),
+        2: ("/usr/bin/dotnet", "run"),
+        3: ("/app/native", "a.dll"),
+        4: ("",),
+        5: (),
+    }
+    monkeypatch.setattr(system, "argv", lines.get)
+    monkeypatch.setattr(system, "comm", {4: "title"}.get)
+    assert [Target(pid=pid).label() for pid in (1, 2, 3, 4, 5, 6)] == ["My.Web", "dotnet", "native", "title", "5", "6"]
+    assert [Target(name=name).label() for name in ("web", "/x/web")] == ["web", "web"]

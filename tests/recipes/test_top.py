@@ -16,6 +16,7 @@ from dotnetdiag.live import Account, LiveSymbols
 from dotnetdiag.recipes import top
 from dotnetdiag.recipes.top import REFRESH_S, LiveTop, Sums, Top, TopOptions
 from dotnetdiag.recipes.watching import WatchOptions
+from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.table import EventTable
 
@@ -49,7 +50,7 @@ def made(
     refresh: Any = lambda: None,
 ) -> LiveTop:
     """A top of the events of each step, so many seconds after those before."""
-    clock = SimpleNamespace(now=100.0)
+    clock = SimpleNamespace(now=0.25)
     monkeypatch.setattr(top, "time", SimpleNamespace(monotonic=lambda: clock.now))
     (window,) = traced(*(event for _, events in steps for event in events)).windows()
     windows: list[tuple[float, EventTable | None]] = []
@@ -91,6 +92,11 @@ def test_an_interval_has_its_own_shares_and_those_since_the_start(monkeypatch: p
     assert (one.samples, one.threads, one.states) == (2, 1, {"cpu": 1000.0})
 
 
+def test_a_session_that_ends_sooner_has_one_interval_of_that_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    (one,) = made(monkeypatch, (0.75, (managed(0, 1, "P.A"), managed(1, 1, "P.A")))).intervals()
+    assert (one.interval_s, one.elapsed_s) == (0.75, 0.75)
+
+
 def test_intervals_end_when_nothing_comes_and_are_not_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = made(monkeypatch, (1.0, ()), (0.5, ()), (3.7, ()), (0.7, ()), (0.1, ()))
     found = list(asked.intervals())
@@ -113,7 +119,7 @@ def test_a_state_that_no_thread_was_in_is_told(monkeypatch: pytest.MonkeyPatch) 
     events = (external(0, 1, "P.Wait"), external(10, 1, "P.Wait"))
     watcher = made(monkeypatch, (1, events), options=TopOptions(state="cpu"))
     assert [one.rows for one in watcher.intervals()] == [()]
-    assert watcher.notes == ("no thread was seen in the state cpu: .NET 9 says of all that they wait",)
+    assert watcher.notes == ("no thread was seen in the state cpu",)
     for state in ("all", "waiting"):
         watcher = made(monkeypatch, (1, events), options=TopOptions(state=state))
         assert len(list(watcher.intervals())) == 1
@@ -183,6 +189,30 @@ def test_sums_forget_the_least_when_there_are_too_many() -> None:
     assert sums.of("P.M6") == (13.0, 13.0)
     assert sums.of("P.M1") == (0.0, 0.0)
     assert sums.total == 49.0
+    for limit in (8, 9):
+        roomy = Sums(limit=limit)
+        roomy.add(profile, Style.SHORT)
+        assert roomy.of("P.M1") == (3.0, 3.0)
+
+
+def test_what_was_counted_at_an_address_is_that_of_the_name_when_it_comes() -> None:
+    sums = Sums()
+    sums.add(cpu(traced(managed(0, 1, 0x1111, "P.Main"), managed(30, 1, 0x2222), managed(40, 1))), Style.SHORT)
+    assert (sums.of("?!0x1111"), sums.of("?!0x2222")) == ((30.0, 30.0), (10.0, 10.0))
+    named = Frame(kind=FrameKind.METHOD, module="app", type_name="P", method="A", signature="void ()")
+    known = {0x1111: named, 0x2222: Frame(kind=FrameKind.UNRESOLVED, address=0x2222)}
+    asked: list[list[int]] = []
+
+    def resolve(addresses: Any) -> Any:
+        asked.append(addresses.tolist())
+        return addresses
+
+    symbols = cast(Any, SimpleNamespace(resolve=resolve, frame=known.__getitem__))
+    for _ in range(2):
+        sums.rename(symbols, Style.SHORT)
+        assert (sums.of("?!0x1111"), sums.of("P.A"), sums.of("?!0x2222")) == ((0.0, 0.0), (30.0, 30.0), (10.0, 10.0))
+    assert asked == [[0x1111, 0x2222], [0x2222]]
+    assert sums.total == 40.0
 
 
 def test_the_session_has_samples_and_tells_of_methods() -> None:
@@ -212,6 +242,25 @@ def test_the_session_has_samples_and_tells_of_methods() -> None:
 def test_wrong_options_are_told_at_once(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         TopOptions(**options).composed()
+
+
+@pytest.mark.parametrize(("version", "state"), [("9.0.22+x", "cpu"), ("9.0.22+x", "waiting"), ("9.0.22", "all"), ("8.0.1", "cpu")])  # fmt: skip
+def test_a_state_of_net_9_is_refused_before_a_session_starts(
+    monkeypatch: pytest.MonkeyPatch, version: str, state: str
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(top, "start_watching", started)
+    monkeypatch.setattr(top, "is_held", lambda _: True)
+    client: Any = SimpleNamespace(
+        target_pid=lambda: None, process_info=lambda: SimpleNamespace(runtime_version=version)
+    )
+    refused = version.startswith("9.") and state != "all"
+    with pytest.raises(
+        UnknownName if refused else KeyboardInterrupt, match="in the target: the sampler" if refused else None
+    ):
+        top.start_top(client, TopOptions(state=state))
 
 
 def test_leaving_it_closes_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

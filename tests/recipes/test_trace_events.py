@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import struct
 import subprocess
@@ -13,13 +14,16 @@ from typing import Any
 
 import pytest
 from tests.nettrace import by_hand
+from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.export import FORMATS
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.recipes.trace_events import EventsOptions, SelectedEvents, iter_shown, select, write_csv, write_jsonl
 from dotnetdiag.trace import table
+from dotnetdiag.trace.header import KEYS, PAYLOAD
 from dotnetdiag.trace.trace import Trace
 
+csv.field_size_limit(1 << 24)
 LIMIT_MB = 300
 """Address space beyond what the process has when it begins."""
 
@@ -66,7 +70,7 @@ def write_limited(what: str, form: str) -> None:
         elif form == "csv":
             rows = write_csv(trace, options, file)
         else:
-            rows = sum(1 for _ in (iter_shown(select(trace, options)) if form == "shown" else trace.events()))
+            rows = sum(1 for _ in (iter_shown(select(trace, options), options) if form == "shown" else trace.events()))
     assert rows == 8192
 
 
@@ -93,6 +97,25 @@ def test_windows_that_are_cut_give_the_same_files(monkeypatch: pytest.MonkeyPatc
     pieces = [len(piece) for piece in window.pieces()]
     assert sum(pieces) == 50
     assert len(pieces) > 1
+
+
+@pytest.mark.parametrize("stacks", [False, True])
+def test_lines_with_their_stacks_are_written_fewer_at_once(stacks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = io.BytesIO()
+    with Writer(data) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="E"))
+        for number in range(50):
+            writer.write_event(1, number, b"", thread=1, stack=writer.add_stack(range(1, 1 + 100 * (number % 2))))
+    monkeypatch.setattr(table, "PIECE_BYTES", 20_000)
+    writes: list[bytes] = []
+
+    class File(io.BytesIO):
+        def write(self, data: Any) -> int:
+            writes.append(data)
+            return len(data)
+
+    assert write_jsonl(Trace(data.getvalue()), EventsOptions(stacks=stacks), File()) == 50
+    assert len(writes) == (9 if stacks else 1)
 
 
 def test_every_value_is_in_the_column_of_its_own_name() -> None:
@@ -126,3 +149,64 @@ def test_every_value_is_in_the_column_of_its_own_name() -> None:
         ("E2", "2", ""),
         ("E3", "three", ""),
     ]
+
+
+class Number(str):
+    """A number of JSON as it is written."""
+
+    __slots__ = ()
+
+
+def cell(value: Any, *, inside: bool = False) -> str:
+    """The cell of a value of JSON lines."""
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{cell(name, inside=True)}:{cell(one, inside=True)}' for name, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(cell(one, inside=True) for one in value)}]"
+    if value is None or isinstance(value, bool):
+        return "true" if value else "false" if value is False else "null" if inside else ""
+    return json.dumps(value, ensure_ascii=False) if inside and not isinstance(value, Number) else str(value)
+
+
+def column_of(columns: dict[tuple[str, str], list[str]], row: dict[str, str], event: str, name: str) -> str:
+    """The column of an event's field, of those whose names begin with the field's: the one that is not empty."""
+    known = columns.get((event, name))
+    if known is None:
+        known = columns[event, name] = [
+            column for column in row if column in (name, PAYLOAD + name) or column.startswith(f"{name} (")
+        ]
+    return next((column for column in known if row[column] and column not in KEYS), known[-1])
+
+
+@pytest.mark.parametrize("value_names", [False, True], ids=["numbers", "names"])
+@pytest.mark.parametrize("name", recordings())
+def test_csv_has_what_lines_of_json_have_cell_by_cell(name: str, value_names: bool) -> None:
+    trace, options = Trace(data_of(name)), EventsOptions(value_names=value_names)
+    lines, table_file = io.BytesIO(), io.BytesIO()
+    write_jsonl(trace, options, lines)
+    write_csv(trace, options, table_file)
+    rows = csv.DictReader(io.StringIO(table_file.getvalue().decode(), newline=""))
+    columns: dict[tuple[str, str], list[str]] = {}
+    decoder = json.JSONDecoder(parse_float=Number, parse_int=Number)
+    said = lines.getvalue().decode().split("\n")[:-1]
+    for line, row in zip(said, rows, strict=True):
+        event = decoder.decode(line)
+        payload = event.pop("payload")
+        if list(payload) == [""]:  # an EventSource's one structure has no name
+            payload = payload[""]
+        expected = {key: cell(value) for key, value in event.items()}
+        for field, value in payload.items():
+            if cell(value):
+                expected[column_of(columns, row, event["event"], field)] = cell(value)
+        assert {column: text for column, text in row.items() if text} == {c: t for c, t in expected.items() if t}
+
+
+def test_a_field_that_is_called_as_a_column_of_the_header_has_a_column_of_its_own() -> None:
+    data, file = io.BytesIO(), io.BytesIO()
+    with Writer(data) as writer:
+        fields = tuple(Field(name=name, type=FieldType(code=TypeCode.INT32)) for name in ("Tid", "Other"))
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="E", fields=fields))
+        writer.write_event(1, 1, struct.pack("<ii", 7, 8), thread=5)
+    write_csv(Trace(data.getvalue()), EventsOptions(), file)
+    (row,) = csv.DictReader(io.StringIO(file.getvalue().decode()))
+    assert (row["tid"], row["payload.Tid"], row["Other"]) == ("5", "7", "8")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of
 from tests.nettrace.traces import SMALL
 
-from dotnetdiag.errors import NotUnderstood, OutputExists, UnknownName, UsageError
+from dotnetdiag.errors import FormatError, NotUnderstood, OutputExists, UnknownName, UsageError
+from dotnetdiag.recipes.exporting import convert_file
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.recipes.trace_rewrite import Rewritten, filter_events, merge_files, redact_file, trim
 from dotnetdiag.trace.merge import NEXT_PROCESS
@@ -72,6 +74,23 @@ def test_a_trimmed_file_has_the_events_of_the_range(source: Path, tmp_path: Path
         assert done.events <= (named.events or 0) <= len(whole)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in SMALL if kind != "NetPerf 3"])
+def test_a_trimmed_file_is_of_version_6_where_its_source_is(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(SMALL[kind])
+    trim(tmp_path / "a", tmp_path / "b", start_s=None, end_s=None)
+    assert open_trace(tmp_path / "b").format == ("nettrace 6.0" if kind.startswith("nettrace 6") else "nettrace 4")
+
+
+def test_a_file_without_a_trace_object_is_not_rewritten(tmp_path: Path) -> None:
+    whole = by_hand.trace()
+    (tmp_path / "a").write_bytes(whole[: len("Nettrace") + 12] + bytes(4))
+    with pytest.raises(FormatError, match="a: there is no Trace object"):
+        trim(tmp_path / "a", tmp_path / "b", start_s=None, end_s=None)
+    with pytest.raises(UsageError, match="its clock is not known"):
+        merge_files([tmp_path / "a", tmp_path / "a"], tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
 def test_a_filtered_file_has_the_events_of_all_that_is_named(source: Path, tmp_path: Path) -> None:
     whole, counts = open_trace(source), {}
     for providers, names in (
@@ -108,3 +127,16 @@ def test_a_merged_file_says_which_processes_got_another_number(tmp_path: Path) -
     with pytest.raises(UsageError, match="two files"):
         merge_files(sources[:1], tmp_path / "one")
     assert not (tmp_path / "one").exists()
+
+
+def test_of_a_format_that_does_not_count_losses_it_is_said_that_the_output_cannot_say_so(
+    source: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old.netperf"
+    old.write_bytes(data_of("eventpipe-dotnetcore2.1-linux-x64-tracelogging.netperf.xz"))
+    said = "old.netperf does not tell whether events were lost: what is written of it says that none were"
+    assert trim(old, tmp_path / "part", start_s=0, end_s=None).notes == (said,)
+    assert merge_files([source, old], tmp_path / "both").notes == (said,)
+    (made,) = convert_file(old, ["nettrace"])
+    assert made.notes == (said,)
+    assert trim(source, tmp_path / "part2", start_s=0, end_s=None).notes == ()

@@ -11,7 +11,7 @@ from tests.nettrace.recordings import recording
 
 import dotnetdiag as dd
 from dotnetdiag.cli.trace import ENTRIES
-from dotnetdiag.errors import OutputExists, UnknownName, UsageError
+from dotnetdiag.errors import InputError, OutputExists, UnknownName, UsageError
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.recipes.verbs import client_of, target_of
 
@@ -64,6 +64,49 @@ def test_a_report_is_that_of_the_command_line_and_a_difference_that_of_two(sourc
     assert len(dd.diff(dd.cpu(trace), trace).changes()) > 10
 
 
+def test_a_question_takes_a_path_as_well_as_a_trace(source: Path) -> None:
+    trace = dd.open(source)
+    assert dd.cpu(source).total == dd.cpu(trace).total
+    assert dd.stacks(source, "Thread/Sample").total == len(trace["Thread/Sample"])
+    assert len(dd.spans(source, "GC/Start", "GC/Stop")) == len(trace["GC/Start"])
+    assert len(trace.events("GC/Start")) == len(trace["GC/Start"])
+    assert dd.cpu(source).between("500ms", "1s").total == dd.cpu(trace).between(0.5, 1).total > 0
+    expected = dd.report(trace, start=0.5, end=1)
+    assert dd.report(source, start="500ms", end="1").rows == expected.rows
+
+
+def test_a_difference_takes_the_view_of_a_report(source: Path) -> None:
+    by_module = dd.diff(source, source, by="module", state="all")
+    assert len(by_module.methods) < len(dd.diff(source, source, state="all").methods)
+
+
+def test_recordings_to_merge_may_be_a_list(source: Path, tmp_path: Path) -> None:
+    one = dd.merge([source, source], tmp_path / "one.nettrace")
+    two = dd.merge(source, source, tmp_path / "two.nettrace")
+    assert one.events == two.events
+
+
+def test_a_result_is_shown_and_handed_on_as_its_table(source: Path) -> None:
+    import polars
+
+    results = (dd.report(source), dd.diff(source, source), dd.info(source), dd.cpu(source), dd.processes())
+    for result in results:
+        table = result.table()
+        if not isinstance(result, list):  # which polars takes for its rows
+            assert polars.DataFrame(result).columns == list(table.columns)
+        assert len(result.to_pandas()) == len(result.to_arrow()) == len(result.to_polars()) == len(table)
+        assert "<table>" in result._repr_html_()
+        assert len(repr(result)) < 5_000
+
+
+def test_a_file_that_is_there_is_written_over_only_when_told(source: Path, tmp_path: Path) -> None:
+    table = dd.cpu(source).methods()
+    path = dd.write(table, tmp_path / "methods.csv")
+    with pytest.raises(OutputExists):
+        dd.write(table, path)
+    assert dd.write(table, path, force=True) == path
+
+
 def test_one_text_is_as_good_as_a_list_of_one(source: Path, tmp_path: Path) -> None:
     from dotnetdiag.recipes.verbs import _some
 
@@ -87,7 +130,16 @@ def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_p
         (lambda: dd.merge(source), "give the recordings, and at the end the file to write"),
         (lambda: dd.trim(source, tmp_path / "x"), "give a start, an end, or both"),
         (lambda: dd.filter(source, tmp_path / "x"), "give providers or events"),
-        (lambda: dd.report(source, bye="module"), "no such view of a report"),
+        (lambda: dd.report(source, bye="module"), "no such view: bye; there are weight, "),  # type: ignore[call-arg]
+        (lambda: dd.report(source, start="soon"), "write 30s, 5m, 1h30m or dd:hh:mm:ss at character 1 of 'soon'"),
+        (lambda: dd.report(source, start=[1]), "a time is a number of seconds, or a text"),  # type: ignore[arg-type]
+        (lambda: dd.diff(dd.cpu(source), source, by="module"), "a profile is compared as it is"),
+        (lambda: dd.cpu(3), "give the path of a file, not a int"),  # type: ignore[arg-type]
+        (lambda: dd.convert(dd.open(source), "csv"), "give the path of a file, not a Trace"),  # type: ignore[arg-type]
+        (lambda: dd.watch("app"), "give a client or a pid, not 'app'"),  # type: ignore[arg-type]
+        (lambda: dd.open(source).events(where=3), "where=3: give a text"),  # type: ignore[arg-type]
+        (lambda: dd.open(source).events(time=5), "time=5: give .from, to."),  # type: ignore[arg-type]
+        (lambda: dd.stack(1, style="long"), "style 'long': one of full, short"),
         (lambda: dd.collect(), "give a runtime or a command"),
         (lambda: dd.collect(1, command=["x"]), "give a runtime or a command"),
         (lambda: dd.stack(True), "True is no runtime"),
@@ -119,3 +171,25 @@ def test_a_client_stays_its_owner_s() -> None:
     client = dd.Client(1)
     with client_of(client) as same:
         assert same is client
+
+
+def test_typical_mistakes_are_answered_and_results_are_readable(source: Path) -> None:
+    trace = dd.open(source)
+    table = trace["GC/Start"]
+    event = table[0]
+    with pytest.raises(UnknownName, match="no field 'Reson' in GC/Start; near: Reason"):
+        event["Reson"]
+    with pytest.raises(UsageError, match="the name of a field"):
+        event[0]  # type: ignore[index]
+    with pytest.raises(TypeError, match="not iterable"):
+        list(event)  # type: ignore[call-overload]
+    with pytest.raises(IndexError, match=r"no row 1000000: the table has \d+"):
+        table[1_000_000]
+    with pytest.raises(InputError, match="null"):
+        dd.open("a\0b")
+    one, several = (list(trace.events("GC/Start", fields=fields)) for fields in ("Depth", ["Depth"]))
+    assert [event.payload for event in one] == [event.payload for event in several]
+    assert repr(trace.lost) == "<LossAccount: 0 events lost>"
+    top = dd.cpu(trace).top(3)
+    assert repr(top[0]).startswith(f"<{top[0].name()}: ")
+    assert top.table()["exclusive"].to_pylist() == [row.exclusive for row in top]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.client.scripted import ScriptedRuntime, obeys, streams
@@ -15,6 +16,7 @@ from dotnetdiag.client import Client
 from dotnetdiag.errors import TransportError, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.live import events as live_events
+from dotnetdiag.recipes import watching
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
 
@@ -41,6 +43,21 @@ def test_a_session_that_nobody_can_read_is_closed(runtime: ScriptedRuntime, monk
 
     monkeypatch.setattr(live_events, "threading", SimpleNamespace(Thread=NoThread))
     with pytest.raises(TransportError, match="no more threads"):
+        start_watching(Client.connect(str(runtime.path)), WatchOptions())
+    assert Command.StopTracing in runtime.asked
+    assert runtime.ended.wait(20)
+
+
+@pytest.mark.parametrize("error", [TransportError("gone"), KeyboardInterrupt()])
+def test_a_session_whose_runtime_cannot_be_resumed_is_closed(
+    error: BaseException, runtime: ScriptedRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(watching, "is_held", lambda _: True)
+    monkeypatch.setattr(watching, "resume", fail)
+    with pytest.raises(type(error)):
         start_watching(Client.connect(str(runtime.path)), WatchOptions())
     assert Command.StopTracing in runtime.asked
     assert runtime.ended.wait(20)

@@ -14,7 +14,7 @@ import pytest
 
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import Bytes, ListOf, Scalar, Struct, Text
-from dotnetdiag.events.columns import Coded
+from dotnetdiag.events.columns import Coded, Enumerated
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 
@@ -236,6 +236,42 @@ def test_arrow_polars_and_pandas_have_the_same_values() -> None:
         assert frame["time"].to_physical().to_list() == [0, 1_700_000_000_123_456_789]
     assert table.to_pandas()["text"].tolist() == ["ä", "\udc80"]
     assert table.to_pandas(["number"])["number"].tolist() == [1, pandas.NA]
+
+
+def test_pandas_does_not_take_the_rows_of_a_table_where_it_would_lose_digits() -> None:
+    import pandas
+
+    table = Table({"id": [(1 << 60) + 1, None]})
+    assert table.to_pandas()["id"][0] == (1 << 60) + 1
+    for take in (pandas.DataFrame, np.asarray):
+        with pytest.raises(UsageError, match=r"table\.to_pandas\(\) for a data frame, or table\.numpy\(name\)"):
+            take(table)
+    from_arrow = getattr(pandas.DataFrame, "from_arrow", None)  # of pandas 3
+    if from_arrow is not None:
+        assert list(from_arrow(made())) == list(ROWS)
+
+
+def test_numbers_that_have_names_are_these_in_every_table() -> None:
+    class Letters:
+        def text(self, value: int) -> str:
+            return "abc"[value]
+
+    numbers = Scalar(np.array([1, 0, 2]), np.array([True, True, False]), Kind.I8)
+    table = Table({"letter": Enumerated(numbers, [Letters()])})
+    names = ["b", "a", None]
+    assert (
+        table.values("letter")
+        == [row["letter"] for row in table]
+        == [row["letter"] for row in table.to_json()]
+        == names
+    )
+    assert table.to_polars()["letter"].to_list() == table.to_arrow()["letter"].to_pylist() == names
+    assert table.to_pandas()["letter"].tolist()[:2] == names[:2]
+    assert str(table.to_pandas().dtypes["letter"]) == "category"
+    assert table.to_polars(names=False)["letter"].to_list() == [1, 0, None]
+    assert table.to_pandas(names=False)["letter"].tolist()[:2] == table.numpy("letter").tolist()[:2] == [1, 0]
+    assert table[::-1].values("letter") == names[::-1]
+    assert "<td>b</td>" in table._repr_html_()
 
 
 def test_names_and_texts_that_utf_8_or_c_cannot_say_reach_every_library() -> None:

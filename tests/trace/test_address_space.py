@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.trace.made import MadeTrace, names_at
+
+from dotnetdiag.nettrace import ThreadInfo
+from dotnetdiag.trace.address_space import process_ids
 
 
 def test_a_leaf_is_looked_up_where_it_is_and_a_return_address_one_byte_before() -> None:
@@ -24,10 +28,19 @@ def test_an_address_behind_the_last_method_is_one_only_as_a_return_address_of_it
     assert names_at(made.symbols(), [0x1100, 0x1101, 0xFFF, 0]) == ["a!Some.Type.Throw()", "!0x1101", "!0xfff", "!0x0"]
 
 
-def test_processes_have_addresses_of_their_own_and_share_the_kernel() -> None:
+def test_the_process_of_a_thread_that_the_file_does_not_name_is_not_known() -> None:
+    threads = {index: ThreadInfo(index=index, process_id=10 * index) for index in (3, 1)}
+    assert process_ids({}, np.array([1], np.uint64)) is None
+    found = process_ids(threads, np.array([0, 1, 2, 3, 4, (1 << 64) - 1], np.uint64))
+    assert found is not None
+    assert found.tolist() == [0, 10, 0, 30, 0, 0]
+
+
+@pytest.mark.parametrize(("one", "two"), [(10, 20), (1, 2)])
+def test_processes_have_addresses_of_their_own_and_share_the_kernel(one: int, two: int) -> None:
     made = MadeTrace()
     kernel = 0xFFFFFFFF81000000
-    for thread, process in ((1, 10), (2, 20)):
+    for thread, process in ((1, one), (2, two)):
         made.process(thread, process)
     made.mapping(1, 0xFFFF800000000000, 0xFFFFFFFFFFFFFFFF, "vmlinux", thread=1)
     made.mapping(5, 0x10000, 0x20000, "one.so", thread=1)
@@ -37,7 +50,7 @@ def test_processes_have_addresses_of_their_own_and_share_the_kernel() -> None:
     made.symbol(1, kernel, kernel + 0xF, "schedule")
     made.symbol(7, 0x71000, 0x71010, "shared")
     symbols = made.symbols()
-    processes = np.array([10, 20, 10, 20, 20, 99, 20], np.int64)
+    processes = np.array([one, two, one, two, two, 99, two], np.int64)
     where = [0x10001, 0x10001, 0x71001, 0x71001, kernel + 0xF, 0x10001, 0xFFFFFFFFFFFFFFFF]
     assert names_at(symbols, where, processes=processes) == [
         "one.so!0x10001",
@@ -48,4 +61,4 @@ def test_processes_have_addresses_of_their_own_and_share_the_kernel() -> None:
         "!0x10001",
         "!0xffffffffffffffff",
     ]
-    assert symbols.processes == {10, 20}
+    assert symbols.processes == {one, two}

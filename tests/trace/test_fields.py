@@ -6,10 +6,11 @@ import io
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.nettrace import by_hand
 
-from dotnetdiag.events import Scalar
+from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace import fields as module
 from dotnetdiag.trace.trace import Trace
@@ -82,3 +83,21 @@ def test_types_of_one_name_that_cannot_be_joined_have_columns_of_their_own() -> 
     assert [len(whole[name]) for name in whole.columns] == [3] * len(whole.columns)
     kinds = [[isinstance(whole[f"{name}.{member}"], Scalar) for member in "ab"] for name in whole.fields]
     assert kinds == [[False, False], [True, False], [False, True]]
+
+
+def test_lists_of_narrow_and_wide_numbers_are_one_column() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        for version, code, size in ((1, TypeCode.INT32, 4), (2, TypeCode.INT64, 8)):
+            field = Field(name="Sizes", type=FieldType(code=TypeCode.ARRAY, element=FieldType(code=code)))
+            writer.add_metadata(
+                Metadata(metadata_id=version, provider="P", event_id=1, name="E", version=version, fields=(field,))
+            )
+            values = b"".join(value.to_bytes(size, "little", signed=True) for value in (-version, version))
+            writer.write_event(version, version, struct.pack("<H", 2) + values, thread=5)
+    whole = Trace(out.getvalue())["E"]
+    assert whole["Sizes"].to_pylist() == [[-1, 1], [-2, 2]]
+    for column in (whole["Sizes"], whole[:1]["Sizes"]):  # of one version too
+        assert isinstance(column, ListOf)
+        assert isinstance(column.child, Scalar)
+        assert column.child.values.dtype == np.int64

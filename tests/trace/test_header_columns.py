@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, listing_of
 
+from dotnetdiag.nettrace import HeaderColumns, TraceInfo
+from dotnetdiag.trace.header import HeaderMeaning
 from dotnetdiag.trace.trace import Trace
 
 
@@ -18,3 +21,22 @@ def test_header_columns_are_those_of_the_listing(name: str) -> None:
     for key in ("activity", "related"):
         assert [None if value is None else str(value) for value in made[key].to_pylist()] == [one[key] for one in said]
     assert made["thread"].to_pylist() == made["tid"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("sync", "ticks", "seconds", "utc"),
+    [
+        (1000, [1000, 1001, 990], [0, 1, -10], ["1970-01-01T00:00:00", "1970-01-01T00:00:01", "1969-12-31T23:59:50"]),
+        (1 << 62, [-(1 << 63), 1 << 62], [-(1 << 63) - (1 << 62), 0], None),  # no calendar goes there
+        (-(1 << 62), [(1 << 63) - 1, -(1 << 62)], [(1 << 63) - 1 + (1 << 62), 0], None),
+        (1001, [9_300_000_000, 1001], [9_299_998_999, 0], ["2264-09-14T21:03:19", "1970-01-01T00:00:00"]),
+    ],
+)
+def test_times_are_counted_from_the_first_value_of_the_clock_however_far(
+    sync: int, ticks: list[int], seconds: list[int], utc: list[str] | None
+) -> None:
+    headers = HeaderColumns.allocate(len(ticks))
+    headers.time[:] = ticks
+    meaning = HeaderMeaning(TraceInfo(start_ns=0, sync_ticks=sync, frequency=1), {}, thread_rows=False)
+    assert meaning.ms(headers).tolist() == pytest.approx(np.array(seconds) * 1000.0)
+    assert utc is None or meaning.utc_text(headers) == [f"{text}.0000000Z" for text in utc]

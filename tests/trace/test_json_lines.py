@@ -157,3 +157,15 @@ def test_of_label_lists_only_those_that_events_have_are_looked_at(monkeypatch: p
 def test_a_process_that_the_file_does_not_name_is_null() -> None:
     assert {line["pid"] for line in lines("NetPerf 2")} == {None}
     assert {line["pid"] for line in lines("NetPerf 3")} == {77}
+
+
+def test_names_of_fields_are_escaped() -> None:
+    names = ['say "hi"', "100%s", "back\\slash", "line\nbreak", "plain", "größe"]
+    fields = b"".join(struct.pack("<H", len(by_hand.text(name)) + 1) + by_hand.text(name) + b"\x06" for name in names)
+    data = by_hand.trace(
+        by_hand.metadata(by_hand.event_type(1, fields=struct.pack("<H", len(names)) + fields)),
+        by_hand.events(by_hand.event(1)[:-1] + by_hand.varuint(len(names)) + bytes(range(len(names)))),
+    )
+    trace = Trace(data)
+    ((line,),) = (JsonLines(trace.raw).lines(window) for window in trace.events().windows())
+    assert json.loads(line)["payload"] == {name: value for value, name in enumerate(names)}

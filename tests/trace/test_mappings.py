@@ -39,6 +39,23 @@ def test_mapped_files_name_what_symbols_do_not() -> None:
     ]
 
 
+def test_a_mapping_whose_end_is_the_last_byte_of_a_page_has_that_byte() -> None:
+    made = MadeTrace()
+    made.process(1, 10)
+    for number, end in enumerate((0x10FFF, 0x21FFF, 0x32800, 0x43000), start=1):
+        made.mapping(number, 0x10000 * number, end, f"{number}.so")
+    where = [0x10FFF, 0x11000, 0x21FFF, 0x22000, 0x327FF, 0x32800, 0x42FFF, 0x43000]
+    exact = [name.partition("!")[0] for name in names_at(made.symbols(), where)]
+    assert exact == ["1.so", "", "2.so", "", "3.so", "", "4.so", ""]
+
+
+def test_a_symbol_of_a_mapping_that_nothing_says_is_none() -> None:
+    made = MadeTrace()
+    made.process(1, 10)
+    made.symbol(0, 0x11000, 0x11010, "malloc")
+    assert names_at(made.symbols(), [0x11000]) == ["!0x11000"]
+
+
 def test_of_two_symbols_of_one_range_the_first_counts() -> None:
     made = MadeTrace()
     made.process(1, 10)

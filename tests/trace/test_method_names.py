@@ -119,6 +119,8 @@ def test_the_namespace_stands_before_the_outermost_type(type_name: str, namespac
         ("N.P+<Numbers>d__1", "System.IDisposable.Dispose", "N.P.<Numbers>d__1.System.IDisposable.Dispose", SourceKind.METHOD),
         ("N.Box`1[N.P+<FooAsync>d__3]", "MoveNext", "N.Box<P.<FooAsync>d__3>.MoveNext", SourceKind.METHOD),
         ("N.P+Enumerator", "MoveNext", "N.P.Enumerator.MoveNext", SourceKind.METHOD),
+        ("N.P+<>c", ".cctor", "N.P.<>c..cctor", SourceKind.METHOD),
+        ("N.P+<>c__DisplayClass3_1", ".ctor", "N.P.<>c__DisplayClass3_1..ctor", SourceKind.METHOD),
         ("N.P", "<x", "N.P.<x", SourceKind.METHOD),
         ("N.P", "<>z", "N.P.<>z", SourceKind.METHOD),
         ("N.P", "<a>", "N.P.<a>", SourceKind.METHOD),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.trace.made import RUNDOWN, RUNTIME, MadeTrace, names_at, varuint, z16
 
@@ -59,6 +60,29 @@ def test_a_method_that_is_loaded_again_at_its_old_place_has_two_times() -> None:
         made.unload(0x1000, 0x100, name, end)
     found = names_at(made.symbols(), [0x1050] * 3, [15, 25, 35])
     assert [name[-3:] for name in found] == ["A()", "B()", "A()"]
+
+
+def test_between_two_times_of_a_method_its_place_is_that_of_what_was_always_there() -> None:
+    made = MadeTrace()
+    for begin, end in ((10, 20), (30, 40)):
+        made.load(0x1000, 0x100, "Again", begin)
+        made.unload(0x1000, 0x100, "Again", end)
+    made.method(0x1000, 0x100, "Always", time=900)
+    found = names_at(made.symbols(), [0x1050] * 5, [5, 15, 25, 35, 45])
+    assert [name.rpartition(".")[2] for name in found] == ["Always()", "Again()", "Always()", "Again()", "Always()"]
+
+
+def test_methods_of_one_place_and_id_are_other_methods_in_another_process() -> None:
+    made = MadeTrace()
+    for process, name in ((10, "One"), (20, "Two")):
+        made.process(process, process)
+        made.method(0x1000, 0x100, name, method_id=64, thread=process)
+    processes = np.array([10, 20, 30], np.int64)
+    assert names_at(made.symbols(), [0x1050] * 3, processes=processes) == [
+        "ManagedModule!Some.Type.One()",
+        "ManagedModule!Some.Type.Two()",
+        "!0x1050",
+    ]
 
 
 def test_a_method_id_used_again_at_the_same_place_is_another_range_each_time() -> None:
@@ -125,6 +149,26 @@ def test_entry_points_name_code_up_to_what_begins_next_when_the_session_saw_the_
         "C()",
         "!0x9020000",
     ]
+
+
+def test_an_entry_point_at_the_end_of_memory_names_nothing() -> None:
+    made = MadeTrace()
+    made.event(RUNTIME, 187, b"", 0)
+    _entry(made, 0x1000, "A")
+    _entry(made, (1 << 64) - 1, "B")
+    assert names_at(made.symbols(), [0x1010, (1 << 64) - 1]) == ["ManagedModule!Some.Type.A()", "!0xffffffffffffffff"]
+
+
+class WithoutClock(MadeTrace):
+    info = None
+
+
+def test_code_is_named_in_a_file_that_does_not_say_how_wide_its_addresses_are() -> None:
+    made = WithoutClock()
+    made.event(RUNTIME, 187, b"", 0)
+    _entry(made, 0x1000, "A")
+    made.method(0x2000, 0x10, "B")
+    assert names_at(made.symbols(), [0x1010, 0x2008]) == ["ManagedModule!Some.Type.A()", "ManagedModule!Some.Type.B()"]
 
 
 def test_entry_points_say_too_little_in_a_session_that_began_later() -> None:

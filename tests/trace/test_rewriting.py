@@ -261,6 +261,23 @@ def test_the_last_number_of_a_thread_is_not_lowered_by_an_older_sequence_point()
         assert Trace(made.getvalue()).lost.total == 9 - 2
 
 
+@pytest.mark.parametrize(
+    ("blocks", "lost"),
+    [
+        ([by_hand.sequence_point((1, 50))], 0),
+        ([by_hand.threads(by_hand.thread(1)), by_hand.sequence_point((1, 50))], 0),
+        ([by_hand.threads(by_hand.thread(1)), by_hand.sequence_point((1, 50)), by_hand.events(by_hand.event(1, sequence=59))], 9),
+    ],
+    ids=["nothing", "a row", "an event"],
+)  # fmt: skip
+def test_what_is_said_of_a_forgotten_thread_is_not_of_the_one_before(blocks: list[bytes], lost: int) -> None:
+    first = [by_hand.threads(by_hand.thread(1)), by_hand.events(by_hand.event(1))]
+    forgets = by_hand.sequence_point(forgets=by_hand.FORGET_THREADS)
+    trace = Trace(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), *first, forgets, *blocks))
+    assert trace.lost.total == lost
+    assert merged(trace, trace).lost.total == 2 * lost
+
+
 @pytest.mark.parametrize("other", ["nettrace 5", "nettrace 6"])
 def test_small_traces_of_all_formats_merge(other: str) -> None:
     for name in ("nettrace 4", "nettrace 6", "nettrace 6, uncompressed"):
@@ -268,6 +285,12 @@ def test_small_traces_of_all_formats_merge(other: str) -> None:
         others = [{**line, "pid": line["pid"] + NEXT_PROCESS} for line in lines(opened(other))]  # the pid is one
         assert Counter(map(told, lines(made))) == Counter(map(told, [*lines(opened(name)), *others]))
         assert made.lost.total == 6
+
+
+def test_threads_of_merged_files_have_numbers_of_their_own() -> None:
+    out = io.BytesIO()
+    merge([small(pid, START_NS, 0, [(pid, pid)]) for pid in (1, 2, 3)], out)
+    assert [thread.index for thread in Trace(out.getvalue()).raw.contents.threads.values()] == [1, 2, 3]
 
 
 def test_processes_of_one_pid_stay_apart_in_a_merged_file() -> None:
@@ -515,6 +538,8 @@ def test_of_equal_secrets_in_one_block_all_are_redacted_and_no_other_byte_change
         (secret_trace(by_hand.threads(thread_row(b"\x09" + PAIR))), "unknown kind 9"),
         (secret_trace(by_hand.threads(thread_row(PAIR[: len(KEY) + 1] + b"\x7f" + SECRET))), "127 bytes needed"),
         (secret_trace(by_hand.block(99, SECRET)), "unknown kind"),
+        (secret_trace(by_hand.events(by_hand.event(1)), by_hand.block(1, TRACE_BLOCK[:-9])), "bytes"),
+        (secret_trace(by_hand.events(by_hand.event(1)), by_hand.labels(1, b"\x20" + SECRET)), "kind 32"),
         (secret_trace(tail=SECRET), "end marker"),
         (secret_trace(by_hand.events(by_hand.event(1), payload_event(SECRET)[:-2])), "first damage"),
         (secret_trace(by_hand.events(by_hand.event(1), b"\xdf\xff\xff\xff\xff\xff" + SECRET)), "first damage"),
@@ -522,7 +547,7 @@ def test_of_equal_secrets_in_one_block_all_are_redacted_and_no_other_byte_change
         (secret_trace(by_hand.labels(1, b"\x85" + by_hand.text("a") * 2 + PAIR[1:])), "behind the contents"),
         (secret_trace(by_hand.events(payload_event(SECRET + SECRET)))[: -len(SECRET)], "first damage"),
     ],
-    ids=["unknown item", "value beyond its row", "unknown block", "behind the end", "cut event", "broken event",
+    ids=["unknown item", "value beyond its row", "unknown block", "cut Trace block", "unknown label", "behind the end", "cut event", "broken event",
          "unknown type", "behind the lists", "cut file"],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused_or_blanked(data: bytes, what: str) -> None:
@@ -537,6 +562,28 @@ def test_what_is_not_understood_is_refused_or_blanked(data: bytes, what: str) ->
     assert 0 < done.data[first:].count(redacting.BLANK) <= sum(done.blanked.values())
     assert all(after in (before, *redacting.BLANK) for before, after in zip(data, done.data, strict=True))
     assert len(Trace(done.data)) <= len(trace)
+
+
+def test_all_that_stands_behind_the_end_is_blanked_however_much_it_is() -> None:
+    whole = secret_trace()
+    for size in (1, len(whole), 3 * len(whole) + 5):
+        tail = (SECRET * len(whole))[:size]
+        done = redact(Trace(whole + tail), force_partial=True)
+        assert done.blanked == {"bytes behind the end marker": size}
+        assert bytes(done.data) == whole + redacting.BLANK * size
+
+
+def test_the_first_place_that_is_not_understood_is_named_and_the_others_are_counted() -> None:
+    for count in (1, 2, 4):
+        data = secret_trace(*[by_hand.block(99, SECRET)] * count)
+        with pytest.raises(NotUnderstood) as caught:
+            redact(Trace(data))
+        assert caught.value.offset == data.index(SECRET)
+        said = f", and {count - 1} places more" if count > 1 else ""
+        assert (
+            caught.value.problem
+            == f"not understood, so it cannot be redacted: a block of unknown kind 'block of kind 99'{said}"
+        )
 
 
 def test_pairs_are_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:

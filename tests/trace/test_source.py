@@ -206,3 +206,80 @@ def test_what_a_large_recording_holds_is_found_out_in_one_pass(monkeypatch: pyte
     found = describe(trace)
     assert trace.raw.source._passes == 1
     assert replace(found, warnings=()) == replace(expected, warnings=())
+
+
+def event_at(time: int, *, number: int = 1, thread: int = 1, is_sorted: bool = True) -> bytes:
+    """A block of one event without payload."""
+    fields = (number, 0, thread, 0, thread, 0, time, 0, 0)
+    return by_hand.events(bytes([0xDF if is_sorted else 0x9F]) + b"".join(map(by_hand.varuint, fields)))
+
+
+def streamed(monkeypatch: pytest.MonkeyPatch, *blocks: bytes) -> Source:
+    """Events of the types 1 and 2, of which each comes alone."""
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    made = Source(by_hand.trace(by_hand.metadata(by_hand.event_type(1), by_hand.event_type(2, "F")), *blocks))
+    whole_batches = made.batches
+
+    def one_by_one() -> Iterator[EventBatch]:
+        for batch in whole_batches():
+            for row in range(len(batch)):
+                yield replace(batch, headers=batch.headers[row : row + 1])
+
+    monkeypatch.setattr(made, "batches", one_by_one)
+    return made
+
+
+def test_what_is_asked_for_is_found_behind_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = (2, 1, 1, 2, 1, 2)
+    made = streamed(monkeypatch, *[event_at(10 + at, number=number) for at, number in enumerate(numbers)])
+    assert made.collect(wanted_of([2])).time.tolist() == [10, 13, 15]
+    assert made.collect(wanted_of([1])).time.tolist() == [11, 12, 14]
+    assert made.collect(None, (12, 14)).time.tolist() == [12, 13]
+
+
+def test_of_equal_times_sorted_events_come_first_then_the_threads_as_they_appear(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocks = [event_at(10, thread=7, is_sorted=False), event_at(10, thread=3, is_sorted=False), event_at(10, thread=5)]
+    made = streamed(monkeypatch, *blocks)
+    assert made.collect().thread.tolist() == [5, 7, 3]
+
+
+def test_totals_count_the_events_of_threads_that_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = [1, 2, 2, 1, 3, 1, 1, 1, 2, 3, 3, 3, 3, 1]
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    first = by_hand.event(1)
+    same_type = [bytes([0xDF]) + by_hand.event(1, thread=thread)[1:] for thread in threads[1:]]
+    made = Source(by_hand.trace(by_hand.metadata(by_hand.event_type(1)), by_hand.events(first, *same_type)))
+    assert made.totals(made.counts()).by_thread == {1: 6, 2: 3, 3: 5}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_of_filtered_events_as_many_come_as_are_asked_for(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    monkeypatch.setattr(source, "WINDOW_ROWS", 2)
+    blocks = [event_at(10 + at, number=2 if at % 5 == 4 else 1) for at in range(20)]
+    trace = Trace(by_hand.trace(by_hand.metadata(by_hand.event_type(1), by_hand.event_type(2, "F")), *blocks))
+    found = [event.ms for event in trace.events(where="event == 'F'", limit=limit)]
+    assert found == [(14 + 5 * at) / 1e6 for at in range(limit)]
+
+
+def test_a_pass_lets_go_of_what_it_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "RELEASE_BYTES", 1000)
+    blocks = [event_at(at) + by_hand.block(99, bytes(400)) for at in range(20)]
+    data = by_hand.trace(by_hand.metadata(by_hand.event_type(1)), *blocks)
+    released: list[tuple[int, int]] = []
+    whole_batches = Scan.iter_batches
+
+    def one_by_one(scan: Scan, **options: Any) -> Iterator[EventBatch]:
+        for batch in whole_batches(scan, **options):
+            for row in range(len(batch)):
+                yield replace(batch, headers=batch.headers[row : row + 1])
+
+    monkeypatch.setattr(Scan, "iter_batches", one_by_one)
+    made = Source(data, release=lambda start, end: released.append((start, end)))
+    assert sum(map(len, made.batches())) == 20
+    assert (released[0][0], released[-1][1]) == (0, len(data))
+    assert [end for _, end in released[:-1]] == [start for start, _ in released[1:]]
+    assert len(released) > 3
+    assert all(1000 <= end - start < 3000 for start, end in released[:-1])

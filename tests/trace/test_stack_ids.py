@@ -16,7 +16,7 @@ def context(*stacks: tuple[int, ...], pointer_size: int = 8) -> Any:
     table = StackTable(pointer_size)
     for stack in stacks:
         table.intern(struct.pack(f"<{len(stack)}{'Q' if pointer_size == 8 else 'I'}", *stack))
-    return SimpleNamespace(stacks=table)
+    return SimpleNamespace(stacks=table, recording=None)
 
 
 def ids(*numbers: int) -> Any:
@@ -29,6 +29,8 @@ def frames(found: StackIds, numbers: Any) -> list[list[int]]:
 
 def test_windows_of_one_table_keep_their_ids_and_it_is_not_asked_for_before_the_end() -> None:
     class Recording:
+        recording = None
+
         @property
         def stacks(self) -> StackTable:
             raise AssertionError("that is another pass over the file")

@@ -156,7 +156,7 @@ def test_a_frame_that_calls_itself_is_one_when_asked(merge: bool) -> None:
 
 def test_a_frame_without_a_new_one_is_refused() -> None:
     tree, _ = tree_of([1, 2])
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"^2 new frames for 3$"):
         tree.map_frames(np.zeros(2, np.int32))
 
 

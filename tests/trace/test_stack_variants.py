@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
+import pytest
 from tests.trace.made import MadeTrace, table_of
 
 from dotnetdiag.trace.stack_tree import build_stack_tree
@@ -39,3 +42,27 @@ def test_a_tree_that_no_event_asked_for_has_no_stacks_of_any_process() -> None:
         made.mapping(process, 0x1000, 0x2000, f"of{process}.so", thread=process)
     tree = build_stack_tree(table_of([0x1010]), made.symbols(), NOTHING, NOTHING, NOTHING)
     assert tree.leaves(np.array([1]), np.array([5]), np.array([10])).tolist() == [0]
+
+
+def test_the_stack_of_a_process_that_is_not_known_has_no_epochs() -> None:
+    pairs = ProcessStacks.of(np.array([1, 1]), np.array([10, 20]))
+    moments = np.array([100])
+    keys = epoch_keys(moments, np.array([0, 0, 1, 1]), np.array([5, 200, 5, 200]))
+    epochs = StackEpochs(moments=moments, timed=np.array([True, True]), keys=keys, nodes=np.array([6, 7, 8, 9]))
+    variants = StackVariants(by_process=pairs, leaf_of_path=np.array([6, 8]), epochs=epochs)
+    stacks, processes, times = np.array([1, 1, 1, 1]), np.array([10, 20, 30, 5]), np.array([200, 5, 200, 200])
+    assert variants.leaves(stacks, times, processes, np.array([0, 2])).tolist() == [7, 8, 2, 2]
+
+
+def test_a_path_that_never_changes_keeps_its_leaf_at_any_time() -> None:
+    moments = np.array([10])
+    keys = epoch_keys(moments, np.array([0, 1, 1]), np.array([5, 5, 15]))
+    epochs = StackEpochs(moments=moments, timed=np.array([False, True]), keys=keys, nodes=np.array([6, 7, 8]))
+    variants = StackVariants(by_process=None, leaf_of_path=np.array([3, 4]), epochs=epochs)
+    assert variants.leaves(np.array([0, 1, 1]), np.array([5, 5, 15]), None, np.array([3, 4])).tolist() == [3, 7, 8]
+
+
+def test_variants_cannot_be_changed() -> None:
+    epochs = StackEpochs(moments=NOTHING, timed=NOTHING, keys=NOTHING, nodes=NOTHING)
+    with pytest.raises(FrozenInstanceError):
+        epochs.moments = NOTHING  # type: ignore[misc]

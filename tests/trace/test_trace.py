@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import pickle
 import struct
 import sys
 from collections import Counter
@@ -18,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, listing_of
-from tests.nettrace.traces import PLAIN, SMALL
+from tests.nettrace.traces import PLAIN, SMALL, START_NS, SYNC
+from tests.trace.made import MadeTrace
 
 import dotnetdiag
 from dotnetdiag.errors import FormatError, GrammarError, MissingDependency, UnknownName, UsageError
@@ -144,6 +146,56 @@ def test_warnings_tell_what_was_concluded_and_what_is_not_known() -> None:
     assert Trace(SMALL["nettrace 5"]).raw.undecodable() == {"Maker/Plain": 7}
 
 
+def test_threads_of_one_id_of_the_system_are_one() -> None:
+    out = io.BytesIO()
+    with Writer(out, version=6, process_id=7) as writer:
+        writer.add_metadata(PLAIN)
+        for index, tid, name in ((1, 70, ""), (2, 71, "other"), (3, 70, "worker")):
+            writer.add_thread(ThreadInfo(index=index, os_thread_id=tid, name=name))
+        for time, index in enumerate((1, 3, 3, 2, 1)):
+            writer.write_event(1, time, bytes(6), thread=index)
+    found = [(thread.tid, thread.name, thread.events) for thread in Trace(out.getvalue()).threads]
+    assert found == [(70, "worker", 4), (71, "other", 1)]
+
+
+def test_events_without_a_stack_have_no_frames() -> None:
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        writer.add_metadata(PLAIN)
+        for time, addresses in enumerate(([0x10], [], [0x20, 0x30], [])):
+            writer.write_event(1, time, bytes(6), thread=1, stack=writer.add_stack(addresses) if addresses else 0)
+    trace = Trace(out.getvalue())
+    frames = trace.raw.frames_column(trace.events().table().headers).to_pylist()
+    assert frames == [["!0x10"], None, ["!0x20", "!0x30"], None]
+
+
+def test_damaged_payloads_are_counted_over_all_types_of_a_name() -> None:
+    out = io.BytesIO()
+    field = Field(name="Id", type=FieldType(code=TypeCode.INT32))
+    with Writer(out) as writer:
+        for version in (1, 2):
+            writer.add_metadata(
+                Metadata(metadata_id=version, provider="P", event_id=1, name="E", version=version, fields=(field,))
+            )
+            for time in range(3):
+                writer.write_event(version, 10 * version + time, b"x", thread=1)
+    assert Trace(out.getvalue()).raw.undecodable() == {"P/E": 6}
+
+
+def test_nobody_is_warned_of_what_is_not_so() -> None:
+    assert [text for text in Trace(SMALL["nettrace 5"]).warnings if "threads" in text or "skipped" in text] == []
+
+
+def test_an_event_without_payload_needs_no_description() -> None:
+    data = by_hand.trace(
+        by_hand.metadata(by_hand.event_type(1), by_hand.event_type(2, "Bare")),
+        by_hand.events(by_hand.event(1)[:-1] + b"\1x", by_hand.event(2)),
+    )
+    assert [text for text in Trace(data).warnings if "describes" in text] == [
+        "P/E: nothing describes the payloads of 1 events"
+    ]
+
+
 def test_a_large_file_is_not_read_for_its_repr(monkeypatch: pytest.MonkeyPatch) -> None:
     from dotnetdiag.trace import raw as module
 
@@ -262,6 +314,18 @@ def test_the_number_of_filtered_events_is_found_with_them(monkeypatch: pytest.Mo
     assert [event.ms for event in again] == [event.ms for event in made]
 
 
+def test_events_say_how_they_become_a_data_frame() -> None:
+    import pandas
+
+    trace = opened("gcverbose-10")
+    frame: Any = pandas.DataFrame
+    with pytest.raises(UsageError, match=r"write table\.to_pandas\(\)"):
+        frame(trace["GC/Start"])
+    with pytest.raises(UsageError, match=r"write events\.table\(\)\.to_pandas\(\)"):
+        frame(trace.events(names="GC/Start"))
+    assert len(trace.events(names="GC/Start").table().to_pandas()) == len(trace["GC/Start"])
+
+
 def test_a_table_is_taken_by_what_speaks_arrow() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     made = opened("events-10")["Scalars"]
@@ -299,6 +363,23 @@ def test_a_stack_is_named_by_its_id() -> None:
     assert trace.frames(0) == ()
 
 
+def test_a_stack_is_named_as_its_code_was_at_the_time() -> None:
+    made = MadeTrace()
+    made.load(0x1000, 0x100, "Old", SYNC + 10)
+    made.unload(0x1000, 0x100, "Old", SYNC + 20)
+    made.load(0x1000, 0x100, "New", SYNC + 30)
+    out = io.BytesIO()
+    with Writer(out, start_ns=START_NS, sync_ticks=SYNC, frequency=1_000_000_000) as writer:
+        for record in made.metadata.values():
+            writer.add_metadata(record)
+        for kind, time, thread, payload in made.events:
+            writer.write_event(kind, time, payload, thread=thread, stack=writer.add_stack([0x1050]))
+    trace = Trace(out.getvalue())
+    stack = next(iter(trace.events())).stack
+    found = [trace.frames(stack, None if at is None else START_NS + at)[0][-5:] for at in (15, 35, None)]
+    assert found == ["Old()", "New()", "New()"]
+
+
 # selections -------------------------------------------------------------------------------------------------------------
 
 
@@ -332,6 +413,19 @@ def test_fields_limit_what_rows_and_tables_have() -> None:
     assert some.table().fields == ("Count", "Depth")
     with pytest.raises(UnknownName, match="near: Reason"):
         trace.events(names="GC/Start", fields=["Raeson"])
+
+
+def test_a_payload_that_nothing_describes_is_a_column_of_bytes() -> None:
+    trace = opened("events-10")
+    made = trace["Nested"]
+    assert made.fields == ("bytes@0",)
+    raw: list[Any] = made["bytes@0"].to_pylist()
+    assert [event.payload for event in made] == [{"bytes@0": one} for one in raw]
+    assert all(one.startswith("outer ".encode("utf-16-le")) for one in raw)
+    assert [event["bytes@0"] for event in trace.events(names="Nested", fields=["bytes@0"])] == raw
+    text = raw[3].hex()
+    assert [e["bytes@0"] for e in trace.events(where=f"bytes@0 == 'hex:{text}'")] == [raw[3]]
+    assert trace["Empty"].fields == ()
 
 
 def test_wrong_questions_are_refused_before_anything_is_read() -> None:
@@ -461,7 +555,7 @@ def test_data_frames_and_arrow_tables_have_the_values(recording: str, event: str
     import pandas
 
     made = opened(recording)[event].slice(0, 300)
-    values = expected(made)
+    values = expected(made.with_numbers())
     arrow = made.to_arrow(names=False)
     arrow.validate(full=True)
     frame, polars = made.to_pandas(names=False), made.to_polars(names=False)
@@ -510,6 +604,72 @@ def test_what_the_runtime_numbers_has_names_in_frames_and_filters() -> None:
         names="Method/DCStopVerbose", where="MethodFlags ~ Jitted".replace("Jitted", "'Jitted'")
     )
     assert 0 < len(jitted) == len(found) < len(flags)
+
+
+def test_what_the_runtime_numbers_is_a_name_wherever_it_is_a_text() -> None:
+    made = opened("gcverbose-10")["GC/Start"]
+    names = made.to_pandas()["Reason"].tolist()
+    numbers = made.numpy("Reason").tolist()
+    assert set(names) > {"Induced"}
+    column = made["Reason"]
+    assert list(column) == column.to_pylist() == made.values("Reason") == names
+    assert [column[row] for row in range(len(column))] == list(column[:]) == names
+    assert [row["Reason"] for row in made.to_pylist()] == [row["Reason"] for row in made.to_json()] == names
+    assert f"Reason={names[0]} " in repr(made)
+    assert f"<td>{names[0]}</td>" in made._repr_html_()
+    assert np.asarray(column).tolist() == column.numpy().tolist() == numbers
+    other = made.with_numbers()
+    assert other["Reason"].to_pylist() == [row["Reason"] for row in other.to_json()] == other.to_pylist()[0:0] + numbers
+    assert other[2:]["Reason"].to_pylist() == numbers[2:]
+    assert made.to_polars(names=False)["Reason"].to_list() == numbers
+
+
+def test_a_value_of_an_event_is_the_number_and_shows_as_its_name() -> None:
+    made = opened("gcverbose-10")["GC/Start"]
+    for event, name, number in zip(made, made.values("Reason"), made.numpy("Reason").tolist(), strict=True):
+        value = event["Reason"]
+        assert value == name == str(value) == f"{value}" == event.payload["Reason"]
+        assert value == number == int(value) == event.Reason
+        assert value != "Nothing"
+        assert value != number + 1
+        assert f"{value:03d}" == f"{number:03d}"
+        assert json.dumps({"Reason": value}) == f'{{"Reason": {number}}}'
+        assert pickle.loads(pickle.dumps(value)) == name
+
+
+@pytest.mark.parametrize("chunk_rows", [100, 1 << 16])
+def test_one_field_of_types_that_name_their_values_differently_has_the_names_of_each(
+    chunk_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dotnetdiag.table.to_pandas.CHUNK_ROWS", chunk_rows)
+    trace = opened("events-10")
+    whole = trace.events().table()
+    parts = {"GC/Start": "Induced", "GC/SuspendEEStart": "SuspendForGC"}
+    for event, reason in parts.items():
+        rows = [row for row, name in enumerate(whole.values("event")) if name == event]
+        assert {whole["Reason"][row] for row in rows} == {reason} == set(trace[event].values("Reason"))
+    assert whole.numpy("Reason").dtype == np.uint32
+    frame = whole.to_pandas(["event", "Reason"])
+    assert frame["Reason"].dropna().tolist() == [text for text in whole.values("Reason") if text is not None]
+    assert set(parts.values()) <= set(frame["Reason"].dropna())
+
+
+def test_a_value_that_a_field_does_not_have_is_told_with_near_ones() -> None:
+    trace = opened("gcverbose-10")
+    for where in ("Reason == Indced", "Indced != Reason", "Reason == 'Indced'", "Reason == Indced and Count > 1"):
+        with pytest.raises(UnknownName, match="no value 'Indced' of Reason; near: Induced"):
+            trace.events(names="GC/Start", where=where)
+    with pytest.raises(UnknownName, match="no value 'Xyz' of Reason; near: AllocSmall, Induced"):
+        trace.events(names="GC/Start", where="Reason == Xyz")
+    with pytest.raises(UnknownName, match="no field 'Raeson' in these events; near: Reason"):
+        trace.events(names="GC/Start", where="Raeson == Induced")
+    assert len(trace.events(names="GC/Start", where="Reason == '1'")) > 0
+    assert not len(trace.events(names="GC/Start", where="Reason == '77'"))
+    flags = opened("cpu-only-10")["Method/DCStopVerbose"].values("MethodFlags")
+    odd = next(text for text in flags if "0x" in text)
+    assert len(
+        opened("cpu-only-10").events(names="Method/DCStopVerbose", where=f"MethodFlags == '{odd}'")
+    ) == flags.count(odd)
 
 
 def test_a_column_named_by_header_and_payload_has_the_values_of_its_own() -> None:
@@ -801,6 +961,21 @@ def test_a_data_frame_of_many_events_is_made_piece_by_piece(some: bool, monkeypa
     assert len(made) > 100
     assert made.equals(expected)
     assert made.dtypes.tolist() == expected.dtypes.tolist()
+
+
+@pytest.mark.parametrize("limit", [1, 2000, 1 << 20])
+def test_pieces_of_a_table_are_its_rows_in_their_order(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "PIECE_BYTES", limit)
+    whole = Trace(SMALL["nettrace 5"]).events().table()
+    pieces = list(whole.pieces())
+    assert [ms for piece in pieces for ms in piece["ms"].to_pylist()] == whole["ms"].to_pylist()
+    assert len(pieces) == {1: len(whole), 1 << 20: 1}.get(limit, len(pieces))
+    assert limit != 2000 or 1 < len(pieces) < len(whole)
+    assert all(len(list(piece.pieces())) == 1 for piece in pieces), "each is small enough"
+    assert [len(piece) for piece in whole[:0].pieces()] == [0]
+    names = {event.schema.name for event in whole}
+    assert len(names) > 1
+    assert all(name not in repr(whole[:1]) for name in names - {whole[0].schema.name})
 
 
 def test_windows_have_the_wanted_types_in_time_order_and_the_same_columns() -> None:

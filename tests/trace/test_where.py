@@ -54,6 +54,9 @@ def rows(text: str) -> list[int]:
         ("small > -1", [0, 1, 3]),
         ("small != 1000", [0, 1, 3]),
         ("small == 1e30", []),
+        ("path == 5", []),
+        ("path > 5", [3]),
+        ("path < 5", [0, 1]),
         ("small == null", [2]),
         ("small != null", [0, 1, 3]),
         ("null == small", [2]),
@@ -173,3 +176,10 @@ def test_whole_numbers_compare_as_python_compares_them(name: str, word: str, val
     test = OPERATORS[word]
     expected = [row for row, one in enumerate(values) if one is not None and test(one, value)]
     assert rows(f"`{name}` {word} {value}") == expected
+
+
+def test_a_mistake_in_a_pattern_is_pointed_at() -> None:
+    for text in ("path ~ 'ab(c'", "path ~ 'a[b'", "path ~ '('"):
+        with pytest.raises(GrammarError, match="not a regular expression") as caught:
+            Where(text)
+        assert text[caught.value.position] in "(["

@@ -1,4 +1,4 @@
-"""Discovery over a fake ``/proc`` with real sockets. "Hole (x)" is the letter in peers.md §2.5."""
+"""Discovery over a fake ``/proc`` with real sockets. "Hole (x)" is the letter in dotnet-tools.md §2.5."""
 
 from __future__ import annotations
 

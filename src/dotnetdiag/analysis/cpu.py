@@ -1,22 +1,25 @@
 """Where the threads' time went: the samples of the runtime's profiler, or those of the kernel (version 6).
 
-Rule of the runtime's sampler (peers.md §1.2), which is that of the reference tool: a stack is taken to last until the
+Rule of the runtime's sampler (dotnet-tools.md §1.2), which is that of the reference tool: a stack is taken to last until the
 next sample of its thread, so the last of each thread counts nothing. ``managed`` samples are CPU time; ``external``
 ones are in native code, waiting or not. The reference tool counts other events that have stacks as samples too
 (:class:`Marks`); we do when asked.
 
-Kernel samples (nettrace.md §12): ``cpu`` counts as often as its value says, for the sampling period each; ``cswitch``
-begins when the thread left the processor, and its value is the clock's ticks until it came back.
+Kernel samples (nettrace.md §12) take the place of the runtime's in processes that have some: ``cpu`` counts as often as its
+value says, for the sampling period each; ``cswitch`` begins when the thread left the processor, and its value is the clock's
+ticks until it came back.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
+from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.fold import OfTypes, fold
-from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, State
+from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, Array, State
 from dotnetdiag.analysis.rows import SampleColumns, SampleRows, is_worker, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
@@ -33,6 +36,8 @@ _ALLOCATIONS = frozenset({10, 20, 32})
 """Ids of allocation ticks and of sampled object allocations, high and low."""
 _DEFAULT_PERIOD_NS = 1_000_000
 _FOREVER_NS = 1 << 62
+_FROM_KERNEL = 0x80
+"""Of the state of a sample, until there is a profile."""
 _NO_EVENT_SOURCES = frozenset(
     {SAMPLER, KERNEL, "Universal.System", "System.Threading.Tasks.TplEventSource"}
     | {f"Microsoft-Windows-DotNETRuntime{kind}" for kind in ("", "Rundown", "Private", "Stress")}
@@ -54,8 +59,9 @@ class Marks(StrEnum):
     ALLOCATIONS = "allocations"
     """Allocation ticks and sampled allocations, as managed samples: the rule of ``dotnet-trace convert``."""
     EVENTS = "events"
-    """Those, and events of EventSources as external samples: the rule of ``dotnet-trace report``. The last sample of a
-    thread then lasts until its next event, however long."""
+    """Those, and events of EventSources as external samples whose leaf is the name of the event: the rule of ``dotnet-trace
+    report``, without the time of tasks that it adds where it sees one waiting. The last sample of a thread then lasts until its
+    next event, however long."""
 
 
 MARKED = "events of EventSources and allocations count as samples, as in dotnet-trace's report"
@@ -64,7 +70,7 @@ MARKED = "events of EventSources and allocations count as samples, as in dotnet-
 def cpu(trace: Trace, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> StackProfile:
     """Sampled time of all threads, in ms, or with ``weight="samples"`` the number of samples.
 
-    Takes the kernel's samples where the trace has some. A trace without samples gives an empty profile, with a note.
+    Of a process that has samples of the kernel, these are taken. A trace without samples gives an empty profile, with a note.
     ``marks`` are the events that count as samples besides.
     """
     (made,) = fold(trace, CpuFold(weight=weight, marks=marks))
@@ -103,53 +109,69 @@ class CpuFold:
         except ValueError as error:
             raise UsageError(f"weight {weight!r}: time or samples") from error
         try:
-            marked = _MARKS[Marks(marks)]
+            self._marks = Marks(marks)
         except ValueError as error:
             raise UsageError(f"marks {marks!r}: one of {', '.join(Marks)}") from error
         self._sampler, self._kernel = OfTypes(_is_sampler), OfTypes(_is_kernel)
         self._switches = OfTypes(lambda schema: _is_kernel(schema) and schema.name == "cswitch")
+        marked = _MARKS[self._marks]
         self._sampled = OfTypes(lambda schema: _is_sampler(schema) or any(is_one(schema) for is_one in marked))
         self._sources = OfTypes(lambda schema: _is_event_source(schema) and self._sampled.wants(schema))
         self._columns = SampleColumns()
         self._has_samples = self._has_kernel = self._has_sources = False
+        self._event_names: dict[str, int] = {}
 
     def wants(self, schema: EventSchema) -> bool:
         """Samples of the runtime and of the kernel, what counts as one, and the starts of workers."""
         return self._sampled.wants(schema) or _is_kernel(schema) or is_worker(schema)
 
     def feed(self, window: EventTable) -> None:
-        """Take the next window. Where the kernel's samples come, those of the runtime count no longer."""
+        """Take the next window."""
         self._columns.look_at(window)
         self._has_sources |= any(map(self._sources.wants, window.schemas.values()))
-        kernel = self._kernel.of(window)
+        kernel, sampled = self._kernel.of(window), self._sampled.of(window)
         if len(kernel):
-            if not self._has_kernel:
-                self._columns.clear()
             self._has_kernel = True
             self._add_kernel(kernel)
-        elif not self._has_kernel:
-            self._add_sampled(self._sampled.of(window))
+        if len(sampled) or not len(kernel):
+            self._add_sampled(sampled)
 
     def _add_sampled(self, window: EventTable) -> None:
         state = np.full(len(window), State.CPU, np.uint8)
-        state[self._sources.mask(window)] = State.UNMANAGED
+        sources = self._sources.mask(window)
+        state[sources] = State.UNMANAGED
         rows = np.flatnonzero(self._sampler.mask(window))
         if len(rows):
             self._has_samples = True
             kind = self._sampler.of(window).get("Type")
             if isinstance(kind, Scalar):
                 state[rows[kind.values != _MANAGED]] = State.UNMANAGED
-        self._columns.add(window, state, None)
+        self._columns.add(window, state, self._named_events(window, sources) if self._has_sources else None)
+
+    def _named_events(self, window: EventTable, sources: Array) -> Array:
+        """The number of each event's name: 1 and more, but no more than 1 for what is sampled."""
+        numbers = np.ones(len(window))
+        for number in np.unique(window.headers.metadata_id[sources]).tolist():
+            schema = window.schemas[number]
+            name = self._event_names.setdefault(
+                f"EventName: {schema.provider}/{schema.name}", len(self._event_names) + 2
+            )
+            numbers[window.headers.metadata_id == number] = name
+        return numbers
 
     def _add_kernel(self, window: EventTable) -> None:
         value = window.get("Value")
         known = value.values.astype(np.float64) if isinstance(value, Scalar) else np.ones(len(window))
         state = np.where(self._switches.mask(window), np.uint8(State.BLOCKED), np.uint8(State.CPU))
-        self._columns.add(window, state, known)
+        self._columns.add(window, state | _FROM_KERNEL, known)
 
     def result(self) -> StackProfile:
-        """The profile of all that was fed."""
-        return (self._of_kernel if self._has_kernel else self._of_sampler)(self._columns.take())
+        """The profile of all that was fed. Raises UsageError when it was given already."""
+        self._columns.end()
+        return self._made()
+
+    def _made(self) -> StackProfile:
+        return (self._of_both if self._has_kernel else self._of_sampler)(self._columns.take())
 
     def take(self) -> StackProfile:
         """The profile of what was fed since the last time, for a session that has no end: what is kept does not grow.
@@ -158,7 +180,7 @@ class CpuFold:
         whole would, but for threads without a sample from one time to the next.
         """
         if self._counted or self._has_kernel:  # no sample needs the next
-            made = self.result()
+            made = self._made()
             self._columns.forget()
         else:
             samples = self._columns.take()
@@ -167,11 +189,13 @@ class CpuFold:
         return made
 
     def _of_sampler(self, samples: SampleRows) -> StackProfile:
-        notes = (MARKED,) if self._has_sources else ()
-        if not self._has_samples:  # marks alone would look like CPU time
-            note = f"the trace has no CPU samples (events of {SAMPLER}): record it with the profile dotnet-sampled-thread-time"
-            notes = (note,)
-            samples = samples.take(np.zeros(len(samples), np.bool_))
+        notes = self._notes
+        if not self._has_samples:
+            why = f"the trace has no CPU samples (events of {SAMPLER})"
+            if self._marks is Marks.NONE:
+                notes = (f"{why}: record it with the profile dotnet-sampled-thread-time",)
+            else:
+                notes = (*notes, why)
         time = self._columns.context.meaning.info.elapsed_ns(samples.time)
         length = np.zeros(len(time), np.int64)
         np.subtract(time[1:], time[:-1], out=length[:-1])
@@ -183,33 +207,61 @@ class CpuFold:
             notes = (*notes, "every thread was sampled once, and a stack lasts until the next sample of its thread")
         if not self._counted:
             samples, length = samples.take(~last), length[~last]
-        return profile_of(
-            self._columns,
-            samples,
-            name=_named(self._counted),
-            unit=SAMPLES if self._counted else MILLISECONDS,
-            length_ns=length,
-            weight=samples.values if self._counted else length / 1e6,
-            notes=notes,
-        )
+        weight = np.ones(len(samples)) if self._counted else length / 1e6
+        return self._profile(samples, length, weight, samples.values, notes)
 
-    def _of_kernel(self, samples: SampleRows) -> StackProfile:
+    def _of_both(self, samples: SampleRows) -> StackProfile:
+        """Of the processes with samples of the kernel those, of the others the runtime's."""
+        kernel = samples.state >= _FROM_KERNEL
+        seen = {samples.threads[index].process_id for index in np.unique(samples.thread[kernel]).tolist()}
+        is_seen = np.array([thread.process_id in seen for thread in samples.threads], np.bool_)[samples.thread]
+        notes = self._notes
+        if (count := int(np.count_nonzero(is_seen & ~kernel))) > 0:
+            notes = (
+                *notes,
+                f"{count:,} samples of the runtime are left out: their processes have samples of the kernel",
+            )
         info = self._columns.context.meaning.info
-        blocked = samples.state == State.BLOCKED
-        own = samples.values * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
-        start = info.elapsed_ns(samples.time)
+        if count:
+            kept = kernel | ~is_seen
+            samples, kernel = samples.take(kept), kernel[kept]
+        start, last = info.elapsed_ns(samples.time), samples.is_last
         room = np.full(len(start), float(_FOREVER_NS))
         room[:-1] = np.maximum(np.diff(start), 0)
-        room[samples.is_last] = _FOREVER_NS
-        return profile_of(
-            self._columns,
+        room[last] = np.where(kernel[last], _FOREVER_NS, 0)
+        if not self._counted:  # the last sample of the runtime's counts nothing
+            kept = kernel | ~last
+            samples, kernel, room = samples.take(kept), kernel[kept], room[kept]
+        samples = replace(samples, state=samples.state & ~np.uint8(_FROM_KERNEL))
+        blocked = samples.state == State.BLOCKED
+        own = samples.values * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
+        own = np.where(kernel, own, room)
+        values = np.where(kernel & ~blocked, samples.values, 1.0)
+        return self._profile(
             samples,
-            name=_named(self._counted),
-            unit=SAMPLES if self._counted else MILLISECONDS,
-            length_ns=np.minimum(own, room).astype(np.int64),
-            weight=np.where(blocked, 1.0, samples.values) if self._counted else own / 1e6,
+            np.minimum(own, room).astype(np.int64),
+            values if self._counted else own / 1e6,
+            np.where(kernel, 1.0, samples.values),
+            notes,
         )
 
+    def _profile(
+        self, samples: SampleRows, length_ns: Array, weight: Array, event: Array, notes: tuple[str, ...]
+    ) -> StackProfile:
+        """``event`` are the numbers of :meth:`_named_events`."""
+        made = profile_of(
+            self._columns,
+            samples,
+            name="Thread time samples" if self._counted else "Thread time",
+            unit=SAMPLES if self._counted else MILLISECONDS,
+            length_ns=length_ns,
+            weight=weight,
+            notes=notes,
+        )
+        if not self._event_names:
+            return made
+        return filters.with_leaves(made, list(self._event_names), event.astype(np.int64) - 2)
 
-def _named(counted: bool) -> str:
-    return "Thread time samples" if counted else "Thread time"
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        return (MARKED,) if self._has_sources else ()

@@ -12,7 +12,7 @@ from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import DIGITS, Array, Origin
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
-from dotnetdiag.table import Losses, Table
+from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import StackTree
@@ -46,8 +46,8 @@ class MethodChange:
     inclusive: Change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ProfileDiff:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ProfileDiff(HasTable):
     """Two profiles against each other.
 
     ``methods`` are sorted by the size of the change of their exclusive weight, largest first, then by that of their
@@ -70,6 +70,10 @@ class ProfileDiff:
         """Methods whose exclusive weight grew by more than ``limit`` (in the unit), the worst first."""
         worse = [method for method in self.methods if method.exclusive.absolute > limit]
         return tuple(sorted(worse, key=lambda method: -method.exclusive.absolute))
+
+    def table(self) -> Table:
+        """As :meth:`changes`."""
+        return self.changes()
 
     def changes(self) -> Table:
         """A row per method in the order of ``methods``: exclusive and inclusive weights before and after, and the change."""

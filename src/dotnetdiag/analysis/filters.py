@@ -295,16 +295,19 @@ def with_states(profile: P) -> P:
     states = list(STATE_FRAMES)
     code = np.full(len(State), -1, np.int64)
     code[states] = np.arange(len(states))
-    keys = profile.node.astype(np.int64) * len(states) + code[profile.state]
-    says = code[profile.state] >= 0
-    made, which = _distinct(keys[says], len(profile.tree) * len(states))
-    node, state = np.divmod(made, len(states))
-    first = len(profile.frames)
-    tree = _with_nodes(profile.tree, node, first + state)
+    return with_leaves(profile, list(STATE_FRAMES.values()), code[profile.state])
+
+
+def with_leaves(profile: P, labels: Sequence[str], which: Array) -> P:
+    """A leaf frame for each stack: ``labels[which[i]]`` for that of sample ``i``, none where ``which`` is negative."""
+    says = which >= 0
+    keys = profile.node[says].astype(np.int64) * len(labels) + which[says]
+    made, place = _distinct(keys, len(profile.tree) * len(labels))
+    node, label = np.divmod(made, max(len(labels), 1))
+    tree = _with_nodes(profile.tree, node, len(profile.frames) + label)
     nodes = profile.node.copy()
-    nodes[says] = len(profile.tree) + which
-    frames = profile.frames.extended([pseudo(STATE_FRAMES[state]) for state in states])
-    return replace(profile, tree=tree, node=nodes, frames=frames)
+    nodes[says] = len(profile.tree) + place
+    return replace(profile, tree=tree, node=nodes, frames=profile.frames.extended(list(map(pseudo, labels))))
 
 
 def _with_nodes(tree: StackTree, parent: Array, frame: Array) -> StackTree:

@@ -47,7 +47,7 @@ def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A
 @overload
 def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]: ...
 def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]:
-    """The results of several folds, in one pass over the events of a trace."""
+    """The results of several folds, in their order, in one pass over the events of a trace. Raises what the folds raise."""
     for window in trace.windows(lambda schema: any(one.wants(schema) for one in folds)):
         for one in folds:
             one.feed(window)

@@ -31,7 +31,7 @@ from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table import Losses, Table
+from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.frame import Frame
 from dotnetdiag.trace.method_names import Style
@@ -54,7 +54,7 @@ class State(IntEnum):
 
 
 STATE_FRAMES = {State.CPU: "CPU_TIME", State.UNMANAGED: "UNMANAGED_CODE_TIME", State.BLOCKED: "BLOCKED_TIME"}
-"""The leaves that the reference tool adds to stacks (peers.md §1.2); ``filters.with_states`` adds them."""
+"""The leaves that the reference tool adds to stacks (dotnet-tools.md §1.2); ``filters.with_states`` adds them."""
 
 DIGITS = 6
 """Behind the point, in tables: of milliseconds these are the nanoseconds that traces count in."""
@@ -112,7 +112,7 @@ class MethodTable:
         return len(self.frame)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MethodWeight:
     """One row of a report. Percentages are of the profile's total; 0 when that is 0."""
 
@@ -123,12 +123,16 @@ class MethodWeight:
     exclusive_percent: float
     inclusive_percent: float
 
+    def __repr__(self) -> str:
+        own = f"{self.exclusive:,.2f} ({self.exclusive_percent:.2f} %)"
+        return f"<{self.name()}: {own}, with callees {self.inclusive:,.2f} ({self.inclusive_percent:.2f} %)>"
+
     def name(self, style: Style = Style.FULL) -> str:
         """The printed name."""
         return self.frame.name(style)
 
 
-class MethodWeights(tuple[MethodWeight, ...]):
+class MethodWeights(HasTable, tuple[MethodWeight, ...]):
     """Rows of a report. When there are none because the profile has no samples, the repr says why."""
 
     _nothing: str
@@ -139,7 +143,17 @@ class MethodWeights(tuple[MethodWeight, ...]):
         return made
 
     def __repr__(self) -> str:
-        return f"<{self._nothing}>" if self._nothing else super().__repr__()
+        return f"<{self._nothing}>" if self._nothing else f"({', '.join(map(repr, self))})"
+
+    def table(self) -> Table:
+        """The same rows as a table."""
+        names = ("exclusive", "inclusive", "exclusive_percent", "inclusive_percent")
+        columns = {name: [getattr(row, name) for row in self] for name in names}
+        return Table(
+            {"method": [row.name() for row in self], **columns},
+            title="methods",
+            notes=[self._nothing] if self._nothing else (),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

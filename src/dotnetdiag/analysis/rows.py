@@ -86,6 +86,7 @@ class SampleColumns:
         self._pool: set[int] = set()
         self._numbers: Array = np.zeros(0, np.uint32)
         self._kept: Array = np.zeros(0, np.uint32)
+        self._is_over = False
 
     @property
     def context(self) -> Context:
@@ -97,6 +98,7 @@ class SampleColumns:
     def look_at(self, window: EventTable) -> None:
         """Take note of whose window it is, and of the threads of the pool in it; to be done before :meth:`add`."""
         self.stacks.look_at(window.trace)
+        self._is_over = False
         self._pool.update(window.headers.thread[self._workers.mask(window)].tolist())
 
     def add(self, events: EventTable, state: Any, value: Array | None) -> None:
@@ -111,6 +113,12 @@ class SampleColumns:
     def clear(self) -> None:
         """Forget the samples."""
         self._parts, self._values = [], []
+
+    def end(self) -> None:
+        """A result is made of what was added. Raises UsageError for a second one of nothing new."""
+        if self._is_over:
+            raise UsageError("the result was given already: what was kept went into it")
+        self._is_over = True
 
     def take(self) -> SampleRows:
         """All that was added, sorted. It is forgotten here."""
@@ -218,6 +226,12 @@ def profile_of(
     one frame, whatever its tier.
     """
     context = columns.context
+    if len(samples) and not samples.stack.any():
+        kept = context.keeps_stacks
+        notes = (
+            *notes,
+            "no event has a call stack" if kept else "the session keeps no call stacks: watch it with symbols",
+        )
     symbols = context.symbols
     processes = None
     if len(symbols.processes) > 1:

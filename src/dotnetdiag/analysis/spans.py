@@ -142,15 +142,8 @@ def _paired(first: EventTable, last: EventTable, codes: Array) -> tuple[Array, A
     crossing = np.bincount(codes, thread != thread[np.unique(codes, return_index=True)[1]][codes])[codes] > 0
     order = np.lexsort((place, is_stop & crossing, time, codes))
     code, is_stop = codes[order], is_stop[order]
-    begins = np.diff(code, prepend=-1) != 0
-    group = np.cumsum(begins) - 1
-    depth = np.cumsum(np.where(is_stop, -1, 1))
-    depth -= np.append(0, depth)[np.flatnonzero(begins)][group]
-    # a stop that nothing was open for ends nothing: depths count from the lowest so far, of each group by itself
-    apart = group * (len(code) + 1)
-    floor = np.minimum(np.minimum.accumulate(depth - apart) + apart, 0)
-    floor_before = np.where(begins, 0, np.append(0, floor[:-1]))
-    level = np.where(is_stop & (floor < floor_before), -1, depth - floor + is_stop)
+    # a stop that nothing is open for goes below all depths before it: no start is in front of it at its own
+    level = np.cumsum(np.where(is_stop, -1, 1)) + is_stop
     by_level = np.lexsort((np.arange(len(code)), level, code))
     rows, levels, groups, stops = order[by_level], level[by_level], code[by_level], is_stop[by_level]
     follows = np.zeros(len(rows), np.bool_)

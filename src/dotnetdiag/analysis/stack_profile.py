@@ -7,22 +7,32 @@ name of a frame (``module!Namespace.Type.Method(parameters)``).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.profile import Profile, State
+from dotnetdiag.durations import time_of
 from dotnetdiag.errors import UsageError
+from dotnetdiag.table import HasTable
 from dotnetdiag.trace.method_names import Style
+
+if TYPE_CHECKING:
+    from dotnetdiag.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class StackProfile(Profile):
+class StackProfile(Profile, HasTable):
     """Weighted stacks of threads: see ``analysis.profile`` for its columns. Filters may follow each other in any order."""
 
-    def between(self, start: float | None = None, end: float | None = None) -> StackProfile:
-        """Seconds since the start of the trace, half-open, None: open; samples over an edge are cut there. UsageError for a time that ends
-        before it begins, is no number, or is behind the recording.
+    def table(self) -> Table:
+        """As :meth:`methods`."""
+        return self.methods()
+
+    def between(self, start: float | str | None = None, end: float | str | None = None) -> StackProfile:
+        """Seconds since the start of the trace, or texts (``"1.5s"``), half-open, None: open; samples over an edge are cut there. UsageError
+        for a time that ends before it begins, is no number, or is behind the recording.
         """
-        return filters.between(self, start, end)
+        return filters.between(self, time_of(start), time_of(end))
 
     def of_threads(self, *wanted: int | str) -> StackProfile:
         """Threads by id, or by a part of their name. UsageError when one is not there."""

@@ -43,6 +43,7 @@ class StacksFold:
         self._events = OfTypes(self._is_one)
         self._columns = SampleColumns()
         self._fields: dict[str, None] | None = None  # of the events that came
+        self._missing = list(self.names or ())
 
     def _is_one(self, schema: EventSchema) -> bool:
         return self.names is None or any(map(schema.matches, self.names))
@@ -56,6 +57,8 @@ class StacksFold:
         self._columns.look_at(window)
         events = self._events.of(window)
         if events.schemas:
+            there = events.schemas.values()
+            self._missing = [name for name in self._missing if not any(one.matches(name) for one in there)]
             self._fields = {**(self._fields or {}), **dict.fromkeys(events.fields)}
         column = events.get(self._weight) if self._weight is not None and self._weight in events.fields else None
         if self._weight is None or column is None:
@@ -67,12 +70,24 @@ class StacksFold:
 
     def take(self) -> StackProfile:
         """The profile of what was fed since the last time, for a session that has no end."""
-        made = self.result()
+        made = self._made()
         self._columns.forget()
         return made
 
+    def _notes(self, has_some: bool) -> tuple[str, ...]:
+        missing = tuple(f"no event {name} is defined" for name in self._missing)
+        if has_some or (missing and len(missing) == len(self.names or ())):
+            return missing
+        return (*missing, "such events are defined, but there are none")
+
     def result(self) -> StackProfile:
-        """The profile of all that was fed. Raises UnknownName where no event has the field that is added up."""
+        """The profile of all that was fed. Raises UnknownName where no event has the field that is added up, UsageError when it was given
+        already.
+        """
+        self._columns.end()
+        return self._made()
+
+    def _made(self) -> StackProfile:
         if self._weight is not None and self._fields is not None and self._weight not in self._fields:
             raise UnknownName("field", self._weight, near(self._weight, tuple(self._fields)), where="in these events")
         samples = self._columns.take()
@@ -83,7 +98,7 @@ class StacksFold:
             unit=self._unit,
             length_ns=np.zeros(len(samples), np.int64),
             weight=samples.values,
-            notes=() if len(samples) else ("the trace defines such events, but has none",),
+            notes=self._notes(len(samples) > 0),
         )
 
 

@@ -17,6 +17,8 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
         {"what": "provider", "where": "in the session"},
         "--event-filter is for those of --providers, --profile and --clrevents",
     ),
+    (errors.UnknownName, {"where": "in a watch without call stacks"}, "--top keeps them"),
+    (errors.UnknownName, {"what": "state"}, "--state all takes all samples"),
     (errors.OutputExists, {}, "--force overwrites it"),
     (errors.NotUnderstood, {}, "--force-partial writes the file with all of that blanked"),
     (errors.TargetError, {"code": "no-such-process"}, "`dotnetdiag ps` lists what can be reached"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from dotnetdiag.cli.render import echo, size_text
 
 @click.command(cls=Command)
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="How long to record.")
-def demo(seconds: float) -> None:
+@click.option("--run", is_flag=True, help="Only run the program, to try things on; Ctrl-C ends it.")
+def demo(seconds: float, run: bool) -> None:
     """Start a small .NET program, record it, and show what came.
 
     The program comes with this package and runs on the best runtime found: DOTNET_ROOT, dotnet on PATH, the one from PyPI
@@ -21,9 +23,13 @@ def demo(seconds: float) -> None:
 
     \b
     dotnetdiag demo --seconds 10
+    dotnetdiag demo --run
     """
+    if run:
+        _run()
+        return
     from dotnetdiag.cli.trace_collect import Display, ends_nicely
-    from dotnetdiag.recipes.collect import Watch
+    from dotnetdiag.recipes.collect import Observer, Stop
     from dotnetdiag.recipes.contents import summarize
     from dotnetdiag.recipes.demonstration import demonstrate
 
@@ -36,9 +42,10 @@ def demo(seconds: float) -> None:
             echo(f"  {key:<16} {value}")
         echo(f"Recording {seconds:g} s …", err=True)
 
-    watch = Watch(started=display.started, progress=display.progress, stopping=display.stopping)
-    with ends_nicely(watch, enter=True):
-        done = demonstrate(Path("demo.nettrace"), duration_s=seconds, started=started, watch=watch)
+    stop = Stop()
+    observer = Observer(started=display.started, progress=display.progress, stopping=display.stopping)
+    with ends_nicely(stop, observer, enter=True):
+        done = demonstrate(Path("demo.nettrace"), duration_s=seconds, started=started, observer=observer, stop=stop)
     collected = done.collected
     display.finish(collected)
     echo(f"Recorded  {collected.path}  {size_text(collected.size_bytes)} ({collected.size_bytes} bytes)")
@@ -52,3 +59,12 @@ def demo(seconds: float) -> None:
     echo(f"Next      open {done.flame_graph} in a browser")
     echo("          dotnetdiag ps; dotnetdiag trace collect -p PID --duration 30s")
     echo(f"          dotnetdiag trace info {collected.path}; dotnetdiag trace report {collected.path} topN -n 20")
+
+
+def _run() -> None:
+    """Until a signal ends us, or somebody the program."""
+    from dotnetdiag.recipes.demonstration import demo_program
+
+    with suppress(KeyboardInterrupt), demo_program() as program:
+        echo(f"demo: process {program.pid} on .NET {program.host.version} ({program.host.source}); Ctrl-C ends it")
+        program.process.wait()

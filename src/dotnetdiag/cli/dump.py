@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.options import client_of, json_option, target_options
+from dotnetdiag.cli.options import client_of, target_options
+from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.processes import ps
-from dotnetdiag.cli.render import echo, json_text
+from dotnetdiag.cli.render import echo
+
+if TYPE_CHECKING:
+    from dotnetdiag.table import Table
 
 
 @click.group(commands=[ps])
@@ -27,7 +33,7 @@ def dump() -> None:
 )
 @click.option("--diag", is_flag=True, help="Have createdump log what it does, on the target's console.")
 @click.option("--crashreport", is_flag=True, help="Write a crash report beside the dump (.NET 6 and newer).")
-@json_option
+@format_option
 def dump_collect(
     pid: int | None,
     name: str | None,
@@ -36,7 +42,7 @@ def dump_collect(
     kind: str,
     diag: bool,
     crashreport: bool,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Have a runtime write a dump of itself. Takes up to minutes; the process stands still meanwhile.
 
@@ -51,9 +57,16 @@ def dump_collect(
     with client_of(pid, name, port) as client:
         echo("Writing the dump …", err=True)
         done = write_dump(client, output, kind, (1 if diag else 0) | (4 if crashreport else 0))
-    if as_json:
-        json_text({**done.to_json(), "type": kind})
-        return
-    echo(done.host_path)
-    if done.host_path != done.path:
-        echo(f"In the target's own file system it is {done.path}.", err=True)
+    told = {**done.to_json(), "type": kind}
+
+    def people() -> None:
+        echo(done.host_path)
+        if done.host_path != done.path:
+            echo(f"In the target's own file system it is {done.path}.", err=True)
+
+    def tables() -> Table:
+        from dotnetdiag.table import Table
+
+        return Table.of_rows([told], title="dump")
+
+    show(form, tables, people=people, document=lambda: told)

@@ -1,4 +1,4 @@
-"""Where errors become a line on stderr and an exit code: those of the dotnet-* tools (peers.md §1.1)."""
+"""Where errors become a line on stderr and an exit code: those of the dotnet-* tools (dotnet-tools.md §1.1)."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def _leave(code: int) -> NoReturn:
     """End the process at once. What was to be said is flushed; the rest of the interpreter's end is of no use here."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        pass  # nobody reads any more
+    except (BrokenPipeError, ValueError):
+        pass  # nobody reads any more; or what could not be written was closed with its wrapper, and was told
     except OSError as error:
         code = code or _report(f"stdout: {error.strerror or error}", error)
     sys.stderr.flush()

@@ -35,14 +35,15 @@ def show(
     *,
     people: Callable[[], None],
     document: Callable[[], Any] | None = None,
+    err: bool = False,
 ) -> None:
     """Print a result: for ``people``, as the ``document`` that its JSON is (else its tables), or as tables, of which some formats take the
-    first alone.
+    first alone. ``err``: the document on stderr (:func:`refuse_second_output` refuses the tables before).
     """
     if form == TABLE:
         people()
     elif form == "json" and document is not None:
-        json_text(document())
+        json_text(document(), err=err)
     else:
         from dotnetdiag.export import find_format
 
@@ -51,6 +52,16 @@ def show(
         refuse_terminal(form, is_text=found.is_text)
         with to_stdout(form) as stream:
             found.write(tables(), stream)
+
+
+def refuse_second_output(form: str, *, to_stdout: bool) -> None:
+    """For verbs that write a file, and say what they have written. Raises UsageError where the file is stdout, and ``form`` is not said on
+    stderr.
+    """
+    if to_stdout and form not in (TABLE, "json"):
+        raise UsageError(
+            f"{form} goes to stdout, as does the file: write the file elsewhere, or take json, which is said on stderr then"
+        )
 
 
 def refuse_terminal(form: str, *, is_text: bool = False) -> None:

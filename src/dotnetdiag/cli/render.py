@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import IO, Any
+
+from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
+from dotnetdiag.errors import OutputError
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}  # JSON itself escapes the others
@@ -19,14 +23,26 @@ def clean(text: str) -> str:
     return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    """What the system says of a stdout that takes nothing names it; who reads and has gone is nobody's error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError("stdout", error.strerror or str(error)) from error
+
+
 def echo(text: object = "", *, err: bool = False) -> None:
     """One line, cleaned, on stdout or stderr. Every verb writes with this, :func:`table` and :func:`json_text`, and nothing else."""
-    print(clean(str(text)), file=sys.stderr if err else sys.stdout, flush=True)
+    write_raw(f"{clean(str(text))}\n", err=err)
 
 
 def write_raw(text: str, *, err: bool = False) -> None:
     """A text of our own making as it is: with line ends, colours, movements of the cursor."""
-    print(text, end="", file=sys.stderr if err else sys.stdout, flush=True)
+    with nullcontext() if err else _to_stdout():
+        print(text, end="", file=sys.stderr if err else sys.stdout, flush=True)
 
 
 def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
@@ -36,11 +52,8 @@ def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
     file = sys.stderr if err else sys.stdout
     # what UTF-8 cannot say (a lone surrogate) becomes \uDC80 as it is written, which is JSON; other encodings would not make JSON of theirs
     is_utf8 = (file.encoding or "").lower().replace("-", "") == "utf8"
-    print(
-        json.dumps(value, indent=indent, ensure_ascii=not is_utf8, default=str).translate(_JSON_CONTROLS),
-        file=file,
-        flush=True,
-    )
+    text = json.dumps(value, indent=indent, ensure_ascii=not is_utf8, default=str).translate(_JSON_CONTROLS)
+    write_raw(f"{text}\n", err=err)
 
 
 def clean_json(text: str) -> str:
@@ -76,86 +89,65 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-LEAST_WIDTH = 8
-"""What is left of a last column that is cut, on the narrowest terminal: such lines are then longer than it."""
-
-
-def shortened(text: str, width: int) -> str:
-    """``text`` in ``width`` characters: both ends say something, and the last more."""
-    head = (width - 1) // 3
-    return text if len(text) <= width else f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
-
-
-def shortened_method(text: str, width: int) -> str:
-    """A method's name in ``width`` characters: its parameters give way first, then its beginning."""
-    if len(text) <= width:
-        return text
-    bare = text.partition("(")[0] or text
-    if bare != text and len(bare) + 3 <= width:
-        return f"{bare}(…)"
-    return bare if len(bare) <= width else f"…{bare[len(bare) - (width - 1) :]}"
-
-
 def table(
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
     right: Sequence[str] = (),
-    last_fills: bool = True,
     shorten: Callable[[str, int], str] = shortened,
 ) -> None:
     """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
 
-    Where a terminal is too narrow, the last column is shortened, as ``shorten`` has it; without ``last_fills``, those that are aligned
-    to the left are folded. Nothing else gives way.
+    Where a terminal is too narrow, the last column is shortened, as ``shorten`` has it. Nothing else gives way.
     """
-    cleaned = [tuple(map(clean, row)) for row in rows]
+    cleaned = [list(map(clean, row)) for row in rows]
+    widths = _widths(columns, cleaned)
+    if is_terminal() or sys.stdout.isatty():
+        room = _terminal_width() - _frame(widths) - sum(widths[:-1])
+        widths[-1] = min(widths[-1], max(room, LEAST_WIDTH))
+        for row in cleaned:
+            row[-1] = shorten(row[-1], widths[-1])
     if is_terminal():
-        _rich(columns, cleaned, right, last_fills, shorten)
+        _rich(columns, cleaned, right, widths)
         return
-    widths = [max(map(len, cells)) for cells in zip(columns, *cleaned, strict=True)]
-    if sys.stdout.isatty() and last_fills:
-        room = max(_terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1), LEAST_WIDTH)
-        cleaned = [(*row[:-1], shorten(row[-1], room)) for row in cleaned]
-        widths[-1] = min(widths[-1], room)
-    for row in (columns, *cleaned):
-        cells = [
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for name, cell, width in zip(columns, row, widths, strict=True)
+    lines = []
+    for row in ([*columns], *cleaned):
+        line = [
+            padded(cell, width, right=name in right) for name, cell, width in zip(columns, row, widths, strict=True)
         ]
-        print("  ".join(cells).rstrip())
+        lines.append("  ".join(line).rstrip())
+    write_raw("".join(f"{line}\n" for line in lines))
 
 
-def _rich(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: Sequence[str],
-    last_fills: bool,
-    shorten: Callable[[str, int], str],
-) -> None:
+def fits(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether nothing has to give way in a table; always so where it is no terminal."""
+    widths = _widths(columns, [list(map(clean, row)) for row in rows])
+    return not sys.stdout.isatty() or _frame(widths) + sum(widths) <= _terminal_width()
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(cells, column)) for column in zip(columns, *rows, strict=True)]
+
+
+def _frame(widths: Sequence[int]) -> int:
+    """What stands beside the cells: three characters for each in a box, else two between them."""
+    return 3 * len(widths) if is_terminal() else 2 * (len(widths) - 1)
+
+
+def _rich(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str], widths: Sequence[int]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
-    gives = [index == len(columns) - 1 if last_fills else name not in right for index, name in enumerate(columns)]
-    rest = sum(LEAST_WIDTH if give else width for give, width in zip(gives, widths, strict=True)) + 3 * len(columns)
-    room = max(_terminal_width(), rest)  # all that gives way has its least width then
-    if last_fills:
-        widths[-1] = min(widths[-1], room - rest + LEAST_WIDTH)
-        rows = [(*row[:-1], shorten(row[-1], widths[-1])) for row in rows]
     made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for name, most in zip(columns, widths, strict=True):
-        if last_fills or name in right:
-            justify: Any = "right" if name in right else "left"
-            made.add_column(name, justify=justify, width=most, no_wrap=True, overflow="ellipsis")
-        else:
-            made.add_column(name, max_width=most, overflow="fold")
+    for name, width in zip(columns, widths, strict=True):
+        justify: Any = "right" if name in right else "left"
+        made.add_column(name, justify=justify, width=width, no_wrap=True, overflow="ellipsis")
     for row in rows:
         made.add_row(*map(Text, row))
-    Console(width=room).print(made)
+    with _to_stdout():
+        Console(width=max(_terminal_width(), _frame(widths) + sum(widths))).print(made)
 
 
 def _terminal_width() -> int:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 ONE_PRESS_S = 0.3
 """Two signals within this time are one: ``timeout`` and shells send to the process and to its group."""
@@ -69,6 +69,32 @@ def handled(names: Sequence[str], handler: Callable[[int, Any], Any]) -> Iterato
     finally:
         for number, handling in before.items():
             signal.signal(number, handling)
+
+
+class OnPress(Protocol):
+    """What is done for a signal, and for one that comes ``again``."""
+
+    def __call__(self, number: int, *, again: bool) -> None: ...
+
+
+@contextmanager
+def pressed(on_press: OnPress) -> Iterator[None]:
+    """Within the block a signal that ends programs is one press: ``on_press`` is called for the first, and for every one after it that is
+    not of the same press.
+    """
+    first: float | None = None
+
+    def on_signal(number: int, _: Any) -> None:
+        nonlocal first
+        now = time.monotonic()
+        if first is None:
+            first = now
+            on_press(number, again=False)
+        elif now - first > ONE_PRESS_S:
+            on_press(number, again=True)
+
+    with handled(ALL, on_signal):
+        yield
 
 
 def _begins_press() -> bool:

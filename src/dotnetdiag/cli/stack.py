@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lazy import LazyGroup
 from dotnetdiag.cli.options import client_of, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -78,7 +79,7 @@ def report(
     from dotnetdiag.recipes.stack_report import iter_reports, require_interval
     from dotnetdiag.trace.method_names import Style
 
-    interval_s = parse_duration(interval)
+    interval_s = parse_duration(interval, "interval")
     require_interval(interval_s)
     style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
     taken: list[StackReport] = []
@@ -135,7 +136,7 @@ def _head(group: ThreadGroup) -> str:
     multiple=True,
     help="Look for .pdb files in this folder and below it, too; the current one is looked at last.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="[default: FILE.symbolicated]")
+@click.option("-o", "--output", type=FilePath(), help="[default: FILE.symbolicated]")
 @click.option("-c", "--stdout", "to_stdout", is_flag=True, help="Print it as well.")
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
 def symbolicate(file: Path, folders: tuple[Path, ...], output: Path | None, to_stdout: bool, force: bool) -> None:

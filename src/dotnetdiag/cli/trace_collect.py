@@ -7,16 +7,16 @@ import signal
 import stat
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
+from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.options import (
     client_of,
     joined,
@@ -28,11 +28,12 @@ from dotnetdiag.cli.options import (
     target_options,
 )
 from dotnetdiag.cli.output import format_option, show
-from dotnetdiag.cli.render import echo, json_text, seconds_text, timespan_text, write_raw
-from dotnetdiag.cli.signals import ALL, ONE_PRESS_S, handled
+from dotnetdiag.cli.render import clean, echo, json_text, seconds_text, timespan_text, write_raw
+from dotnetdiag.cli.signals import pressed
+from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition, Watch
+    from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition, Observer, Stop
 
 OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
 """Which option each source of providers is here."""
@@ -51,7 +52,7 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FilePath(),
     help="File to write; - for stdout, with all that is said on stderr.  [default: NAME_DATE_TIME.nettrace]",
 )
 @provider_options
@@ -131,7 +132,7 @@ def collect(
     dotnetdiag trace collect --clrevents gc -- dotnet MyApp.dll --its-own options
     """
     from dotnetdiag.errors import DiagnosticsError, UsageError
-    from dotnetdiag.recipes.collect import CollectOptions, Watch
+    from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop
     from dotnetdiag.recipes.collect import collect as record
     from dotnetdiag.recipes.outputs import is_stdout
 
@@ -175,7 +176,8 @@ def collect(
         force=force,
     )
     display = Display(duration, quiet=show_child_io)
-    watch = Watch(
+    stop = Stop()
+    observer = Observer(
         started=display.started,
         progress=display.progress,
         waiting=say_waiting,
@@ -183,8 +185,8 @@ def collect(
         stopping=display.stopping,
     )
     try:
-        with ends_nicely(watch, enter=not show_child_io):
-            done = record(options, watch)
+        with ends_nicely(stop, observer, enter=not show_child_io):
+            done = record(options, observer, stop)
     except DiagnosticsError as error:
         if to_stdout and isinstance(error.__cause__, BrokenPipeError):  # `| head`
             echo("The reader of the recording has gone, and the recording has ended.", err=True)
@@ -217,7 +219,7 @@ def _tell(done: Collected, notes: tuple[str, ...], options: CollectOptions, *, a
         from dotnetdiag.cli.render import size_text
 
         size = f"{size_text(done.size_bytes)} ({done.size_bytes} bytes)"
-        echo(f"{done.path}  {size} in {done.duration_s:.1f} s", err=to_stdout)
+        echo(f"{shown_path(done.path)}  {size} in {done.duration_s:.1f} s", err=to_stdout)
         for path in converted:
             echo(path)
     if done.child_exit_code is not None:
@@ -243,7 +245,7 @@ def _formats(formats: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _notes(composition: Composition) -> Iterator[str]:
-    """What dotnet-trace says there."""
+    """What dotnet-trace says there, and providers that are probably misspelled."""
     if composition.is_default:
         from dotnetdiag.recipes.presets import DEFAULT_PRESETS
 
@@ -251,6 +253,16 @@ def _notes(composition: Composition) -> Iterator[str]:
         yield f"No profile or providers specified, defaulting to trace profiles {names}."
     if composition.clr_events_ignored:
         yield "The CLR provider was already specified through --providers or --profile. Ignoring --clrevents."
+    yield from misspelled_providers(composition)
+
+
+def misspelled_providers(composition: Composition) -> Iterator[str]:
+    """A line for each: a runtime takes any name, and records nothing of one that it has not."""
+    from dotnetdiag.recipes.collect import misspelled
+
+    for provider in composition.providers:
+        if (meant := misspelled(provider.name or "")) is not None:
+            yield f"The provider {provider.name} is recorded, if there is one; near: {meant}."
 
 
 def _outcome(done: Collected) -> Iterator[str]:
@@ -276,11 +288,30 @@ def _outcome(done: Collected) -> Iterator[str]:
         )
 
 
+def provider_lines(composition: Composition, width: int | None = None) -> list[str]:
+    """A table; where that is wider than the terminal, names give way in their middle."""
+    rows = [("Provider Name", "Keywords", "Level", "Enabled By")]
+    for provider, source in zip(composition.providers, composition.sources, strict=True):
+        level = f"{LEVELS.get(provider.level, '?')}({provider.level})"
+        rows.append((clean(provider.name or ""), f"0x{provider.keywords:016X}", level, OPTIONS[source.value]))
+    name, *rest = (max(map(cells, column)) for column in zip(*rows, strict=True))
+    if width is not None:
+        name = min(name, max(width - sum(rest) - 2 * len(rest), LEAST_WIDTH))
+    widths = (name, *rest)
+    return [
+        "  ".join(
+            padded(cell, width) for cell, width in zip((shortened(row[0], name), *row[1:]), widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
 class Display:
     """What is seen of a recording on stderr: what is recorded, then bytes, rate and time left on one line."""
 
     def __init__(self, duration: str | None, *, quiet: bool) -> None:
         self._quiet = quiet
+        self._is_terminal = os.isatty(2)
         self._live = sys.stderr.isatty() and not quiet
         self._left_s: float | None = None
         self._duration = duration
@@ -303,10 +334,8 @@ class Display:
             from dotnetdiag.durations import seconds_of
 
             self._left_s = seconds_of(self._duration)
-        echo(f"{'Provider Name':<40} {'Keywords':<18}  {'Level':<17} Enabled By", err=True)
-        for provider, source in zip(composition.providers, composition.sources, strict=True):
-            level = f"{LEVELS.get(provider.level, '?')}({provider.level})"
-            echo(f"{provider.name:<40} 0x{provider.keywords:016X}  {level:<17} {OPTIONS[source.value]}", err=True)
+        for line in provider_lines(composition, os.get_terminal_size(2).columns or None if self._is_terminal else None):
+            echo(line, err=True)
         echo(f"Process        : {'' if pid is None else pid}", err=True)
         echo(f"Output File    : {path}", err=True)
         if self._left_s is not None:
@@ -361,35 +390,33 @@ class Display:
 
 
 @contextmanager
-def ends_nicely(watch: Watch, *, enter: bool) -> Iterator[None]:
+def ends_nicely(stop: Stop, observer: Observer, *, enter: bool) -> Iterator[None]:
     """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once."""
+    from dotnetdiag.errors import Cancelled
 
-    first = 0.0
     terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]  # one that has gone does not say so
 
-    def on_signal(number: int, _: Any) -> None:
-        nonlocal first
+    def on_press(number: int, *, again: bool) -> None:
         if number == getattr(signal, "SIGHUP", None):
             _lead_nowhere(terminals)
-        if not watch.has_session and not first:  # nothing is recorded yet: a runtime is waited for, a program started
-            first = time.monotonic()
-            watch.cancel()
-        elif not watch.has_session:
-            if time.monotonic() - first > ONE_PRESS_S:
+        if not stop.has_begun:  # nothing is recorded yet: a runtime is waited for, a program started
+            stop.cancel()
+            if again or stop.may_raise:
                 raise KeyboardInterrupt
-        elif not watch.is_stopping:
-            first = time.monotonic()
-            watch.signal = number
-            watch.stop()
-        elif time.monotonic() - first > ONE_PRESS_S:
-            watch.abort()
+        elif again or stop.is_stopping:
+            stop.cancel()
+        else:
+            observer.child_signal = number
+            stop.stop()
 
     ended = threading.Event()
     if enter and sys.stdin.isatty():
-        threading.Thread(target=_wait_for_enter, args=(watch, ended), daemon=True).start()
+        threading.Thread(target=_wait_for_enter, args=(stop, ended), daemon=True).start()
     try:
-        with handled(ALL, on_signal):
+        with pressed(on_press):
             yield
+    except Cancelled as error:
+        raise KeyboardInterrupt from error
     finally:
         ended.set()
 
@@ -402,20 +429,20 @@ def _lead_nowhere(descriptors: Sequence[int]) -> None:
     os.close(nowhere)
 
 
-def _wait_for_enter(watch: Watch, ended: threading.Event) -> None:
+def _wait_for_enter(stop: Stop, ended: threading.Event) -> None:
     """Looks at the terminal without holding Python's lock on stdin, which would hang the interpreter's end."""
     if sys.platform == "win32":
         import msvcrt
 
         while not ended.wait(0.1):
             if msvcrt.kbhit() and msvcrt.getwch() == "\r":
-                watch.stop()
+                stop.stop()
                 return
         return
     from dotnetdiag.recipes.terminal import typed
 
     if next(typed(ended.is_set), b""):
-        watch.stop()
+        stop.stop()
 
 
 @click.command("list-profiles", cls=Command)

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -13,12 +15,23 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import is_compatible
+from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
 from dotnetdiag.cli.options import json_option
-from dotnetdiag.cli.output import CHOICES, TABLE, format_option, refuse_terminal, show, to_stdout
-from dotnetdiag.cli.render import LEAST_WIDTH, clean, echo, json_text, shortened, table
+from dotnetdiag.cli.output import (
+    CHOICES,
+    TABLE,
+    format_option,
+    refuse_second_output,
+    refuse_terminal,
+    show,
+    to_stdout,
+)
+from dotnetdiag.cli.render import clean, echo, fits, json_text, table
+from dotnetdiag.cli.times import seconds_between, time_options
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
+from dotnetdiag.cli.widths import LEAST_WIDTH, aligned, cells, cut, padded, shortened
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,8 +42,6 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
-LONGEST_S = 1e9
-"""Thirty years; nanoseconds of three hundred have no room in a column."""
 
 
 def _file(function: F) -> F:
@@ -43,7 +54,7 @@ def _output(*, required: bool) -> Callable[[F], F]:
         return click.option(
             "-o",
             "--output",
-            type=_FILE,
+            type=FilePath(),
             required=required,
             callback=_not_a_terminal,
             help="The file to write; - for stdout, with all that is said on stderr.",
@@ -64,21 +75,6 @@ def _not_a_terminal(_: click.Context, __: click.Parameter, path: Path | None) ->
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     """Options given several times, or with commas."""
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
-
-
-def _seconds(text: str | None) -> float | None:
-    """``1.5``, ``1.5s``, ``2m``: seconds."""
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        from dotnetdiag.durations import parse_duration
-
-        seconds = parse_duration(text)
-    if not abs(seconds) <= LONGEST_S:  # also for what is no number
-        raise UsageError(f"{text}: no trace is so long")
-    return seconds
 
 
 @click.command(cls=Command)
@@ -115,6 +111,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
         ("Duration", f"{contents.duration_ms / 1e3:,.4f} s"),
         ("Events", f"{contents.events:,}"),
         ("Lost", lost),
+        *(("", f"{count:,} of capture thread {thread}") for thread, count in contents.lost_by_thread.items()),
     ]
     for process in contents.processes:
         said = [process.command_line, process.runtime, process.os, process.architecture]
@@ -122,9 +119,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
     rows += [("Warning", warning) for warning in contents.warnings]
     for label, text in rows:
         echo(f"{label:<10}{text}")
-    for thread, count in contents.lost_by_thread.items():
-        echo(f"{'':<10}{count:,} of capture thread {thread}")
-    cells = [
+    rows_of_events = [
         (
             row.provider,
             row.event,
@@ -138,13 +133,37 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
     ]
     echo()
     numbers = ("count", "bytes", "per s", "first ms", "last ms")
-    table(("provider", "event", *numbers), cells, right=numbers, last_fills=False)
+    _events_table(("provider", "event", *numbers), rows_of_events)
     echo()
     shown = contents.threads[:threads]
     names = [(str(one.tid), str(one.pid or "-"), f"{one.events:,}", one.name or "") for one in shown]
     table(("thread", "process", "events", "name"), names, right=("thread", "process", "events"))
     if len(shown) < len(contents.threads):
         echo(f"and {len(contents.threads) - len(shown)} more threads (--all)")
+
+
+def _events_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """On a terminal that is too narrow a provider stands above its events."""
+    numbers = columns[2:]
+    if fits(columns, rows):
+        table(columns, rows, right=numbers)
+        return
+    by_provider: dict[str, list[tuple[str, ...]]] = {}
+    for provider, event, *more in rows:
+        by_provider.setdefault(provider, []).append((clean(event), *more))
+    widths = [max(map(cells, column)) for column in zip(numbers, *(row[2:] for row in rows), strict=True)]
+    width = shutil.get_terminal_size().columns
+    room = max(width - sum(widths) - 2 * len(widths) - 2, LEAST_WIDTH)
+
+    def line(name: str, more: Sequence[str]) -> str:
+        ends = (padded(cell, width, right=True) for cell, width in zip(more, widths, strict=True))
+        return "  ".join([padded(shortened(name, room), room), *ends])
+
+    echo(f"  {line('event', numbers)}")
+    for provider, own in by_provider.items():
+        echo(shortened(clean(provider), width))
+        for event, *more in own:
+            echo(f"  {line(event, more)}")
 
 
 @click.command(cls=Command)
@@ -156,12 +175,20 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
     "--fields", multiple=True, help="Payload fields (and, but for jsonl, keys like ms and tid), in this order."
 )
 @click.option("--limit", type=click.IntRange(min=0), help="At most so many events.")
-@click.option("--from", "start", help="From so long after the start: 1.5, 1.5s, 2m.")
-@click.option("--to", "end", help="Up to so long after the start.")
+@time_options
 @click.option(
-    "--format", "form", type=click.Choice(CHOICES), default=TABLE, show_default=True, help="How to print them."
+    "--format",
+    "form",
+    type=click.Choice(CHOICES),
+    help="How to print them.  [default: what the name after -o ends in; otherwise table]",
 )
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
+@click.option(
+    "--names/--numbers",
+    "value_names",
+    default=None,
+    help="What the runtime numbers, as in Reason=Induced: by name or by number.  [default: names; of jsonl: numbers]",
+)
 @click.option("--stacks", is_flag=True, help="With jsonl: add frames, leaf first.")
 @_output(required=False)
 def events(
@@ -173,7 +200,9 @@ def events(
     limit: int | None,
     start: str | None,
     end: str | None,
-    form: str,
+    time: str | None,
+    form: str | None,
+    value_names: bool | None,
     stacks: bool,
     output: Path | None,
     force: bool,
@@ -188,17 +217,20 @@ def events(
     from dotnetdiag.recipes import trace_events
     from dotnetdiag.recipes.trace_files import open_trace
 
+    form = form or _form_of(output)
     if stacks and form != "jsonl":
         raise UsageError("--stacks needs --format jsonl")
+    start_s, end_s = seconds_between(start, end, time)
     options = trace_events.EventsOptions(
         providers=_names(providers),
         names=_names(names),
         where=where,
         fields=_names(fields),
         limit=limit,
-        start_s=_seconds(start),
-        end_s=_seconds(end),
+        start_s=start_s,
+        end_s=end_s,
         stacks=stacks,
+        value_names=value_names,
     )
     trace = open_trace(file)
     require_within(trace, options.start_s, options.end_s)
@@ -210,7 +242,7 @@ def events(
     writers: dict[str, Callable[[Trace, EventsOptions, IO[bytes]], object]] = {
         "jsonl": trace_events.write_jsonl,
         "csv": trace_events.write_csv,
-        "table": _write_table,
+        "table": partial(_write_table, width=None if output is not None else _terminal_width()),
     }
 
     def write_selected(trace: Trace, options: EventsOptions, file: IO[bytes]) -> None:
@@ -230,37 +262,75 @@ def events(
     say_losses_of(trace)
 
 
-def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
+_READ_BY_PEOPLE = ("", ".txt", ".log")
+
+
+def _form_of(output: Path | None) -> str:
+    """What the name of a file promises."""
+    from dotnetdiag.recipes.outputs import is_stream
+
+    if output is None or output.suffix.lower() in _READ_BY_PEOPLE or is_stream(output):
+        return TABLE
+    from dotnetdiag.export import format_of
+
+    return format_of(output.name, table=True).name
+
+
+def _terminal_width() -> int | None:
+    """None: stdout is no terminal."""
+    if not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def _write_table(trace: Trace, options: EventsOptions, file: IO[bytes], *, width: int | None) -> int:
     """Lines for people; cut to the width of a terminal, whole where they go elsewhere."""
-    from dotnetdiag.recipes.trace_events import iter_shown, select, text_rows
+    from dotnetdiag.recipes.trace_events import iter_shown, right_aligned, select, text_rows
 
-    width = None
-    if sys.stdout.isatty():
-        import shutil
-
-        width = shutil.get_terminal_size().columns
     found = select(trace, options)
     count = 0
 
     def line(text: str) -> None:
-        cut = text if width is None or len(text) <= width else text[: width - 1] + "…"
-        file.write((clean(cut) + "\n").encode("utf-8", "backslashreplace"))
+        cleaned = clean(text)
+        shown = cleaned if width is None else cut(cleaned, width)
+        file.write((shown + "\n").encode("utf-8", "backslashreplace"))
 
     if options.fields:
-        line("  ".join(options.fields))
-        for rows in text_rows(found, options.fields):
-            for row in rows:
-                line("  ".join(row))
+        right, widths = right_aligned(found, options.fields), list[int]()
+        for rows in text_rows(found, options.fields, options):
+            cleaned = [tuple(map(clean, row)) for row in rows]
+            if not count:
+                widths = _widths([options.fields, *cleaned], width)
+                line(aligned(options.fields, widths, right))
+            for row in cleaned:
+                line(aligned(row, widths, right, shorten=width is not None))
             count += len(rows)
+        if not count:
+            line("  ".join(options.fields))
         return count
     line(f"{'ms':>14}  {'tid':>8}  event")
-    for event in iter_shown(found):
+    for event in iter_shown(found, options):
         payload = " ".join(f"{name}={value}" for name, value in event.payload)
         head, rest = f"{event.ms:>14,.4f}  {event.tid:>8}  ", f"/{event.event}  {payload}"
         room = len(event.provider) if width is None else width - len(head) - len(rest)
         line(head + shortened(event.provider, max(room, LEAST_WIDTH)) + rest)
         count += 1
     return count
+
+
+WIDEST = 60
+"""A column that is not cut is no wider because of a few long values."""
+
+
+def _widths(rows: Sequence[Sequence[str]], terminal: int | None) -> list[int]:
+    """Of columns, by the rows that come first; on a terminal the widest give way until all fit."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    if terminal is None:
+        return [min(width, WIDEST) for width in widths]
+    room = terminal - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > LEAST_WIDTH:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 @click.command(cls=Command)
@@ -312,36 +382,29 @@ def dump(file: Path, with_events: bool, form: str) -> None:
 _NO_PROCESSOR = 0xFFFFFFFF
 
 
-def _written(done: Rewritten, as_json: bool) -> None:
-    """Say what was written; on stderr where that is stdout."""
+def _rewritten(rewrite: Callable[..., Rewritten], *source: Any, output: Path, form: str, **options: Any) -> None:
+    """Write ``output``, and say what is in it; on stderr where it is stdout."""
     from dotnetdiag.recipes.outputs import is_stdout
 
-    aside = is_stdout(done.path)
+    aside = is_stdout(output)
+    refuse_second_output(form, to_stdout=aside)
+    done = rewrite(*source, output, **options)
     for damage in done.damage:
         echo(f"warning: {damage}; what was whole is in the output", err=True)
-    if as_json:
-        json_text(
-            {
-                "path": str(done.path),
-                "events": done.events,
-                "size_bytes": done.size_bytes,
-                "redacted": done.replaced,
-                "blanked_bytes": done.blanked,
-                "renumbered": [
-                    {"file": str(file), "process_id": pid, "number": number} for file, pid, number in done.renumbered
-                ],
-            },
-            err=aside,
-        )
-        return
-    events = "" if done.events is None else f"{done.events:,} events, "
-    echo(f"{done.path}: {events}{done.size_bytes:,} bytes", err=aside)
-    for name, count in done.replaced.items():
-        echo(f"  {name}: {count:,} redacted", err=aside)
-    for name, count in done.blanked.items():
-        echo(f"  {name}: {count:,} bytes blanked", err=aside)
-    for file, pid, number in done.renumbered:
-        echo(f"  process {pid} of {file} is {number} here: another file has a process {pid}", err=aside)
+    for note in done.notes:
+        echo(f"note: {note}", err=True)
+
+    def people() -> None:
+        events = "" if done.events is None else f"{done.events:,} events, "
+        echo(f"{shown_path(done.path)}: {events}{done.size_bytes:,} bytes", err=aside)
+        for name, count in done.replaced.items():
+            echo(f"  {name}: {count:,} redacted", err=aside)
+        for name, count in done.blanked.items():
+            echo(f"  {name}: {count:,} bytes blanked", err=aside)
+        for file, pid, number in done.renumbered:
+            echo(f"  process {pid} of {file} is {number} here: another file has a process {pid}", err=aside)
+
+    show(form, done.tables, people=people, document=done.to_json, err=aside)
 
 
 @click.command(cls=Command)
@@ -355,7 +418,11 @@ def _written(done: Rewritten, as_json: bool) -> None:
     help="Formats to write, given several times or with commas: "
     "speedscope, chromium, pprof, collapsed, flamegraph, json; the methods as csv, jsonl, parquet, sqlite, markdown, html; nettrace.",
 )
-@click.option("--nettrace-version", type=click.Choice(["4", "5", "6"]), help="[default: that of FILE, at least 5]")
+@click.option(
+    "--nettrace-version",
+    type=click.Choice(["4", "5", "6"]),
+    help="Write nettrace anew in this version.  [default: FILE byte for byte; what is cut is made whole]",
+)
 @view_options
 @state_option("all")
 @_output(required=False)
@@ -389,20 +456,28 @@ def convert(
     others = tuple(name for name in names if name.lower() != "nettrace")
     if others != names and output is None and version is None and file.suffix == ".nettrace":
         open_trace(file)  # it may be none
-        echo(f"note: {file.name} is a nettrace file already, and stays as it is", err=True)
+        _say_kept(file)
         names = others
     made = convert_file(file, names, output, options) if names else []
     for one in made[:1]:
         say_losses(file.name, one.lost, one.damage)
     for note in dict.fromkeys(note for one in made for note in one.notes):
         echo(f"note: {note}", err=True)
+    for one in made:
+        if one.kept:
+            _say_kept(one.path)
+    made = [one for one in made if not one.kept]
     aside = any(is_stdout(one.path) for one in made)
     if as_json:
         files = [{"path": str(one.path), "format": one.format, "size_bytes": one.size_bytes} for one in made]
         json_text(files, err=aside)
         return
     for one in made:
-        echo(f"{one.path}: {one.size_bytes:,} bytes", err=aside)
+        echo(f"{shown_path(one.path)}: {one.size_bytes:,} bytes", err=aside)
+
+
+def _say_kept(path: Path) -> None:
+    echo(f"note: {path.name} is a nettrace file already, and stays as it is", err=True)
 
 
 _strict = click.option("--strict", is_flag=True, help="Drop also what names methods, types and processes.")
@@ -410,13 +485,19 @@ _strict = click.option("--strict", is_flag=True, help="Drop also what names meth
 
 @click.command(cls=Command)
 @_file
-@click.option("--from", "start", help="From so long after the start: 1.5, 1.5s, 2m.")
-@click.option("--to", "end", help="Up to so long after the start.")
+@time_options
 @_strict
 @_output(required=True)
-@json_option
+@format_option
 def trim(
-    file: Path, start: str | None, end: str | None, strict: bool, output: Path, force: bool, as_json: bool
+    file: Path,
+    start: str | None,
+    end: str | None,
+    time: str | None,
+    strict: bool,
+    output: Path,
+    force: bool,
+    form: str,
 ) -> None:
     """Keep a range of time of a trace FILE.
 
@@ -428,9 +509,10 @@ def trim(
     """
     from dotnetdiag.recipes.trace_rewrite import trim as trim_file
 
-    if start is None and end is None:
-        raise UsageError("give --from, --to, or both")
-    _written(trim_file(file, output, start_s=_seconds(start), end_s=_seconds(end), strict=strict, force=force), as_json)
+    if start is None and end is None and time is None:
+        raise UsageError("give --from, --to, or --time")
+    times = dict(zip(("start_s", "end_s"), seconds_between(start, end, time), strict=True))
+    _rewritten(trim_file, file, output=output, form=form, strict=strict, force=force, **times)
 
 
 @click.command("filter", cls=Command)
@@ -439,7 +521,7 @@ def trim(
 @click.option("--events", "names", multiple=True, help="Keep these events.")
 @_strict
 @_output(required=True)
-@json_option
+@format_option
 def filter_command(
     file: Path,
     providers: tuple[str, ...],
@@ -447,7 +529,7 @@ def filter_command(
     strict: bool,
     output: Path,
     force: bool,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Keep some providers and events of a trace FILE.
 
@@ -460,17 +542,15 @@ def filter_command(
 
     if not _names(providers) and not _names(names):
         raise UsageError("nothing to filter by: give --providers or --events")
-    _written(
-        filter_events(file, output, providers=_names(providers), names=_names(names), strict=strict, force=force),
-        as_json,
-    )
+    chosen = {"providers": _names(providers), "names": _names(names)}
+    _rewritten(filter_events, file, output=output, form=form, strict=strict, force=force, **chosen)
 
 
 @click.command(cls=Command)
 @click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE FILE...")
 @_output(required=True)
-@json_option
-def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
+@format_option
+def merge(files: tuple[Path, ...], output: Path, force: bool, form: str) -> None:
     """Make one trace (nettrace 6) of several, in time order.
 
     Clocks of one machine are taken as they are; others are aligned by the UTC dates of the files, to the millisecond.
@@ -481,7 +561,7 @@ def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> 
     """
     from dotnetdiag.recipes.trace_rewrite import merge_files
 
-    _written(merge_files(files, output, force=force), as_json)
+    _rewritten(merge_files, files, output=output, form=form, force=force)
 
 
 @click.command(cls=Command)
@@ -491,8 +571,8 @@ def merge(files: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> 
     "--force-partial", is_flag=True, help="Also a FILE that is damaged: all that is not understood is blanked."
 )
 @_output(required=True)
-@json_option
-def redact(file: Path, fields: tuple[str, ...], force_partial: bool, output: Path, force: bool, as_json: bool) -> None:
+@format_option
+def redact(file: Path, fields: tuple[str, ...], force_partial: bool, output: Path, force: bool, form: str) -> None:
     """Copy a trace FILE with command lines, environments and chosen texts made unreadable.
 
     Texts keep their length; everything else is the same byte for byte. A FILE with parts that are not understood is refused.
@@ -502,7 +582,7 @@ def redact(file: Path, fields: tuple[str, ...], force_partial: bool, output: Pat
     """
     from dotnetdiag.recipes.trace_rewrite import redact_file
 
-    _written(redact_file(file, output, fields=fields, force_partial=force_partial, force=force), as_json)
+    _rewritten(redact_file, file, output=output, form=form, fields=fields, force_partial=force_partial, force=force)
 
 
 COMMANDS = (info, events, dump, convert, trim, filter_command, merge, redact)

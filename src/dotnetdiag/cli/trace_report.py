@@ -15,7 +15,9 @@ from dotnetdiag.cli.lazy import Kinds
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
-from dotnetdiag.cli.render import echo, is_terminal, shortened_method, table
+from dotnetdiag.cli.render import echo, is_terminal, table
+from dotnetdiag.cli.times import seconds_between, time_options
+from dotnetdiag.cli.widths import cells, cut, shortened_method
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.diffing import Compared, DiffRow
@@ -35,9 +37,7 @@ def view_options(function: F) -> F:
     for option in reversed(
         (
             click.option("--thread", "threads", multiple=True, help="Only threads with this id or name."),
-            click.option(
-                "--time", "time", metavar="FROM-TO", help="Only this time since the start: 1.5-2, 500ms-, -1m."
-            ),
+            time_options,
             click.option("--focus", multiple=True, metavar="P", help="Only stacks with a frame that matches."),
             click.option("--ignore", multiple=True, metavar="P", help="No stacks with a frame that matches."),
             click.option(
@@ -84,19 +84,26 @@ event_marks_option = click.option(
 
 
 def view_of(
-    *, time: str | None, short: bool, source: bool, event_marks: bool | None = None, **more: Any
+    *,
+    start: str | None,
+    end: str | None,
+    time: str | None,
+    short: bool,
+    source: bool,
+    event_marks: bool | None = None,
+    **more: Any,
 ) -> ViewOptions:
     """The options that the keywords of :func:`view_options`, ``--state`` and ``--event-marks`` mean."""
     from dotnetdiag.analysis.cpu import Marks
-    from dotnetdiag.recipes.report import ViewOptions, parse_time_range
+    from dotnetdiag.recipes.report import ViewOptions
     from dotnetdiag.trace.method_names import Style
 
-    start, end = (None, None) if time is None else parse_time_range(time)
+    start_s, end_s = seconds_between(start, end, time)
     whole = Style.TRACEEVENT if is_compatible() else Style.FULL
     style = Style.SOURCE if source else Style.SHORT if short else whole
     unsaid = Marks.ALLOCATIONS if is_compatible() else Marks.NONE
     marks = unsaid if event_marks is None else Marks.EVENTS if event_marks else Marks.NONE
-    return ViewOptions(start_s=start, end_s=end, style=style, marks=marks, **more)
+    return ViewOptions(start_s=start_s, end_s=end_s, style=style, marks=marks, **more)
 
 
 KINDS = {
@@ -160,6 +167,7 @@ def _show_spans(made: Spans, number: int) -> None:
             ("duration ms", "start ms", "process", "thread", "fields"),
             rows,
             right=("duration ms", "start ms", "process", "thread"),
+            shorten=cut,
         )
 
 
@@ -210,7 +218,7 @@ def _rows(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], verbose: bo
 
 def _shortened(cell: str, width: int) -> str:
     name = cell.removesuffix(ABOVE)
-    return shortened_method(name, width - len(cell) + len(name)) + cell[len(name) :]
+    return shortened_method(name, width - cells(cell) + cells(name)) + cell[len(name) :]
 
 
 def _show(made: Report, verbose: bool) -> None:
@@ -284,22 +292,16 @@ def diff(
     Time on the processor only, unless --state says otherwise: waiting depends on how long was recorded.
 
     Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read; 3 wrong arguments, or a file
-    without samples.
+    without samples in the state (.NET 9 does not tell which threads wait: compare its recordings with --state all).
 
     \b
     dotnetdiag trace diff before.nettrace after.nettrace --fail-above 5%
     """
     lean_numpy()
-    from dotnetdiag.errors import UsageError
     from dotnetdiag.recipes.diffing import DiffOptions, compare
-    from dotnetdiag.recipes.report import ReportOptions
-    from dotnetdiag.recipes.report import report as make
 
     options = DiffOptions(number=number, inclusive=inclusive, shares=shares, limit=limit, view=view_of(**view))
     made = compare(before, after, options)
-    for path, total in ((before, made.total.before), (after, made.total.after)):
-        if not total and not make(path, ReportOptions(number=0)).samples:
-            raise UsageError(f"{path.name} has no samples: nothing can be said of it")
     for line in made.shortcomings:
         echo(line, err=True)
     show(form, made.table, people=lambda: _show_diff(made, verbose), document=made.to_json)

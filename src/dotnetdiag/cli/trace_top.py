@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dotnetdiag.cli.render import clean, clean_json, is_terminal, shortened_method
+from dotnetdiag.cli.output import TABLE
+from dotnetdiag.cli.render import clean, clean_json, is_terminal
+from dotnetdiag.cli.widths import cut, shortened_method
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +23,15 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_ROWS = 10
 _HEAD = ("self %", "total %", "all self", "all total", "method")
+_CSV = (
+    "elapsed_s",
+    "interval_s",
+    "name",
+    "exclusive_percent",
+    "inclusive_percent",
+    "exclusive_percent_since_start",
+    "inclusive_percent_since_start",
+)
 _WIDTHS = tuple(map(len, _HEAD[:-1]))
 _STATES = {"cpu": "managed", "unmanaged": "native or waiting", "blocked": "blocked"}
 
@@ -49,7 +62,6 @@ def top_options(function: F) -> F:
 
 def top_of(
     watch: WatchOptions,
-    fields: tuple[str, ...],
     *,
     top: int | None,
     interval: str | None,
@@ -64,8 +76,8 @@ def top_of(
         if alone:
             raise UsageError(f"{alone[0]} goes with --top")
         return None
-    if fields or watch.limit is not None:
-        raise UsageError(f"{'--fields' if fields else '--limit'} is of events, and --top shows methods")
+    if watch.fields or watch.limit is not None:
+        raise UsageError(f"{'--fields' if watch.fields else '--limit'} is of events, and --top shows methods")
     from dotnetdiag.recipes.top import TopOptions
     from dotnetdiag.trace.method_names import Style
 
@@ -79,13 +91,24 @@ def top_of(
     )
 
 
-def blocks(top: LiveTop, *, as_json: bool) -> Iterator[bytes]:
-    """What to write for each interval: a line of JSON, a block of text, or on a terminal one in the place of the block before."""
-    draws, drawn = is_terminal() and not as_json, 0
+def blocks(top: LiveTop, form: str) -> Iterator[bytes]:
+    """What to write for each interval: a line of JSON, a row of CSV for each method, a block of text, or on a terminal one in the place of
+    the block before; that stays where the end has cut the next one short.
+    """
+    draws, drawn = is_terminal() and form == TABLE, 0
+    whole_s = 0.0
+    if form == "csv":
+        yield _lines_of([_CSV])
     for one in top.intervals():
-        if as_json:
+        if form == "csv":
+            yield _lines_of([(one.elapsed_s, one.interval_s, *asdict(row).values()) for row in one.rows])
+            continue
+        if form == "jsonl":
             text = clean_json(json.dumps(one.to_json()))
         else:
+            if draws and one.interval_s < whole_s / 2:
+                continue
+            whole_s = one.interval_s
             size = shutil.get_terminal_size()
             lines = block(one, size.columns - 1 if draws else None, size.lines - 1 if draws else None)
             text = "\n".join(lines)
@@ -96,9 +119,16 @@ def blocks(top: LiveTop, *, as_json: bool) -> Iterator[bytes]:
         yield f"{text}\n".encode("utf-8", "backslashreplace")
 
 
+def _lines_of(rows: Sequence[Sequence[object]]) -> bytes:
+    from dotnetdiag.cli.live_lines import csv_rows
+
+    return "".join(f"{line}\n" for line in csv_rows(rows)).encode("utf-8", "backslashreplace")
+
+
 def block(top: Top, width: int | None = None, height: int | None = None) -> list[str]:
     """One interval as lines of at most ``width`` characters, and at most ``height`` of them."""
-    lines = [_cut(heading(top), width), _cut(_line(_HEAD), width)]
+    lines = [*heading(top, width), _line(_HEAD) if width is None else cut(_line(_HEAD), width)]
+    least = len(lines) + 1
     room = None if width is None else max(width - sum(_WIDTHS) - 2 * len(_WIDTHS), 8)
     for row in top.rows:
         numbers = (
@@ -111,21 +141,18 @@ def block(top: Top, width: int | None = None, height: int | None = None) -> list
         lines.append(
             _line((*(f"{one:.1f}" for one in numbers), name if room is None else shortened_method(name, room)))
         )
-    return lines if height is None else lines[: max(height, 3)]
+    return lines if height is None else lines[: max(height, least)]
 
 
-def heading(top: Top) -> str:
-    """When, of how much, and what is missing."""
-    parts = [f"{top.samples:,} samples of {top.threads} threads in {top.interval_s:.1f} s"]
+def heading(top: Top, width: int | None = None) -> list[str]:
+    """When, of how much, and what is missing; what does not fit the width follows on more lines."""
+    parts = [f"{top.elapsed_s:.1f} s: {top.samples:,} samples of {top.threads} threads in {top.interval_s:.1f} s"]
     parts += [f"{weight:,.0f} {top.unit} {_STATES.get(state, state)}" for state, weight in top.states.items()]
     parts += [f"{top.unresolved:.1f} % without a name"] if top.unresolved else []
     parts += ["losses not known" if top.missed is None else f"{top.missed:,} events missed"] if top.missed != 0 else []
-    return f"{top.elapsed_s:.1f} s: {', '.join(parts)}"
+    text = ", ".join(parts)
+    return [text] if width is None else wrap(text, width, subsequent_indent="  ")
 
 
 def _line(cells: tuple[str, ...]) -> str:
     return "  ".join([*(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=False)), cells[-1]])
-
-
-def _cut(text: str, width: int | None) -> str:
-    return text if width is None or len(text) <= width else f"{text[: width - 1]}…"

@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -15,22 +15,32 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.options import client_of, json_option, provider_options, say_held, target_of, target_options
-from dotnetdiag.cli.render import clean, clean_json, echo, stdout_bytes
-from dotnetdiag.cli.signals import ALL, ONE_PRESS_S, handled
+from dotnetdiag.cli.options import client_of, provider_options, say_held, target_of, target_options
+from dotnetdiag.cli.output import CHOICES, TABLE
+from dotnetdiag.cli.render import echo, stdout_bytes
+from dotnetdiag.cli.signals import pressed
+from dotnetdiag.cli.trace_collect import misspelled_providers
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
-from dotnetdiag.errors import OutputError
+from dotnetdiag.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.target import Client
     from dotnetdiag.recipes.top import LiveTop, TopOptions
     from dotnetdiag.recipes.watching import Account, LiveEvents, WatchOptions
-    from dotnetdiag.trace.table import EventTable
 
+STREAMED = (TABLE, "jsonl", "csv")
 TICK_S = 0.1
 LAST_LINES_S = 2.0
 """How long the last lines are held for somebody who does not read."""
 _NOTE_EVERY_S = 1.0
+
+
+def _streamed(_: click.Context, __: click.Parameter, form: str) -> str:
+    if form not in STREAMED:
+        raise UsageError(
+            f"{form} is written when its end is known, and a watch is read while it runs: table, jsonl, or csv"
+        )
+    return form
 
 
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -43,12 +53,21 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 @provider_options
 @click.option("--event", "names", multiple=True, help="Only these: GC/Start, GCStart_V2, or Provider/Event.")
 @click.option("--where", help='A filter, as in: Duration > 5 and Path ~ "^/api"')
-@click.option("--fields", multiple=True, help="Only these payload fields.")
+@click.option("--fields", multiple=True, help="Only these payload fields (and keys like level).")
 @click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
 @click.option("--duration", help="End after 30s, 5m, 1h30m.")
 @click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
 @top_options
-@json_option
+@click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(CHOICES),
+    default=TABLE,
+    show_default=True,
+    callback=_streamed,
+    help="How to print it: table, jsonl, or csv.",
+)
 def watch(
     pid: int | None,
     name: str | None,
@@ -64,10 +83,11 @@ def watch(
     limit: int | None,
     duration: str | None,
     buffersize: int,
-    as_json: bool,
+    form: str,
     **top: Any,
 ) -> None:
-    """Print the events of a process as they happen: a line each, or with --json the objects of `trace events --format jsonl`. With --top
+    """Print the events of a process as they happen: a line each, or with --json the objects of `trace events --format jsonl`; as csv the
+    --fields, or else what all events have and the payload as JSON. With --top
     the methods that take its time: in % of the last interval and since the start, alone and with all that they called.
 
     Ends with Ctrl-C, after --duration or --limit, or with the process. The last line on stderr says how many events were shown,
@@ -93,13 +113,17 @@ def watch(
         event_filters=event_filters,
         names=_names(names),
         where=where,
+        fields=_names(fields),
         limit=limit,
         duration=duration,
         buffer_mb=buffersize,
     )
-    chosen, over = _names(fields), None if port is None else target_of(pid, name, port).address
-    question = top_of(options, chosen, **top)
-    (question or options).composed()  # mistakes are told before anything is waited for
+    over = None if port is None else target_of(pid, name, port).address
+    question = top_of(options, **top)
+    for note in misspelled_providers(
+        (question or options).composed()
+    ):  # mistakes are told before anything is waited for
+        echo(f"note: {note}", err=True)
     with (
         client_of(pid, name, port, resumes=True) as client,
         _started(client, question or options, over) as (live, source),
@@ -108,11 +132,9 @@ def watch(
         exited = exit_of(client)
         echo("Watching. Press <Ctrl+C> to end.", err=True)
         if isinstance(source, LiveEvents):
-            lines = json_lines(chosen) if as_json else text_lines(chosen)
-            pieces = ("\n".join([*lines(window), ""]).encode("utf-8", "backslashreplace") for window in live.windows())
-            finished = _print(live, pieces, stdout_bytes())
+            finished = _print(live, _pieces(live, form, options.fields), stdout_bytes())
         else:
-            finished = _print(live, blocks(source, as_json=as_json), stdout_bytes(), says_missed=False)
+            finished = _print(live, blocks(source, form), stdout_bytes(), says_missed=False)
     if not finished:
         _lead_stdout_nowhere()
     for note in (*source.notes, *([live.ended] if live.ended else [])):
@@ -126,6 +148,17 @@ def watch(
         raise KeyboardInterrupt
     if gone is not None and live.ended:
         raise click.exceptions.Exit(TRACING_ERROR)
+
+
+def _pieces(live: LiveEvents, form: str, fields: tuple[str, ...]) -> Iterator[bytes]:
+    """What to write for each window."""
+    from dotnetdiag.cli.live_lines import csv_lines, csv_names, csv_rows, json_lines, text_lines
+
+    lines = {"jsonl": json_lines, "csv": csv_lines, TABLE: text_lines}[form](fields)
+    if form == "csv":
+        yield f"{csv_rows([csv_names(fields)])[0]}\n".encode()
+    for window in live.windows():
+        yield "\n".join([*lines(window), ""]).encode("utf-8", "backslashreplace")
 
 
 @contextmanager
@@ -208,60 +241,15 @@ def _ends_nicely(live: LiveEvents) -> Iterator[None]:
     """Ctrl-C ends it at once, with the account of what came; SIGTERM, SIGHUP and SIGQUIT let the session come to its end first.
     A second signal does not even wait for the account.
     """
-    first = 0.0
 
-    def on_signal(number: int, _: Any) -> None:
-        nonlocal first
-        if not first:
-            first = time.monotonic()
-            (live.stop_soon if number == signal.SIGINT else live.stop)()
-        elif time.monotonic() - first > ONE_PRESS_S:
+    def on_press(number: int, *, again: bool) -> None:
+        if again:
             live.abort()
             raise KeyboardInterrupt  # also out of a write that nobody reads
+        (live.stop_soon if number == signal.SIGINT else live.stop)()
 
-    with handled(ALL, on_signal):
+    with pressed(on_press):
         yield
-
-
-# lines ------------------------------------------------------------------------------------------------------------
-
-
-def json_lines(fields: tuple[str, ...]) -> Callable[[EventTable], list[str]]:
-    """Objects in the fixed form of ``trace events --format jsonl``."""
-    from dotnetdiag.trace.json_lines import JsonLines
-
-    wanted = frozenset(name.lower() for name in fields) or None
-
-    def made(window: EventTable) -> list[str]:
-        return [clean_json(line) for line in JsonLines(window.trace, fields=wanted).lines(window)]
-
-    return made
-
-
-def text_lines(fields: tuple[str, ...]) -> Callable[[EventTable], list[str]]:
-    """``12:30:01.123456  tid  provider/event  field=value …``: the time is UTC."""
-    wanted = {name.lower() for name in fields}
-
-    def made(window: EventTable) -> list[str]:
-        from dotnetdiag.table.texts import cell_texts
-
-        texts = [""] * len(window)
-        times: list[Any] = window.header_column("utc").to_pylist()
-        tids: list[Any] = window.header_column("tid").to_pylist()
-        for number, schema in window.schemas.items():
-            rows = window.rows_of(number).tolist()
-            columns = window.own_columns(number)
-            names = [name for name in columns if not wanted or name.lower() in wanted]
-            head = f"{schema.provider}/{schema.name}".replace("%", "%%")
-            tail = "".join(f" {name.replace('%', '%%')}=%s" for name in names)
-            template = f"%s  %7d  {head} {tail}".rstrip()
-            parts: list[Iterable[Any]] = [[times[row][11:26] for row in rows], [tids[row] for row in rows]]
-            parts += [cell_texts(columns[name]) for name in names]
-            for row, line in zip(rows, map(template.__mod__, zip(*parts, strict=True)), strict=True):
-                texts[row] = clean(line)
-        return texts
-
-    return made
 
 
 COMMANDS = (watch,)

@@ -21,6 +21,7 @@ _PUBLIC = {
     "Struct": "columns",
     "Text": "columns",
     "decode": "decoding",
+    "as_bytes": "inferring",
     "infer": "inferring",
     "Kind": "layout",
     "Layout": "layout",
@@ -40,7 +41,7 @@ __getattr__ = loader(globals(), _PUBLIC)
 if TYPE_CHECKING:
     from dotnetdiag.events.columns import Bytes, Column, ListOf, Scalar, Struct, Text
     from dotnetdiag.events.decoding import decode
-    from dotnetdiag.events.inferring import infer
+    from dotnetdiag.events.inferring import as_bytes, infer
     from dotnetdiag.events.layout import Kind, Layout, SchemaField
     from dotnetdiag.events.resolving import resolve
     from dotnetdiag.events.schema import EventSchema, Source
@@ -61,6 +62,7 @@ __all__ = [
     "Struct",
     "Table",
     "Text",
+    "as_bytes",
     "batch_tables",
     "concat_tables",
     "decode",

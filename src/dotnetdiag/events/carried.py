@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -21,12 +21,14 @@ from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-TYPES_LIMIT = 64
-"""Names that are told apart; the runtimes up to 10 know six."""
+TYPES_LIMIT = 1024
+"""Names that are told apart; the runtimes up to 10 know six. Of more than that, which ones depends on the order in which blocks are decoded."""
 _NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
 _NAME_BYTES = 2 * 64
 _SIZE_BYTES = 4
 _INSTANCE_BYTES = 2
+_FEW = 16
+_FACTORS = np.array([pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, _NAME_BYTES // 2 + 1)], np.uint64)
 
 
 class CarriedTypes:
@@ -68,32 +70,16 @@ class CarriedTypes:
 
     def _types(self, carrier: Metadata, buffer: Array, headers: HeaderColumns) -> Array:
         ids, lengths = headers.metadata_id.copy(), headers.payload_length.astype(np.int64)
-        left, done = np.arange(len(ids)), np.zeros(len(ids), np.bool_)
-        for _ in range(TYPES_LIMIT):
-            if not len(left):
-                break
-            offset, length = int(headers.payload_offset[left[0]]), int(lengths[left[0]])
-            name = _name_in(buffer[offset : offset + min(length, _NAME_BYTES)].tobytes())
-            if name is None:
-                left = left[1:]
-                continue
-            front = np.frombuffer(f"{name}\0".encode("utf-16-le"), np.uint8)
-            head = len(front) + _SIZE_BYTES
-            rows = left[lengths[left] >= head]
-            places = headers.payload_offset[rows]
-            alike = (buffer[places[:, None] + np.arange(len(front))] == front).all(axis=1)
-            if not alike.any():  # its size is cut off
-                left = left[1:]
-                continue
-            rows, places = rows[alike], places[alike]
+        for name, rows in _by_name(buffer, headers.payload_offset.astype(np.int64), lengths):
+            head = 2 * len(name) + 2 + _SIZE_BYTES
+            rows = rows[lengths[rows] >= head]  # of others the size is cut off
+            places = headers.payload_offset[rows].astype(np.int64)
             size = well_known.carried_size(name)
-            sizes = buffer[places[:, None] + np.arange(len(front), head)].copy().view("<u4")[:, 0]
+            sizes = buffer[places[:, None] + np.arange(head - _SIZE_BYTES, head)].copy().view("<u4")[:, 0]
             whole = (sizes == size) & (lengths[rows] == head + size + _INSTANCE_BYTES)
             for known, some in ((True, rows[whole]), (False, rows[~whole])):
                 if len(some):
                     ids[some] = self._id_of(carrier, name, known=known)
-            done[rows] = True
-            left = left[~done[left]]
         return ids
 
     def _id_of(self, carrier: Metadata, name: str, *, known: bool) -> int:
@@ -108,6 +94,50 @@ class CarriedTypes:
             record = replace(carrier, metadata_id=found, name=well_known.carried_name(name), declared=known, fields=())
             self.records[found] = record
         return found
+
+
+def _by_name(buffer: Array, offsets: Array, lengths: Array) -> Iterator[tuple[str, Array]]:
+    """The rows of each name. The few names of a runtime are compared one after the other: taking all names out first costs a report of a
+    million events a quarter of its time.
+    """
+    left = np.arange(len(offsets))
+    for _ in range(_FEW):
+        if not len(left):
+            return
+        first = int(offsets[left[0]])
+        name = _name_in(buffer[first : first + min(int(lengths[left[0]]), _NAME_BYTES)].tobytes())
+        if name is None:
+            break
+        front = np.frombuffer(f"{name}\0".encode("utf-16-le"), np.uint8)
+        alike = lengths[left] >= len(front)
+        alike[alike] = (buffer[offsets[left[alike]][:, None] + np.arange(len(front))] == front).all(axis=1)
+        yield name, left[alike]
+        left = left[~alike]
+    for begin, rows in _groups(_begins(buffer, offsets[left], lengths[left])) if len(left) else ():
+        other = _name_in(begin)
+        if other is not None:
+            yield other, left[rows]
+
+
+def _begins(buffer: Array, offsets: Array, lengths: Array) -> Array:
+    """The names of payloads and their ends (a row each), with zeros behind."""
+    places = offsets[:, None] + np.arange(_NAME_BYTES)
+    inside = np.arange(_NAME_BYTES) < lengths[:, None]
+    units = np.where(inside, buffer[np.where(inside, places, 0)], 0).astype(np.uint8).view("<u2")
+    ended = np.logical_or.accumulate(units == 0, axis=1)
+    closed = ended & (2 * np.arange(1, units.shape[1] + 1) <= lengths[:, None])  # the end itself is of the payload
+    units[ended] = 0
+    units[~closed.any(axis=1)] = 0  # no name, as the empty one
+    return units
+
+
+def _groups(rows: Array) -> list[tuple[bytes, Array]]:
+    """Equal rows together: what they hold, and which they are, in the order of their first. (Some may be in two groups.)"""
+    hashes = (rows.astype(np.uint64) * _FACTORS).sum(axis=1, dtype=np.uint64)
+    order = np.argsort(hashes, kind="stable")
+    differs = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
+    groups = np.split(order, np.flatnonzero(differs) + 1)
+    return [(rows[group[0]].tobytes(), group) for group in sorted(groups, key=lambda group: int(group[0]))]
 
 
 def _name_in(payload: bytes) -> str | None:

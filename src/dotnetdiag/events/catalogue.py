@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -36,10 +37,20 @@ class ValueMap:
         return "|".join(words + ([hex(remainder)] if remainder else [])) or self.values.get(0, "0")
 
     def number(self, text: str) -> int | None:
-        """The value that a name stands for, or names of bits with ``|``, in any case; None when it is no such name."""
+        """The value that a name stands for, or names of bits with ``|``, in any case, with the numbers that :meth:`text` gives where there is
+        no name; None for anything else.
+        """
         known = {word.lower(): value for value, word in self.values.items()}
-        found = [known.get(word.strip()) for word in (text.lower().split("|") if self.bits else [text.lower()])]
-        return None if None in found else sum({value for value in found if value is not None})
+        parts = [word.strip() for word in (text.lower().split("|") if self.bits else [text.lower()])]
+        found = {known.get(word, _whole(word)) for word in parts}
+        return None if None in found else sum(value for value in found if value is not None)
+
+
+_NUMBER = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,20}")
+
+
+def _whole(text: str) -> int | None:
+    return int(text, 16 if "x" in text else 10) if _NUMBER.fullmatch(text) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 ==========  ==============================================================================================
 column      arrays
 Scalar      ``values`` (one number per row; 16 bytes per row for GUID and decimal), ``valid``
+Enumerated  the same, of numbers that have names: its values as Python has them are the names
 Text        ``offsets`` (i64, rows + 1) into ``data`` (UTF-8; a lone surrogate stays as its three bytes), ``valid``
 Bytes       ``offsets`` (i64, rows + 1) into ``data``, ``valid``
 ListOf      ``offsets`` (i64, rows + 1) into the rows of ``child``, ``valid``
@@ -10,16 +11,18 @@ Struct      ``fields`` (name → column, each of as many rows), ``valid``
 ==========  ==============================================================================================
 
 ``valid`` is None when every row has a value, else one bool per row. ``len()``, ``item(row)`` (a Python value or None),
-``to_pylist()``, ``take(rows)`` (numbers or a mask) work on all of them; :func:`concat` joins columns of one kind.
+``to_pylist()``, ``take(rows)`` (numbers or a mask), iteration, ``column[0]`` and ``column[:3]`` work on all of them, ``numpy()`` gives
+an array; :func:`concat` joins columns of one kind. What compares columns is numpy, or a filter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, overload
 from uuid import UUID
 
 import numpy as np
@@ -30,6 +33,7 @@ from dotnetdiag.events.layout import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
@@ -79,7 +83,96 @@ def _with_nulls(values: list[Any], valid: Mask | None) -> list[Any]:
     return [value if good else None for value, good in zip(values, valid.tolist(), strict=True)]
 
 
-class Scalar:
+SHOWN_VALUES, SHOWN_CHARACTERS = 8, 40
+"""Of a column's repr: so many values, each of so many characters at most."""
+PIECE_ROWS = 1 << 16
+"""Rows that become Python's values at once where a column is iterated."""
+
+
+class NoOperator(UsageError, TypeError):
+    """Columns are not compared as numbers are."""
+
+
+class _Rows:
+    """What all columns share."""
+
+    __slots__ = ()
+    valid: Mask | None
+
+    if TYPE_CHECKING:
+
+        def __len__(self) -> int: ...
+        def item(self, row: int) -> Any: ...
+        def to_pylist(self) -> list[Any]: ...
+        def take(self, rows: Array | Sequence[int]) -> Self: ...
+
+    @overload
+    def __getitem__(self, rows: int) -> Any: ...
+    @overload
+    def __getitem__(self, rows: slice[Any, Any, Any]) -> Self: ...
+
+    def __getitem__(self, rows: int | slice[Any, Any, Any]) -> Any:
+        """The value of a row, or the column of some."""
+        if isinstance(rows, slice):
+            return self.take(range(len(self))[rows])
+        try:
+            number = operator.index(rows)
+        except TypeError:
+            raise NoOperator(
+                f"column[{rows!r}]: a row as column[0], some as column[:3], any as column.take(rows)"
+            ) from None
+        return self.item(range(len(self))[number])
+
+    def __iter__(self) -> Iterator[Any]:
+        for first in range(0, len(self), PIECE_ROWS):
+            yield from self[first : first + PIECE_ROWS].to_pylist()
+
+    def _refuse(self, _: object) -> NoReturn:
+        raise NoOperator(
+            "a column is not compared as it is: write column.numpy() == 1, or ask for events with a filter, "
+            'as in trace.events(where="Depth > 1")'
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        shown = [_cut(text) for text in self[:SHOWN_VALUES]._value_texts()]
+        if len(self) > SHOWN_VALUES:
+            shown.append("...")
+        return f"<{self._kind_text()}, {len(self):,} rows: {', '.join(shown)}>"
+
+    def _kind_text(self) -> str:
+        return type(self).__name__
+
+    def _value_texts(self) -> list[str]:
+        return list(map(repr, self.to_pylist()))
+
+    def numpy(self) -> Array:
+        """The numbers as they lie in memory, not to be written (times: ns since 1970); texts and the rest as objects.
+
+        Rows without a value hold 0 in numbers.
+        """
+        objects = np.empty(len(self), object)
+        objects[:] = self.to_pylist()
+        return objects
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """As :meth:`numpy`; where values are missing, floats are NaN, and all else is objects with None."""
+        made = self._array()
+        if dtype is not None:
+            made = made.astype(dtype, copy=False)
+        return made.copy() if copy else made
+
+    def _array(self) -> Array:
+        return self.numpy()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
+
+
+class Scalar(_Rows):
     """One number, bool, character, date, GUID or decimal per row. ``kind`` says which."""
 
     __slots__ = ("kind", "valid", "values")
@@ -94,6 +187,38 @@ class Scalar:
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return self.values.nbytes
+
+    def _kind_text(self) -> str:
+        return f"{type(self).__name__} {self.kind.name}"
+
+    def _value_texts(self) -> list[str]:
+        if self.kind != Kind.TIMESTAMP:
+            return super()._value_texts()
+        texts = np.datetime_as_string(self.values.view("datetime64[ns]"), unit="us").tolist()
+        return list(map(str, _with_nulls(texts, self.valid)))
+
+    def numpy(self) -> Array:
+        """The numbers as they lie in memory, not to be written (times: ns since 1970); ids and decimals as objects.
+
+        Rows without a value hold 0.
+        """
+        if self.values.dtype.kind == "V":
+            return super().numpy()
+        numbers = self.values.view()
+        numbers.flags.writeable = False
+        return numbers
+
+    def _array(self) -> Array:
+        numbers = self.numpy()
+        if self.kind == Kind.TIMESTAMP:
+            numbers = numbers.view("datetime64[ns]")
+        if self.valid is None or self.valid.all():
+            return numbers
+        if numbers.dtype.kind in "fM":
+            return np.where(
+                self.valid, numbers, np.array(np.nan if numbers.dtype.kind == "f" else "NaT", numbers.dtype)
+            )
+        return _Rows.numpy(Scalar(self.values, self.valid, self.kind))
 
     def _list(self, values: Array) -> list[Any]:
         if values.dtype == np.float32:  # the shortest text that gives the same single, as .NET prints it
@@ -121,7 +246,97 @@ class Scalar:
         return Scalar(self.values[rows], _pick(self.valid, rows), self.kind)
 
 
-class _Variable:
+class Names(Protocol):
+    """Gives names to numbers; ``catalogue.ValueMap`` is one."""
+
+    def text(self, value: int, /) -> str: ...
+
+
+class EnumValue(int):
+    """A number that shows as its name, and equals both: ``event["Reason"] == 1``, ``event["Reason"] == "Induced"``. In a set, or as the key
+    of a dict, it is the number.
+    """
+
+    name: str
+
+    @classmethod
+    def of(cls, number: int, names: Names) -> EnumValue:
+        """The value of a number."""
+        made = cls(number)
+        made.name = names.text(number)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other if isinstance(other, str) else int(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+    def __format__(self, form: str) -> str:
+        return format(int(self) if form and form[-1] in "bcdeEfFgGnoxX%" else self.name, form)
+
+
+class Enumerated(Scalar):
+    """Numbers that have names: ``values`` and ``numpy()`` are the numbers, what they are as texts and as values of Python is the names;
+    numbers without a name are texts too.
+
+    ``names`` are those of all rows; of several kinds of them, and None for numbers that have none, ``which`` says by row which it has.
+    """
+
+    __slots__ = ("names", "which")
+
+    def __init__(self, numbers: Scalar, names: Sequence[Names | None], which: Array | None = None) -> None:
+        super().__init__(numbers.values, numbers.valid, numbers.kind)
+        self.names, self.which = tuple(names), which
+
+    @property
+    def numbers(self) -> Scalar:
+        """The column without the names."""
+        return Scalar(self.values, self.valid, self.kind)
+
+    def coded(self) -> Coded:
+        """The names as a column of texts."""
+        texts: list[str] = []
+        codes = np.zeros(len(self), np.int64)
+        for at, names in enumerate(self.names):
+            rows: Any = slice(None) if self.which is None else np.flatnonzero(self.which == at)
+            distinct, which = np.unique(self.values[rows], return_inverse=True)
+            codes[rows] = which + len(texts)
+            texts += map(str if names is None else names.text, distinct.tolist())
+        return Coded(Text.from_pylist(texts), codes, self.valid)
+
+    def item(self, row: int) -> Any:
+        """The name of one row's value."""
+        row = range(len(self))[row]
+        return self.take([row]).coded().item(0)
+
+    def to_pylist(self) -> list[Any]:
+        """All names; equal ones are one object."""
+        return list(self.coded().to_pylist())
+
+    def enum_values(self) -> list[EnumValue | None]:
+        """Numbers that show as their names, where all rows have the same names; equal ones are one object."""
+        (names,) = self.names
+        assert names is not None
+        distinct, which = np.unique(self.values, return_inverse=True)
+        made = np.empty(len(distinct), object)
+        made[:] = [EnumValue.of(number, names) for number in distinct.tolist()]
+        return _with_nulls(made[which].tolist(), self.valid)
+
+    def take(self, rows: Array | Sequence[int]) -> Enumerated:
+        """The column of some rows."""
+        rows = _rows(rows)
+        return Enumerated(super().take(rows), self.names, None if self.which is None else self.which[rows])
+
+
+class _Variable(_Rows):
     """What Text and Bytes share: offsets into a pool of bytes."""
 
     __slots__ = ("_data", "_offsets", "_spans", "valid")
@@ -311,7 +526,7 @@ class Bytes(_Variable):
         return Bytes(*self._taken(rows), _pick(self.valid, rows))
 
 
-class ListOf:
+class ListOf(_Rows):
     """A list per row: ``child[offsets[row]:offsets[row + 1]]``."""
 
     __slots__ = ("child", "offsets", "valid")
@@ -350,7 +565,7 @@ class ListOf:
         return ListOf(offsets, self.child.take(inner), _pick(self.valid, rows))
 
 
-class Struct:
+class Struct(_Rows):
     """Named columns of as many rows; ``count`` says how many where there is no column."""
 
     __slots__ = ("count", "fields", "valid")
@@ -429,6 +644,11 @@ def concat(columns: Sequence[Column]) -> Column:
         return ListOf(offsets, concat([column.child for column in columns]), valid)  # type: ignore[union-attr]
     data = np.concatenate([column.data[bound[0] : bound[-1]] for column, bound in zip(columns, bounds, strict=True)])  # type: ignore[union-attr]
     return (Text if isinstance(first, Text) else Bytes)(offsets, data, valid)
+
+
+def numbers_of(column: Column) -> Column:
+    """The column with numbers, where they have names."""
+    return column.numbers if isinstance(column, Enumerated) else column
 
 
 def json_value(value: Any) -> Any:

@@ -54,6 +54,11 @@ def infer(schema: EventSchema, buffer: Array, offsets: Array, lengths: Array) ->
     return replace(schema, fields=tuple(fields), source=Source.INFERRED)
 
 
+def as_bytes(schema: EventSchema) -> EventSchema:
+    """The event that nobody describes, with all of its payload in one field of bytes: ``bytes@0``, as lines of JSON name it."""
+    return replace(schema, fields=(SchemaField(name="bytes@0", layout=Layout(kind=Kind.OPAQUE)),))
+
+
 def is_contradicted(table: Table, seen: int) -> bool:
     """Whether an inferred layout is none after all: more rows have something else than it says than may be damaged of all that were
     ``seen``.

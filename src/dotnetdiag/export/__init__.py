@@ -200,8 +200,13 @@ _TABLE_ENDINGS = {".json": "json", ".html": "html", ".db": "sqlite"}
 
 
 def format_of(path: str, *, table: bool = False) -> Format:
-    """The format that a file's name ends in, of a profile or of tables. Raises UsageError that lists the endings."""
+    """The format that a file's name ends in, of a profile or of tables. Raises UsageError that lists the endings, or says that the name
+    promises stacks which a table has not.
+    """
     formats, lower = (TABLE_FORMATS if table else FORMATS), path.lower()
+    for one in FORMATS.values():
+        if table and not one.tables and lower.endswith(one.suffix):
+            raise UsageError(f"{path}: {one.name} shows stacks, and tables have none")
     for one in formats.values():
         if lower.endswith(one.suffix):
             return one

@@ -1,7 +1,7 @@
 """Trace events in JSON, for Perfetto, chrome://tracing and edge://tracing:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
-The layout of the reference tool (peers.md §1.2): ``B`` and ``E`` events in microseconds with ``sf``, the id of the
+The layout of the reference tool (dotnet-tools.md §1.2): ``B`` and ``E`` events in microseconds with ``sf``, the id of the
 stack in ``stackFrames``. There each path has an id of its own, so that a method has as many callers as it has. Samples
 that have no length are instants (``i``) with their weight.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import IO
 
 from dotnetdiag.export.tables import only_table
@@ -13,4 +12,4 @@ from dotnetdiag.trace.method_names import Style
 def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:
     """Write a table, a row group or more for each piece of it."""
     table = only_table(result, "parquet", style)
-    write_parquet((partial(piece.to_arrow, names=False) for piece in table.pieces()), file)
+    write_parquet((piece.to_arrow for piece in table.pieces()), file)

@@ -1,7 +1,7 @@
 """speedscope's own format: https://www.speedscope.app/file-format-schema.json.
 
 The first profile is that of all threads: equal stacks of all of them together, in the order in which they were first
-seen. Then each thread over time, in the layout of the reference tool (peers.md §1.2): ``evented``, in milliseconds.
+seen. Then each thread over time, in the layout of the reference tool (dotnet-tools.md §1.2): ``evented``, in milliseconds.
 Samples that have no length (allocations, counts) are laid out like all threads.
 """
 

@@ -40,7 +40,9 @@ def is_tabular(result: object) -> bool:
 
 
 def has_tables(result: object) -> bool:
-    """Whether it is one or several tables, or gives some."""
+    """Whether it is one or several tables, or gives some, and no more: profiles and their differences have stacks."""
+    if isinstance(result, StackProfile | ProfileDiff):
+        return False
     return is_tabular(result) or isinstance(result, Sequence) or any(hasattr(type(result), name) for name in OFFERS)
 
 

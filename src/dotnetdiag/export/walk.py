@@ -94,7 +94,7 @@ def numbers(column: Array) -> memoryview:
 # time -----------------------------------------------------------------------------------------------------------------
 
 _GAP = 0.001
-"""Of its length, that the next sample may begin after a sample's end and still continue it (peers.md §1.2)."""
+"""Of its length, that the next sample may begin after a sample's end and still continue it (dotnet-tools.md §1.2)."""
 
 
 def runs(start_ns: Array, length_ns: Array, value: Array) -> tuple[Array, Array, Array, Array]:

@@ -18,14 +18,23 @@ from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, FormatError, TimedOut, TransportError, UsageError
+from dotnetdiag.errors import (
+    DiagnosticsError,
+    FormatError,
+    TargetStopped,
+    TimedOut,
+    TransportError,
+    UnknownName,
+    UsageError,
+)
 from dotnetdiag.events import EventSchema, Source, resolve
 from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.live.account import Account
 from dotnetdiag.live.hand_over import HandOver
-from dotnetdiag.live.symbols import LiveSymbols, no_symbols
+from dotnetdiag.live.symbols import LiveSymbols, no_symbols, tells_of_methods
 from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Reader
+from dotnetdiag.table import Losses
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.events import passing
 from dotnetdiag.trace.header import PAYLOAD, key_meant
@@ -58,6 +67,18 @@ def check_limit(limit: int | None) -> None:
         raise UsageError(f"a limit of {limit} events")
 
 
+NO_STACKS = "in a watch without call stacks"
+_OF_STACKS = ("leaf", "stack_id", "header.frames", "header.stack")
+"""``frames`` and ``stack`` may be fields of a payload."""
+
+
+def require_stacks(where: Where | None, *, kept: bool) -> None:
+    """Raises UnknownName for a filter by call stacks, unless these are kept."""
+    for name in () if where is None or kept else where.names:
+        if name.lower() in _OF_STACKS or name.lower().removeprefix("header.") in _OF_STACKS:
+            raise UnknownName("field", name, where=NO_STACKS)
+
+
 class Session(Protocol):
     """What is needed of ``client.TraceSession``."""
 
@@ -80,6 +101,7 @@ class LiveEvents:
         *,
         names: Sequence[str] = (),
         where: str | Where | None = None,
+        fields: Sequence[str] = (),
         limit: int | None = None,
         duration_s: float | None = None,
         providers: Iterable[str] = (),
@@ -88,7 +110,8 @@ class LiveEvents:
         symbols: LiveSymbols | None = None,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
-        """``names`` of events in any spelling, ``where`` a filter (``trace.where``); ``providers`` are those asked for,
+        """``names`` of events in any spelling, ``where`` a filter (``trace.where``); ``fields`` are those that the caller looks at:
+        ``notes`` tell which no event had. ``providers`` are those asked for,
         which matters for the few that are written unasked. ``stacks`` keeps call stacks, ``frame_names`` names them; ``symbols`` get the
         events that tell of methods, also of windows that are dropped. The session is ours from here on: after an error it is closed.
         Raises UsageError, GrammarError, and TransportError for want of a thread.
@@ -99,12 +122,18 @@ class LiveEvents:
             check_limit(limit)
             self._names = tuple(name.strip() for name in names if name.strip())
             self._where = Where(where) if isinstance(where, str) else where
+            require_stacks(self._where, kept=stacks)
+            self._looked_at = tuple(fields)
             self._limit = limit
             self._unasked = OWN_PROVIDERS - {name.lower() for name in providers}
             self._reader = Reader()
             self._symbols = symbols
+            self._for_symbols: list[int] = []  # types that nobody asked for by name
             self._maker = WindowMaker(
-                stacks=stacks, names=frame_names, symbols_now=no_symbols if symbols is None else symbols.now
+                stacks=stacks,
+                names=frame_names,
+                symbols_now=no_symbols if symbols is None else symbols.now,
+                losses_now=self._losses,
             )
             self._queue: HandOver[EventTable] = HandOver(queue_bytes)
             self._numbers: dict[Metadata, int] = {}
@@ -237,6 +266,11 @@ class LiveEvents:
             left=self._left + self._unwanted,
         )
 
+    def _losses(self) -> Losses:
+        """What never came or was dropped, so far."""
+        lost = self._reader.lost
+        return Losses(lost=lost.total + self._missed if lost.known else None, damage=self._reader.damage)
+
     @property
     def aborted(self) -> bool:
         """Whether :meth:`abort` was called."""
@@ -251,15 +285,13 @@ class LiveEvents:
     def notes(self) -> tuple[str, ...]:
         """What was asked for and did not come, one line each: names of events, fields of the filter."""
         made = [f"no event named {name} came" for name in self._names if name not in self._named]
-        for name in self._where.names if self._where is not None else ():
-            if self._where is not None and name in self._where.values_met:
-                continue
+        filtered = (
+            () if self._where is None else [one for one in self._where.names if one not in self._where.values_met]
+        )
+        for name in dict.fromkeys((*filtered, *self._looked_at)):
             bare = name.lower().removeprefix(PAYLOAD)
-            if (
-                key_meant(name.lower(), is_field=False) is None
-                and bare not in self._fields
-                and bare.partition(".")[0] not in self._fields
-            ):
+            is_key = key_meant(name.lower(), is_field=False) is not None
+            if not is_key and bare not in self._fields and bare.partition(".")[0] not in self._fields:
                 made.append(f"no event had the field {name}")
         return tuple(made)
 
@@ -269,9 +301,7 @@ class LiveEvents:
         error: BaseException | None = None
         try:
             self._read_all()
-        except ConnectionEnded as gone:
-            self.ended = str(gone)
-        except TransportError as gone:
+        except (TransportError, TargetStopped) as gone:
             self.ended = str(gone)
         except BaseException as found:
             error = found
@@ -329,6 +359,7 @@ class LiveEvents:
             if schema is not None and schema.source is Source.NONE:
                 better = with_inferred(schema, batch, batch.headers[which == at])
                 schema = self._schemas[number] = better or schema
+                self._fields |= {field.name.lower() for field in schema.fields}
             numbers.append(0 if schema is None else number)
             if schema is not None:
                 schemas[number] = schema
@@ -353,6 +384,10 @@ class LiveEvents:
             hits = {name for name in self._names if schema.matches(name)}
             self._named |= hits
             wanted = bool(hits) if self._names else schema.provider.lower() not in self._unasked
+            if not wanted and self._symbols is not None and tells_of_methods(schema):
+                self._for_symbols.append(number)
+                self._schemas[number] = schema
+                return schema
             self._schemas[number] = schema if wanted else None
             if wanted:
                 self._fields |= {field.name.lower() for field in schema.fields}
@@ -364,6 +399,12 @@ class LiveEvents:
         for window, size in self._maker.make():
             if self._symbols is not None:
                 self._symbols.add(window)
+                if self._for_symbols:
+                    kept = ~np.isin(window.headers.metadata_id, self._for_symbols)
+                    self._filtered += len(window) - int(np.count_nonzero(kept))
+                    window = selection(window, kept)
+                    if not len(window):
+                        continue
             if not self._queue.put(window, size):
                 if self._queue.ended:
                     self._unwanted += len(window)

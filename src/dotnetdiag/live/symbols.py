@@ -77,7 +77,7 @@ class LiveSymbols:
         """Take what a short session told at its end, in the place of an earlier one. What the session itself said before that began is
         in it, as far as it is still true.
         """
-        parts = [part for part in map(self._part, recording.windows(_tells)) if part is not None]
+        parts = [part for part in map(self._part, recording.windows(tells_of_methods)) if part is not None]
         if not parts:
             return
         begin = min(int(part.headers.time.min()) for part in parts)
@@ -106,7 +106,7 @@ class LiveSymbols:
         with self._lock:
             number = self._types.get(key)
             if number is None:
-                number = len(self._metadata) + 1 if _tells(schema) else 0
+                number = len(self._metadata) + 1 if tells_of_methods(schema) else 0
                 self._types[key] = number
                 if number:
                     self._metadata[number] = _metadata(number, schema)
@@ -139,7 +139,7 @@ def _metadata(number: int, schema: EventSchema) -> Metadata:
     )
 
 
-def _tells(schema: EventSchema) -> bool:
+def tells_of_methods(schema: EventSchema) -> bool:
     """Whether events of this type say something of addresses."""
     return bool(symbol_events({1: _metadata(1, schema)}))
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents, check_limit
+from dotnetdiag.errors import UsageError
+from dotnetdiag.live.events import QUEUE_BYTES, LiveEvents, check_limit, require_stacks
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.composition import compose
 from dotnetdiag.trace.where import Where
@@ -18,7 +19,7 @@ DEFAULT_PRESET = "dotnet-common"
 
 
 def watch(
-    client: Client,
+    client: Client | int,
     providers: str | None = None,
     *,
     events: str | Sequence[str] = (),
@@ -31,13 +32,23 @@ def watch(
 ) -> LiveEvents:
     """Start a session without rundown and give its events while they arrive; ``for event in watch(client, "System.Net.Http")``.
 
+    ``client``: of a runtime, or the pid of one.
+
     ``providers`` is a provider text (None: the preset ``dotnet-common``), ``events`` names in any
-    spelling, ``where`` a filter as of ``trace events``. With ``symbols`` windows have stacks, for ``analysis.cpu.CpuFold`` and the like.
-    The session runs when this returns. Raises what ``client.trace`` raises, GrammarError.
+    spelling, ``where`` a filter as of ``trace events``. With ``symbols`` windows have stacks, for ``analysis.cpu.CpuFold`` and the like, and
+    filters by ``leaf``. The session runs when this returns. Raises what ``client.trace`` raises, GrammarError, UnknownName for a filter by
+    stacks without ``symbols``.
     """
+    from dotnetdiag.client import Client
+
+    if type(client) is int:
+        client = Client(client)
+    if not isinstance(client, Client):
+        raise UsageError(f"give a client or a pid, not {client!r}: Client.connect takes the address of a port")
     check_limit(limit)
-    chosen = compose(providers=providers, presets=None if providers else DEFAULT_PRESET, rundown=False)
     wanted = Where(where) if isinstance(where, str) else where
+    require_stacks(wanted, kept=symbols is not None)
+    chosen = compose(providers=providers, presets=None if providers else DEFAULT_PRESET, rundown=False)
     seconds = seconds_of(duration)
     return LiveEvents(
         client.trace(chosen.providers, buffer_mb=buffer_mb, rundown_keyword=0),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from dotnetdiag.events import EventSchema, ListOf, Source, Text, infer
+from dotnetdiag.events import EventSchema, ListOf, Source, Text, as_bytes, infer
 from dotnetdiag.events.kernels import gather
 from dotnetdiag.live.symbols import no_symbols
 from dotnetdiag.nettrace import (
@@ -27,8 +27,9 @@ from dotnetdiag.nettrace import (
     sort_order,
 )
 from dotnetdiag.table import Losses
-from dotnetdiag.table.losses import NONE
+from dotnetdiag.trace.context import Recording
 from dotnetdiag.trace.header import HeaderMeaning, overrides
+from dotnetdiag.trace.stack_names import StackNames
 from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
 
@@ -52,19 +53,32 @@ class LiveContext:
     guids: GuidTable
     overrides: Mapping[int, LabelList]
     stacks: StackTable
+    recording: object
     names: Names | None = None
     symbols_now: Callable[[], Symbols] = no_symbols
-    losses: Losses = NONE
-    """Nothing: the session itself tells what it lost."""
+    losses_now: Callable[[], Losses] = Losses
+    keeps_stacks: bool = True
+
+    @property
+    def losses(self) -> Losses:
+        """What the session has lost until now."""
+        return self.losses_now()
 
     @property
     def symbols(self) -> Symbols:
         """What addresses stand for, by all that has been said until now."""
         return self.symbols_now()
 
+    @property
+    def format(self) -> str:
+        """That of sessions: one process."""
+        return "nettrace 4"
+
     def frames_of(self, headers: HeaderColumns) -> list[tuple[str, ...]]:
         """Call stacks, leaf first."""
-        return [()] * len(headers) if self.names is None else self.names(self.stacks, headers)
+        if self.names is not None:
+            return self.names(self.stacks, headers)
+        return StackNames(cast(Recording, self)).frames_of(headers)
 
     def frames_column(self, headers: HeaderColumns) -> ListOf:
         """The same as a column; none where there is no stack."""
@@ -80,13 +94,18 @@ class LiveContext:
 
 class WindowMaker:
     """Collects rows of batches, and makes windows of them. ``stacks``: keep call stacks, which cost memory; ``symbols_now`` tells what
-    their addresses stand for.
+    their addresses stand for, and ``losses_now`` what the session has lost.
     """
 
     def __init__(
-        self, *, stacks: bool = False, names: Names | None = None, symbols_now: Callable[[], Symbols] = no_symbols
+        self,
+        *,
+        stacks: bool = False,
+        names: Names | None = None,
+        symbols_now: Callable[[], Symbols] = no_symbols,
+        losses_now: Callable[[], Losses] = Losses,
     ) -> None:
-        self._stacks_wanted, self._names, self._symbols_now = stacks, names, symbols_now
+        self._stacks_wanted, self._names, self._symbols_now, self._losses_now = stacks, names, symbols_now, losses_now
         self._meaning: HeaderMeaning | None = None
         self._clear()
 
@@ -173,6 +192,9 @@ class WindowMaker:
             stacks=self._stacks,
             names=self._names,
             symbols_now=self._symbols_now,
+            losses_now=self._losses_now,
+            keeps_stacks=self._stacks_wanted,
+            recording=self,
         )
         rows = self._rows
         row_bytes = _ROW_BYTES + (self._size + self._stacks.size_bytes) / rows
@@ -207,10 +229,10 @@ def selection(window: EventTable, rows: Any) -> EventTable:
 
 
 def with_inferred(schema: EventSchema, batch: EventBatch, rows: HeaderColumns) -> EventSchema | None:
-    """A layout for a type that nobody describes, from the payloads that have come (``events.infer``)."""
-    if schema.source is not Source.NONE or schema.fields:
+    """A layout for a type that nobody describes, from the payloads that have come (``events.infer``); where they have none, all is bytes."""
+    if schema.source is not Source.NONE or not rows.payload_length.any():
         return None
-    return infer(schema, batch.buffer, rows.payload_offset, rows.payload_length.astype(np.int64))
+    return infer(schema, batch.buffer, rows.payload_offset, rows.payload_length.astype(np.int64)) or as_bytes(schema)
 
 
 def _mapped(ids: Array, new: Callable[[int], int]) -> Array:

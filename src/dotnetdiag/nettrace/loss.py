@@ -60,6 +60,10 @@ class LossAccount:
         "total",
     )
 
+    def __repr__(self) -> str:
+        lost = f"{self.total:,} events lost" if self.known else "losses not known"
+        return f"<LossAccount: {lost}{f' of {len(self.by_thread):,} threads' if self.by_thread else ''}>"
+
     def __init__(self, *, known: bool = True, starts_at_one: bool = True) -> None:
         self.known = known
         self.total = 0

@@ -1,6 +1,6 @@
 """Provider text, presets and CLR events, made one session: what to record, and what asked for it.
 
-The rule of dotnet-trace (peers.md §1.2): of a provider that several of them name, the text's entry counts, then the presets', then that
+The rule of dotnet-trace (dotnet-tools.md §1.2): of a provider that several of them name, the text's entry counts, then the presets', then that
 of the CLR events; two presets that name one provider are joined.
 """
 

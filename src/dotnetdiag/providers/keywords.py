@@ -1,4 +1,4 @@
-"""Keywords of well-known providers by name, as users type them (peers.md §1.2), in any case.
+"""Keywords of well-known providers by name, as users type them (dotnet-tools.md §1.2), in any case.
 
 The suffix ``Keyword`` of the manifests is accepted too.
 """

@@ -1,4 +1,4 @@
-"""Presets: named sets of providers. Names and contents are those of dotnet-trace's profiles (peers.md §1.2)."""
+"""Presets: named sets of providers. Names and contents are those of dotnet-trace's profiles (dotnet-tools.md §1.2)."""
 
 from __future__ import annotations
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.client import Client, TraceSession
+from dotnetdiag.client import Client
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError, OutputError
+from dotnetdiag.errors import DiagnosticsError, OutputError, UnknownName, near
 from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
+from dotnetdiag.providers.names import misspelled
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.outputs import check_outputs, is_stdout
+from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.recipes.target import LOOK_S, Target, connected
 from dotnetdiag.transport import processes
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.launch import Launched
     from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent
 
-__all__ = ["CollectOptions", "Collected", "Composition", "ProviderSource", "Watch", "collect"]
+__all__ = ["CollectOptions", "Collected", "Composition", "Observer", "ProviderSource", "Stop", "collect", "misspelled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +73,8 @@ class CollectOptions:
         check_outputs([path], force=True)
 
     def composed(self) -> Composition:
-        """The session that the options mean. Raises GrammarError, UsageError."""
-        return compose(
+        """The session that the options mean. Raises GrammarError, UsageError, UnknownName for a stopping event that it does not have."""
+        made = compose(
             providers=self.providers,
             presets=self.presets,
             clr_events=self.clr_events,
@@ -81,6 +82,16 @@ class CollectOptions:
             rundown=self.rundown,
             event_filters=self.event_filters,
         )
+        wanted = self.stopping_event
+        if wanted is not None:
+            from dotnetdiag.recipes.known_events import UNASKED
+
+            names = [provider.name or "" for provider in made.providers]
+            if wanted.provider.lower() not in {name.lower() for name in (*names, *UNASKED)}:
+                raise UnknownName(
+                    "provider", wanted.provider, near(wanted.provider, names), where="among those that are recorded"
+                )
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +128,12 @@ class Collected:
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
-    """How a face follows a recording, and ends it: ``stop`` and ``abort`` may be called from another thread or a signal handler.
+class Observer:
+    """What a face wants to be told of a recording, in the thread that records.
 
-    ``cancel`` is for the time before a session runs: it raises KeyboardInterrupt where nothing can be left behind.
     ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
     ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
-    its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has
-    begun. None of them is called from a signal handler.
+    its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has begun.
     """
 
     started: Callable[[Composition, Path, int | None], None] = lambda *_: None
@@ -132,85 +141,16 @@ class Watch:
     waiting: Callable[[str], None] = lambda *_: None
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None
     stopping: Callable[[], None] = lambda: None
-    signal: int | None = None
-    """The signal that ended the recording: it is passed on to a program that was started for it."""
-    _session: TraceSession | None = field(default=None)
-    _asked: bool = field(default=False)
-    _told: bool = field(default=False)
-    _cancelled: bool = field(default=False)
-    _aborted: bool = field(default=False)
-    _may_interrupt: bool = field(default=False)
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether ``stop`` has been called."""
-        return self._asked
-
-    def stop(self) -> None:
-        """End the recording nicely: the runtime flushes and writes its rundown, which is still saved."""
-        self._asked = True
-        if self._session is not None:
-            self._session.stop()
-
-    def cancel(self) -> None:
-        """Nothing is recorded yet, and nothing is to be. Raises KeyboardInterrupt where a call waits that this is to end."""
-        self._cancelled = True
-        if self._may_interrupt:
-            raise KeyboardInterrupt
-
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """For the recipe: a call of the block may take long, and leaves nothing behind wherever it is interrupted. For a signal handler:
-        in another thread nothing is interrupted.
-        """
-        self._may_interrupt = threading.current_thread() is threading.main_thread()
-        try:
-            self.check()
-            yield
-        finally:
-            self._may_interrupt = False
-
-    def check(self) -> None:
-        """For the recipe, at places where an interrupt leaves nothing behind. Raises KeyboardInterrupt."""
-        if self._cancelled:
-            raise KeyboardInterrupt
-
-    def abort(self) -> None:
-        """End it at once; ``collect`` raises KeyboardInterrupt, and the file has what arrived."""
-        self._aborted = True
-        if self._session is not None:
-            self._session.abort()
-
-    @property
-    def has_session(self) -> bool:
-        """Whether a session runs, or has run."""
-        return self._session is not None
-
-    @property
-    def is_aborted(self) -> bool:
-        """Whether ``abort`` has been called."""
-        return self._aborted
-
-    def report(self, size_bytes: int, elapsed_s: float) -> None:
-        """For the recipe: so much has come."""
-        ends = self._asked or (self._session is not None and self._session.was_stopped)  # by its duration
-        if ends and not self._told:
-            self._told = True
-            self.stopping()
-        self.progress(size_bytes, elapsed_s)
-
-    def attach(self, session: TraceSession) -> None:
-        """For the recipe: the session that ``stop`` means."""
-        self._session = session
-        if self._aborted:
-            session.abort()
-        elif self._asked:
-            session.stop()
+    child_signal: int | None = None
+    """To be passed on to a program that was started for the recording; set when it comes."""
 
 
-def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
-    """Start a session, save it for the duration or until it is stopped, drain it. The file holds all that arrived, in any case."""
-    following = watch or Watch()
+def collect(options: CollectOptions, observer: Observer | None = None, stop: Stop | None = None) -> Collected:
+    """Start a session, save it for the duration or until it is stopped, drain it. The file holds all that arrived, in any case.
+
+    Raises Cancelled after ``stop.cancel()``, and after ``stop.stop()`` when no runtime has come yet.
+    """
+    observer, stop = observer or Observer(), stop or Stop()
     composed = options.composed()  # mistakes are told before anything is started or waited for
     seconds_of(options.duration)
     label = (
@@ -220,18 +160,18 @@ def collect(options: CollectOptions, watch: Watch | None = None) -> Collected:
     if options.command:
         from dotnetdiag.recipes.launch import launched, shell_code
 
-        with launched(options.command, show_io=options.show_child_io, check=following.check) as child:
-            done = _record(options, composed, child.client, label, following, child.address)
-            code, notes = _end_of(child, following, ended_by_us=done.was_stopped)
+        with launched(options.command, show_io=options.show_child_io, check=stop.check_wait) as child:
+            done = _record(options, composed, child.client, label, observer, stop, child.address)
+            code, notes = _end_of(child, observer, stop, ended_by_us=done.was_stopped)
         code, name = shell_code(code)
         return replace(
             done, child_exit_code=code, child_signal=name, notes=(*done.notes, *notes, *_told_of(child.heirs))
         )
     assert options.target is not None, "a target or a command"
     resumes = options.resume
-    with connected(options.target, waiting=following.waiting, check=following.check, resumes=resumes) as client:
+    with connected(options.target, waiting=observer.waiting, check=stop.check_wait, resumes=resumes) as client:
         over = options.target.address if options.target.port else None
-        return _record(options, composed, client, label, following, over)
+        return _record(options, composed, client, label, observer, stop, over)
 
 
 def _new_path(label: str, *, take: bool = False) -> Path:
@@ -257,18 +197,18 @@ def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
     return [made.path for made in convert_file(done.path, options.formats, options=ConvertOptions(force=options.force))]
 
 
-def _end_of(child: Launched, watch: Watch, *, ended_by_us: bool) -> tuple[int | None, list[str]]:
+def _end_of(child: Launched, observer: Observer, stop: Stop, *, ended_by_us: bool) -> tuple[int | None, list[str]]:
     """The program's exit code, and what is to be said. One whose recording was ended is told to end too (SIGTERM, or the signal that
     came), and has a moment for it; another one runs as long as it wants, and gets the signals that come. No code: it was ended by us.
     """
     ends, sent = math.inf, None
-    while (code := child.wait(LOOK_S)) is None and not watch.is_aborted and time.monotonic() < ends:
-        if sent is None and (watch.signal is not None or ended_by_us):
-            sent, ends = watch.signal or signal.SIGTERM, time.monotonic() + CHILD_EXIT_S
+    while (code := child.wait(LOOK_S)) is None and not stop.is_cancelled and time.monotonic() < ends:
+        if sent is None and (observer.child_signal is not None or ended_by_us):
+            sent, ends = observer.child_signal or signal.SIGTERM, time.monotonic() + CHILD_EXIT_S
             child.send_signal(sent)
     if code is None:
         return None, ["The program still ran, and was killed."]
-    if sent is None or watch.signal is not None:
+    if sent is None or observer.child_signal is not None:
         return code, []
     return None, ["The program still ran, and was told to end (SIGTERM)."]
 
@@ -289,10 +229,11 @@ def _record(
     chosen: Composition,
     client: Client,
     label: str,
-    watch: Watch,
+    observer: Observer,
+    stop: Stop,
     over: str | None,
 ) -> Collected:
-    with watch.interruptible():
+    with stop.waiting():
         pid = client.target_pid()
         started_ticks = None if pid is None else processes.start_time_ticks(pid)
         starting = client.trace(
@@ -305,7 +246,7 @@ def _record(
             duration=options.duration,
         )
     notes: list[str] = []
-    with starting as session:
+    with starting as session, stop.ending(session):
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")
         held: tuple[Hold, ...] = ()
@@ -315,9 +256,8 @@ def _record(
             except DiagnosticsError as error:  # the session records all the same
                 notes.append(f"The runtime could not be told to go on: {error}")
         began = time.monotonic()
-        watch.attach(session)
-        watch.check()
-        watcher = _watcher(options, watch)
+        stop.check()
+        watcher = _watcher(options, stop)
         losses = LossCounter()
 
         def see(data: memoryview) -> None:
@@ -325,25 +265,27 @@ def _record(
             if watcher is not None:
                 watcher.feed(data)
 
-        is_told = False
+        is_told = end_is_told = False
 
         def report(count: int) -> None:
             """The first time, the file could be made."""
-            nonlocal is_told
+            nonlocal is_told, end_is_told
             if not is_told:
                 is_told = True
-                watch.started(chosen, path, pid)
+                observer.started(chosen, path, pid)
                 if held or (not options.resume and client.is_suspended()):
-                    watch.suspended(held)
-            watch.report(count, time.monotonic() - began)
+                    observer.suspended(held)
+            if not end_is_told and (stop.is_stopping or session.was_stopped):  # by its duration
+                end_is_told = True
+                observer.stopping()
+            observer.progress(count, time.monotonic() - began)
 
         path = options.output or _new_path(label, take=True)
         options.check_outputs(path)
         size = session.save(1 if is_stdout(path) else path, progress=report, tee=see)
         report(size)
         seconds = time.monotonic() - began
-    if watch.is_aborted:
-        raise KeyboardInterrupt
+    stop.check()
     if watcher is not None:
         notes += watcher.notes()
     if not is_stdout(path) and not os.path.lexists(path):
@@ -365,9 +307,9 @@ def _record(
     )
 
 
-def _watcher(options: CollectOptions, watch: Watch) -> EventWatcher | None:
+def _watcher(options: CollectOptions, stop: Stop) -> EventWatcher | None:
     if options.stopping_event is None:
         return None
     from dotnetdiag.recipes.stopping import EventWatcher
 
-    return EventWatcher(options.stopping_event, watch.stop)
+    return EventWatcher(options.stopping_event, stop.stop)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dotnetdiag.nettrace import iter_blocks
 from dotnetdiag.recipes.trace_files import open_trace
-from dotnetdiag.table import Losses, Table
+from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.process import ProcessDetails
 from dotnetdiag.trace.summary import EventSummary
 from dotnetdiag.trace.thread import Thread
@@ -18,8 +18,8 @@ CHECKED_BYTES = 64 << 20
 """In files up to this size every payload is decoded, to say what cannot be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceContents:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TraceContents(HasTable):
     """Everything ``trace info`` shows. ``lost`` is None where the format does not tell."""
 
     format: str
@@ -41,6 +41,17 @@ class TraceContents:
     def verdict(self) -> str:
         """``complete``, or what is damaged."""
         return "complete" if self.complete else f"broken: {self.damage}"
+
+    def __repr__(self) -> str:
+        lost = "losses not known" if self.lost is None else f"{self.lost:,} lost"
+        return f"<TraceContents: {self.format}, {self.events:,} events, {lost}, {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        return "".join(table._repr_html_() for table in self.tables())
+
+    def table(self) -> Table:
+        """The events by provider and name."""
+        return self.tables()[0]
 
     def tables(self) -> tuple[Table, ...]:
         """The events by provider and name, the threads, the processes."""

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dotnetdiag.analysis.diff import Change, ProfileDiff, diff
-from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.errors import GrammarError, UnknownName, UsageError
 from dotnetdiag.recipes.report import ViewOptions, lacking, view
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import Table
+from dotnetdiag.trace.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +33,15 @@ def parse_limit(text: str) -> Limit:
     number, percent = stripped.removesuffix("%").strip(), stripped.endswith("%")
     if number.replace(".", "", 1).isdecimal() and number.isascii():
         return Limit(amount=float(number), percent=percent)
-    if percent:
-        raise GrammarError("limit", text, 0, "write 5%, or an amount such as 20ms")
     from dotnetdiag.durations import parse_duration
 
-    return Limit(amount=parse_duration(stripped) * 1000, percent=False)
+    try:
+        if not percent:
+            return Limit(amount=parse_duration(stripped) * 1000, percent=False)
+        position = 0
+    except GrammarError as error:
+        position = error.position
+    raise GrammarError("limit", stripped, position, "write 5%, or an amount such as 20ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +105,10 @@ class Compared:
 
 
 def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
-    """The second file against the first. Raises UsageError when the first has no samples to compare with."""
+    """The second file against the first. Raises what :func:`profile_to_compare` raises."""
     if options.number < 0:
         raise UsageError(f"the top {options.number}")
-    profiles = [view(open_trace(path), replace(options.view, by="method")) for path in (before, after)]
+    profiles = [profile_to_compare(open_trace(path), replace(options.view, by="method")) for path in (before, after)]
     said = []
     for path, profile in zip((before, after), profiles, strict=True):
         origin = profile.origin
@@ -114,8 +120,6 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
         from dotnetdiag.analysis.filters import group_by
 
         profiles = [group_by(profile, options.view.by) for profile in profiles]
-    if options.limit is not None and not len(profiles[0]):
-        raise UsageError(f"{before.name} has no samples to compare with")
     made = diff(profiles[0], profiles[1], style=options.view.style, shares=options.shares)
     changed = _rows(made, options.inclusive)
     total = _row("(total)", made.total)
@@ -136,6 +140,20 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
         shortcomings=tuple(said),
         notes=tuple(dict.fromkeys(note for profile in profiles for note in profile.notes)),
     )
+
+
+def profile_to_compare(trace: Trace, options: ViewOptions) -> StackProfile:
+    """The profile that the options ask for. It may be empty because of them, but not because of the recording: raises UsageError where
+    that has no samples, and UnknownName where none is in the state, or where the runtime does not tell states.
+    """
+    made = view(trace, options)
+    if not len(made):
+        whole = view(trace, ViewOptions(weight=options.weight))
+        if not len(whole):
+            raise UsageError(f"{trace.name} has no samples: nothing can be said of it")
+        if not len(view(trace, ViewOptions(weight=options.weight, state=options.state))):
+            raise UnknownName("state", options.state, where=f"in the {len(whole):,} samples of {trace.name}")
+    return made
 
 
 def _rows(made: ProfileDiff, inclusive: bool) -> list[DiffRow]:

@@ -62,12 +62,14 @@ def _write(client: Client, pid: int | None, path: str, kind: str, flags: int) ->
 
 
 def _size_bytes(path: str, root: str | None, pid: int | None) -> int | None:
-    """Of the dump; None where we cannot look: another machine, no permission, a name with placeholders. Raises OutputError when there
-    is no such file.
+    """Of the dump; None where we cannot look: another machine, no permission, links without end, a name with placeholders. Raises
+    OutputError when there is no such file.
     """
     if pid is None or "%" in path:
         return None
-    seen = path if root is None else resolve_inside(root, path) or root + path
+    seen = path if root is None else resolve_inside(root, path)
+    if seen is None:
+        return None
     try:
         return os.stat(seen).st_size
     except FileNotFoundError as error:

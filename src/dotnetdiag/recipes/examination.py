@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import shlex
 import sys
 import tempfile
+from importlib import metadata
 
 from dotnetdiag import __version__
 from dotnetdiag.client import Client
@@ -120,13 +123,38 @@ def examine_installation() -> tuple[Finding, ...]:
 
 
 def _kernels() -> Finding:
-    from dotnetdiag.nettrace import COMPILED
+    from dotnetdiag.events import kernels as payloads
+    from dotnetdiag.nettrace import kernels as headers
+    from dotnetdiag.trace import kernels as stacks
 
-    if COMPILED:
+    if all(room.KERNELS is not None for room in (headers, payloads, stacks)):
         return Finding(code="kernels", ok=True, text="the decoders are compiled", advice="")
     return Finding(
         code="kernels",
         ok=False,
         text="the decoders are not compiled: reading traces works, but about 20 times slower",
-        advice="install a C compiler (gcc) and reinstall: pip install --force-reinstall --no-binary dotnetdiag dotnetdiag",
+        advice=f"install a C compiler and Python's headers (Debian: gcc, python3-dev), then: {_reinstall()}",
     )
+
+
+def _reinstall() -> str:
+    """What makes pip build this installation anew, from where it came.
+
+    pip keeps the wheels that it has built, also those without kernels: hence ``--no-cache-dir``. From an index it takes a
+    compiled wheel where there is one for this platform, and compiles the sdist elsewhere.
+    """
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        text = metadata.distribution("dotnetdiag").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        text = None
+    origin = json.loads(text or "{}")
+    source = f"dotnetdiag=={__version__}"
+    if "dir_info" in origin:
+        source = shlex.quote(url2pathname(urlsplit(origin["url"]).path))
+        source = f"-e {source}" if origin["dir_info"].get("editable") else source
+    elif "archive_info" in origin and not origin["url"].endswith(".whl"):
+        source = shlex.quote(origin["url"])
+    return f"pip install --force-reinstall --no-deps --no-cache-dir {source}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.export import FORMATS, find_format, format_of
 from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing, replacing_together
 from dotnetdiag.recipes.trace_files import open_trace
@@ -30,7 +30,7 @@ def format_names() -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
     """A file that was written. ``damage`` is where the trace was damaged; ``lost`` events, None where it is not known; ``notes`` are
-    those of the profile.
+    those of the profile. ``kept``: it is the recording itself, which was left as it is.
     """
 
     path: Path
@@ -39,11 +39,13 @@ class Converted:
     damage: str | None = None
     lost: int | None = 0
     notes: tuple[str, ...] = ()
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertOptions:
-    """``view`` is what the profile shows (None: all of it); ``nettrace_version`` is for nettrace alone. ``suffixes``: a file has the
+    """``view`` is what the profile shows (None: all of it); ``nettrace_version`` is for nettrace alone: without it a recording that is whole
+    is copied byte for byte, and another one written anew in its version, at least 5. ``suffixes``: a file has the
     suffix of its format, whatever the one that was named has.
     """
 
@@ -62,18 +64,30 @@ def convert_file(
     """
     options = options or ConvertOptions()
     plan = plan_outputs(source, formats, output, suffixes=options.suffixes)
-    check_outputs(plan.values(), force=options.force)
+    copies = options.nettrace_version is None
+    kept = {name for name, path in plan.items() if copies and name == NETTRACE and _is_same(path, source)}
+    check_outputs([path for name, path in plan.items() if name not in kept], force=options.force)
     trace = open_trace(source)
+    lost = trace.lost.total if trace.lost.known else None
     made = []
     with replacing_together(force=options.force) as create:
         profile: StackProfile | None = None
         for name, path in plan.items():
+            if name in kept:
+                size = path.stat().st_size
+                made.append(
+                    Converted(path=path, format=name, size_bytes=size, damage=trace.damage, lost=lost, kept=True)
+                )
+                continue
             file = create(path)
             notes: tuple[str, ...] = ()
-            if name == NETTRACE:
-                from dotnetdiag.recipes.trace_rewrite import write_nettrace
+            if name == NETTRACE and copies and trace.complete and trace.format.startswith(NETTRACE):
+                file.write(trace.raw.buffer.data)
+            elif name == NETTRACE:
+                from dotnetdiag.recipes.trace_rewrite import unknown_losses, write_nettrace
 
                 write_nettrace(trace, file, options.nettrace_version)
+                notes = unknown_losses([trace])
             else:
                 if profile is None:
                     from dotnetdiag.recipes.report import ViewOptions, view
@@ -81,7 +95,6 @@ def convert_file(
                     profile = view(trace, options.view or ViewOptions())
                 FORMATS[name].write(profile, file, style=None if options.view is None else options.view.style)
                 notes = profile.notes
-            lost = trace.lost.total if trace.lost.known else None
             made.append(
                 Converted(path=path, format=name, size_bytes=file.tell(), damage=trace.damage, lost=lost, notes=notes)
             )
@@ -112,16 +125,29 @@ def plan_outputs(
 
 def _path(source: Path, output: Path | None, name: str, with_suffix: bool) -> Path:
     suffix = ".nettrace" if name == NETTRACE else FORMATS[name].suffix
-    if output is None or with_suffix:
-        return beside(output or source, suffix, source)
+    if output is None:
+        return beside(source, suffix, source)
+    if with_suffix:
+        return _with_suffix(output, suffix)
     return output if output.suffix or name == NETTRACE or is_stream(output) else output.with_name(output.name + suffix)
 
 
 def beside(path: Path, suffix: str, source: Path) -> Path:
     """The path with another suffix, but never the source itself."""
+    made = _with_suffix(path, suffix)
+    return _with_suffix(path, f".converted{suffix}") if made == source else made
+
+
+def _with_suffix(path: Path, suffix: str) -> Path:
     bare = path.with_suffix("") if path.suffix in (".xz", ".gz") else path
-    made = bare.with_suffix(suffix)
-    return bare.with_suffix(f".converted{suffix}") if made == source else made
+    return bare.with_suffix(suffix)
+
+
+def _is_same(path: Path, source: Path) -> bool:
+    try:
+        return path.samefile(source)
+    except OSError:
+        return False
 
 
 def write(
@@ -130,16 +156,18 @@ def write(
     format: str | None = None,
     *,
     style: Style | None = None,
-    force: bool = True,
+    force: bool = False,
 ) -> Path:
     """Write a result in the format that the name ends in (``.speedscope.json``, ``.pb.gz``, ``.csv``), or in the one named: a profile, a
     difference, or a table or several.
 
-    A file that is there already is replaced when the new one is whole. Raises UsageError for an unknown format or for a
-    result that it cannot show, OutputError for what the system refuses.
+    The file takes its name when it is whole. Raises OutputExists for one that is there already, unless ``force``, UsageError for an
+    unknown format or for a result that it cannot show, OutputError for what the system refuses.
     """
     from dotnetdiag.export.tables import has_tables
 
+    if os.fspath(path).endswith(("/", os.sep)):
+        raise OutputError(os.fspath(path), "it is the name of a folder")
     path = Path(path)
     table = has_tables(result)
     chosen = format_of(path.name, table=table) if format is None else find_format(format, table=table)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import (
@@ -15,10 +16,14 @@ from dotnetdiag.errors import (
     UnsupportedCommand,
     UsageError,
 )
+from dotnetdiag.table.result import HasTable
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, endpoints
 from dotnetdiag.transport.waiting import call_within, start
+
+if TYPE_CHECKING:
+    from dotnetdiag.table import Table
 
 # A healthy runtime answers in a few milliseconds; one that is busy with a dump must not hold up the list.
 ASK_TIMEOUT_S = 1.0
@@ -42,7 +47,18 @@ class Process:
     problem: str = ""
 
 
-def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
+class Processes(HasTable, list[Process]):
+    """A list of runtimes, and a table of them."""
+
+    def table(self) -> Table:
+        """A row for each, with the fields of :class:`Process`."""
+        from dotnetdiag.table import Table
+
+        columns = [field.name for field in fields(Process)]
+        return Table.of_rows([asdict(one) for one in self], columns=columns, title="processes", units={"uptime_s": "s"})
+
+
+def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> Processes:
     """Every runtime with a diagnostic endpoint, sorted by name and pid. They are asked in parallel.
 
     Raises TransportError for want of threads or descriptors.
@@ -69,7 +85,7 @@ def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> list[Process]:
         thread.join()
     if failures:
         raise failures[0]
-    return sorted(found, key=lambda process: (process.name, process.pid))
+    return Processes(sorted(found, key=lambda process: (process.name, process.pid)))
 
 
 def command_line(pid: int | None) -> str:

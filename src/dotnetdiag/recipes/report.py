@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.durations import time_of
+from dotnetdiag.errors import GrammarError, UnknownName, UsageError
 from dotnetdiag.recipes.trace_files import open_trace
-from dotnetdiag.table import Losses, Table
+from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.method_names import Style
 
 if TYPE_CHECKING:
@@ -24,6 +28,10 @@ STATES: dict[str, tuple[State, ...]] = {
     "waiting": (State.UNMANAGED, State.BLOCKED),
 }
 """What ``--state`` takes. In native code a thread waits, mostly: the runtime's sampler cannot tell."""
+FEW = 100
+"""One of so many samples in a state is odd."""
+UNTOLD_VERSION = "9."
+"""The sampler of .NET 9 says of nearly all threads that they are in native code, whatever they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +52,45 @@ class ViewOptions:
     by: str = "method"
 
 
+class View(TypedDict, total=False):
+    """The same, as arguments that may be left out: of several ``threads``, ``focus`` and ``ignore`` one may be given as it is, and times
+    as texts (``"1.5s"``).
+    """
+
+    weight: str
+    marks: str
+    threads: int | str | Sequence[int | str]
+    start: float | str | None
+    end: float | str | None
+    state: str
+    focus: str | Sequence[str]
+    ignore: str | Sequence[str]
+    style: Style
+    hide_framework: bool
+    fold_recursion: bool
+    by: str
+
+
+def view_options(arguments: View) -> ViewOptions:
+    """What the arguments mean. Raises UsageError, GrammarError."""
+    unknown = arguments.keys() - View.__annotations__.keys()
+    if unknown:
+        raise UsageError(f"no such view: {', '.join(sorted(unknown))}; there are {', '.join(View.__annotations__)}")
+    made: dict[str, Any] = dict(arguments)
+    for name in ("start", "end"):
+        if name in made:
+            made[f"{name}_s"] = time_of(made.pop(name))
+    for name in ("threads", "focus", "ignore"):
+        if name in made:
+            several = isinstance(made[name], Iterable) and not isinstance(made[name], str)
+            made[name] = tuple(map(str, made[name] if several else [made[name]]))
+    return ViewOptions(**made)
+
+
 def view(trace: Trace, options: ViewOptions) -> StackProfile:
-    """The profile that the options ask for. Raises UsageError for what makes no sense."""
+    """The profile that the options ask for. Raises UsageError for what makes no sense, UnknownName for a state of a process whose
+    runtime does not tell states.
+    """
     return filters.group_by(_ungrouped(trace, options), options.by)
 
 
@@ -58,7 +103,8 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     if options.start_s is not None or options.end_s is not None:
         made = filters.between(made, options.start_s, options.end_s)
     if STATES[options.state]:
-        made = filters.in_states(made, *STATES[options.state])
+        _require_told(trace, made, options.state)
+        made = _in_state(made, options.state)
     for pattern in options.focus:
         made = filters.focus(made, pattern)
     for pattern in options.ignore:
@@ -69,6 +115,31 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     if options.fold_recursion:
         made = filters.fold_recursion(made)
     return made
+
+
+def _in_state(profile: StackProfile, state: str) -> StackProfile:
+    """Says so where next to nothing is left: a recording of .NET 9 need not say whose it is."""
+    made = filters.in_states(profile, *STATES[state])
+    if not 0 < FEW * len(made) < len(profile):
+        return made
+    return replace(
+        made, notes=(*made.notes, f"only {len(made):,} of {len(profile):,} samples are in the state {state}")
+    )
+
+
+def _require_told(trace: Trace, profile: StackProfile, state: str) -> None:
+    """Raises UnknownName where samples of .NET 9's own sampler are in the profile (the kernel's are never UNMANAGED)."""
+    untold = {one.pid for one in trace.processes if (one.runtime or "").startswith(f".NET {UNTOLD_VERSION}")}
+    if not untold:
+        return
+    sampled = np.unique(profile.thread[profile.state == State.UNMANAGED]).tolist()
+    if any(profile.threads[index].process_id in untold for index in sampled):
+        raise untold_state(state, trace.name)
+
+
+def untold_state(state: str, where: str) -> UnknownName:
+    """The error for a state of a process of .NET 9."""
+    return UnknownName("state", state, where=f"in {where}: the sampler of .NET 9 does not tell which threads wait")
 
 
 def parse_time_range(text: str) -> tuple[float | None, float | None]:
@@ -90,7 +161,7 @@ def _seconds(text: str) -> float | None:
         return None
     if text.replace(".", "", 1).isdecimal() and text.isascii():
         return float(text)
-    return parse_duration(text)
+    return parse_duration(text, "time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +184,8 @@ class ReportRow:
     inclusive_percent: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Report(HasTable):
     """The top rows, and what is missing in the trace. ``lost`` is None where the format does not tell.
 
     ``unresolved`` of ``frames`` different frames are addresses without a name; ``states`` are weights by state.

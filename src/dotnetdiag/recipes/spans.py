@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dotnetdiag.analysis.spans import spans
-from dotnetdiag.events import Scalar
+from dotnetdiag.events import Column, Scalar
 from dotnetdiag.table import Table
 from dotnetdiag.trace.trace import Trace
 
@@ -17,7 +18,7 @@ OWN = ("start_ms", "stop_ms", "duration_ms", "pid", "tid", "stop_tid")
 """Columns that are no fields of the events."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Spans:
     """All of them, ``ended`` of them with an end; ``durations_ms`` are the least, the middle, ... and the sum of these."""
 
@@ -34,24 +35,40 @@ class Spans:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """By what they belong together, and what has no other side."""
-        return self.rows.notes
+        """By what they belong together, what has no other side, and the fields that are the same in all."""
+        same = " ".join(f"{name}={self.rows[name][0]}" for name in self._fields if name not in self.telling)
+        return (*self.rows.notes, f"all with {same}") if same else self.rows.notes
+
+    @property
+    def _fields(self) -> list[str]:
+        return [name for name in self.rows.columns if name not in OWN]
+
+    @cached_property
+    def telling(self) -> tuple[str, ...]:
+        """The fields that are not the same in all spans; of one span all."""
+        return tuple(name for name in self._fields if len(self.rows) == 1 or _differs(self.rows[name]))
 
     def table(self) -> Table:
         """All of them."""
         return self.rows
 
     def longest(self, number: int) -> list[tuple[dict[str, Any], str]]:
-        """Rows of the longest that ended, and their fields as a text."""
+        """Rows of the longest that ended, and as a text their fields that are not the same in all."""
         order = np.argsort(-self.rows.numpy("duration_ms"), kind="stable")
         valid = self.rows["duration_ms"].valid
         order = order if valid is None else order[valid[order]]
         found = []
         for place in order[:number].tolist():
             row = self.rows[place]
-            fields = " ".join(f"{name}={value}" for name, value in row.items() if name not in OWN)
+            fields = " ".join(f"{name}={row[name]}" for name in self.telling)
             found.append((row, fields))
         return found
+
+
+def _differs(column: Column) -> bool:
+    values = iter(column)
+    first = next(values, None)
+    return any(value != first for value in values)
 
 
 def spans_of(trace: Trace, start: str, stop: str, *, by: Sequence[str] = ()) -> Spans:

@@ -112,9 +112,15 @@ def _with_system(
     made = []
     for thread in threads:
         one, other = before.get(thread.tid), after.get(thread.tid)
-        cpu = None
-        if one is not None and other is not None and one.cpu_ns is not None and other.cpu_ns is not None:
-            cpu = max(0.0, (other.cpu_ns - one.cpu_ns) / 1e9 / elapsed_s)
+        cpu = runnable = None
+        if one is not None and other is not None:
+            cpu = _share(one.cpu_ns, other.cpu_ns, elapsed_s)
+            queued = _share(one.queued_ns, other.queued_ns, elapsed_s)
+            runnable = None if cpu is None or queued is None else cpu + queued
         known = other or one
-        made.append(replace(thread, name=None if known is None else known.name, cpu=cpu))
+        made.append(replace(thread, name=None if known is None else known.name, cpu=cpu, runnable=runnable))
     return tuple(made)
+
+
+def _share(before_ns: int | None, after_ns: int | None, elapsed_s: float) -> float | None:
+    return None if before_ns is None or after_ns is None else max(0.0, (after_ns - before_ns) / 1e9 / elapsed_s)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError, near
-from dotnetdiag.events import EventSchema, catalogue, decode, resolve, well_known
+from dotnetdiag.events import EventSchema, catalogue, decode, resolve
 from dotnetdiag.events.carried import CarriedTypes
-from dotnetdiag.events.layout import parse_fields
 from dotnetdiag.events.names import matches
 from dotnetdiag.nettrace import EventBatch, Reader
+from dotnetdiag.recipes.known_events import events_of, named
 
 _FILTER = "payload filter"
 
@@ -45,29 +45,18 @@ def parse_stopping_event(provider: str | None, event: str | None, payload: str |
 
 def _require_known(wanted: StoppingEvent) -> None:
     """Of a provider of the runtime all events are known, and their fields. Raises UnknownName: the recording would never stop."""
-    provider = catalogue.provider(wanted.provider)
-    if provider is None or wanted.event is None:
+    known = events_of(wanted.provider)
+    if known is None or wanted.event is None:
         return
-    known = [
-        found
-        for number in provider.event_ids
-        for version in catalogue.versions(provider.name, number)
-        if (found := catalogue.describe(provider.name, number, version)) is not None
-    ]
-    known += well_known.describe_carried(provider.name)
-    named = [one for one in known if matches(wanted.event, provider.name, one.name, one.manifest_name)]
-    if not named:
-        raise UnknownName(
-            "event", wanted.event, near(wanted.event, {one.name for one in known}), where=f"in {provider.name}"
-        )
-    fields = {field.name: field for one in named for field in parse_fields(one.fields) if field.name}
+    events = named(known, wanted.event, f"in {wanted.provider}")
+    by_field = {field: one for one in events for field in one.fields}
     for name, value in wanted.payload:
-        if name not in fields:
-            raise UnknownName("field", name, near(name, fields) or tuple(fields), where=f"in {named[0].name}")
-        values = catalogue.enumeration(provider.name, fields[name])
+        if name not in by_field:
+            raise UnknownName("field", name, near(name, by_field) or tuple(by_field), where=f"in {events[0].name}")
+        values = by_field[name].values(name)
         if values is not None and not value.isdecimal() and values.number(value) is None:
             words = tuple(values.values.values())
-            raise UnknownName("value", value, near(value, words) or words, where=f"of {named[0].name}.{name}")
+            raise UnknownName("value", value, near(value, words) or words, where=f"of {events[0].name}.{name}")
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:

@@ -15,10 +15,13 @@ from dotnetdiag.transport import processes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemThread:
-    """``name`` is None for the process's own name, ``cpu_ns`` where the kernel does not count."""
+    """``name`` is None for the process's own name. It ran for ``cpu_ns``, and waited for a processor for ``queued_ns``: both None where the
+    kernel does not count (proc(5), ``schedstat``).
+    """
 
     name: str | None
     cpu_ns: int | None
+    queued_ns: int | None
 
 
 def system_threads(pid: int, proc: Path = processes.PROC) -> dict[int, SystemThread]:
@@ -35,11 +38,10 @@ def system_threads(pid: int, proc: Path = processes.PROC) -> dict[int, SystemThr
         if comm is None or not task.isdecimal():
             continue
         name = os.fsdecode(comm.removesuffix(b"\n"))
-        ran = (processes.read(pid, f"task/{task}/schedstat", proc) or b"").split()
+        times = (processes.read(pid, f"task/{task}/schedstat", proc) or b"").split()[:2]
+        ran, queued = map(int, times) if len(times) == 2 and all(map(bytes.isdigit, times)) else (None, None)
         number = _inner(processes.read(pid, f"task/{task}/status", proc), int(task)) if inner else int(task)
-        found[number] = SystemThread(
-            name=None if name == own else name or None, cpu_ns=int(ran[0]) if ran and ran[0].isdigit() else None
-        )
+        found[number] = SystemThread(name=None if name == own else name or None, cpu_ns=ran, queued_ns=queued)
     return found
 
 

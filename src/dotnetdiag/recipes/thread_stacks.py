@@ -7,33 +7,36 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.table import Losses, Table
+from dotnetdiag.table import HasTable, Losses, Table
 
 BUSY = 0.05
-"""A thread that had so much of a processor while the session lasted was not waiting, whatever code it was in."""
+"""A thread that ran, or waited for a processor, for so much of the session was not waiting, whatever code it was in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStack:
     """One thread. ``tid`` as the target sees it; ``frames`` leaf first; ``mode`` the code it was in, ``native`` or ``managed``.
 
-    ``cpu`` is its share of a processor during the session, as the system counts it (Linux, our own machine), ``name``
-    what the system calls it (.NET 6 and newer, 15 bytes). ``managed_id`` and ``role`` are what the runtime says (.NET 9
-    and newer). None where nobody says.
+    ``cpu`` is its share of a processor during the session, as the system counts it (Linux, our own machine), ``runnable`` with the
+    share of the time in which it waited for one; ``name`` what the system calls it (.NET 6 and newer, 15 bytes). ``managed_id`` and
+    ``role`` are what the runtime says (.NET 9 and newer). None where nobody says.
     """
 
     tid: int
     mode: str
     frames: tuple[str, ...]
     cpu: float | None = None
+    runnable: float | None = None
     name: str | None = None
     managed_id: int | None = None
     role: str | None = None
 
     @property
     def state(self) -> str:
-        """``cpu`` or ``waiting``. In native code threads wait, mostly: the runtime cannot tell, the system can."""
-        return "cpu" if self.mode == "managed" or (self.cpu or 0.0) >= BUSY else "waiting"
+        """``cpu`` or ``waiting``. In native code threads wait, mostly: the runtime cannot tell, the system can. One that has nothing to do
+        but to wait for a processor (a busy machine, a container's quota) is not waiting.
+        """
+        return "cpu" if self.mode == "managed" or (self.runnable or 0.0) >= BUSY else "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +61,8 @@ class ThreadGroup:
         return self.threads[0].frames
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StackReport(HasTable):
     """All managed threads at ``utc``, by id. ``unresolved`` of the frames have no name; ``lost`` events did not arrive."""
 
     pid: int | None
@@ -84,6 +87,10 @@ class StackReport:
             raise UsageError(f"no managed thread {wanted}; there are {there}")
         return replace(self, threads=kept)
 
+    def table(self) -> Table:
+        """A row for each thread."""
+        return table_of([self])
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         threads = [
@@ -95,6 +102,7 @@ class StackReport:
                 "state": one.state,
                 "mode": one.mode,
                 "cpu": None if one.cpu is None else round(one.cpu, 3),
+                "runnable": None if one.runnable is None else round(one.runnable, 3),
                 "frames": list(one.frames),
             }
             for one in self.threads
@@ -111,7 +119,7 @@ class StackReport:
 def table_of(reports: Sequence[StackReport]) -> Table:
     """A row for each thread of each time."""
     rows = [{"utc": one.utc, "pid": one.pid, **thread} for one in reports for thread in one.to_json()["threads"]]
-    names = ("utc", "pid", "tid", "name", "managed_id", "role", "state", "mode", "cpu", "frames")
+    names = ("utc", "pid", "tid", "name", "managed_id", "role", "state", "mode", "cpu", "runnable", "frames")
     return Table.of_rows(rows, columns=names, title="threads", losses=Losses(lost=sum(one.lost for one in reports)))
 
 

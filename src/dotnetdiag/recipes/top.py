@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import CpuFold
@@ -19,20 +22,22 @@ from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import StacksFold
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError, NotPossible, UsageError
+from dotnetdiag.errors import DiagnosticsError, NotPossible, UnsupportedCommand, UsageError
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.providers.text import parse_providers
-from dotnetdiag.recipes.report import STATES
+from dotnetdiag.recipes.report import STATES, UNTOLD_VERSION, untold_state
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
+from dotnetdiag.trace.frame import FrameKind
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
     from dotnetdiag.client import Client
     from dotnetdiag.providers.composition import Composition
+    from dotnetdiag.trace.symbols import Symbols
 
 SAMPLING_PRESET = "dotnet-sampled-thread-time"
 METHODS = f"{CLR_PROVIDER}:0x38:5"
@@ -66,9 +71,9 @@ class TopOptions:
     @property
     def interval_s(self) -> float:
         """In seconds. Raises UsageError for none."""
-        seconds = seconds_of(self.interval)
+        seconds = seconds_of(self.interval, "interval")
         if not seconds:
-            raise UsageError(f"an interval of {self.interval}")
+            raise UsageError(f"interval: {self.interval} is none")
         return seconds
 
     def composed(self) -> Composition:
@@ -82,12 +87,16 @@ class TopOptions:
         presets = self.watch.presets
         if not self.watch.names:
             presets = f"{presets},{SAMPLING_PRESET}" if presets else SAMPLING_PRESET
-        made = (replace(self.watch, presets=presets) if some or presets else self.watch).composed()
+        watch = replace(self.watch, presets=presets) if some or presets else self.watch
+        made = watch.session()
         (methods,) = parse_providers(METHODS)
         clr = next((one for one in made.providers if one.name == CLR_PROVIDER), None)
         if clr is not None:
             methods = replace(clr, keywords=clr.keywords | methods.keywords, level=max(clr.level, methods.level))
-        return replace(made, providers=(*(one for one in made.providers if one is not clr), methods))
+        made = replace(made, providers=(*(one for one in made.providers if one is not clr), methods))
+        watch.require_known(made)
+        seconds_of(watch.duration)
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +141,8 @@ class Sums:
     def __init__(self, limit: int = NAMES_LIMIT) -> None:
         self._limit = limit
         self._by_name: dict[str, tuple[float, float]] = {}
+        self._addresses: dict[str, int] = {}
+        """Of frames without a name."""
         self.total = 0.0
 
     def add(self, profile: StackProfile, style: Style) -> None:
@@ -140,11 +151,30 @@ class Sums:
         found = profile.by_method()
         names = profile.frames.names(found.frame, style)
         for name, own, entered in zip(names, found.exclusive.tolist(), found.inclusive.tolist(), strict=True):
-            before = self.of(name)
-            self._by_name[name] = before[0] + own, before[1] + entered
+            self._count(name, own, entered)
+        nameless = found.frame[profile.frames.unresolved()[found.frame]].tolist()
+        self._addresses |= {
+            profile.frames.name(number, style): address
+            for number in nameless
+            if (address := profile.frames[number].address) is not None
+        }
         if len(self._by_name) > self._limit:
             kept = sorted(self._by_name.items(), key=lambda item: item[1][1], reverse=True)[: self._limit // 2]
             self._by_name = dict(kept)
+            self._addresses = {name: one for name, one in self._addresses.items() if name in self._by_name}
+
+    def _count(self, name: str, own: float, entered: float) -> None:
+        before = self.of(name)
+        self._by_name[name] = before[0] + own, before[1] + entered
+
+    def rename(self, symbols: Symbols, style: Style) -> None:
+        """Weights of addresses that have a name by now are those of that name."""
+        old = list(self._addresses)
+        frames = symbols.resolve(np.array(list(self._addresses.values()), np.uint64)).tolist()
+        for name, frame in zip(old, map(symbols.frame, frames), strict=True):
+            if frame.kind is not FrameKind.UNRESOLVED:
+                del self._addresses[name]
+                self._count(frame.name(style), *self._by_name.pop(name, (0.0, 0.0)))
 
     def of(self, name: str) -> tuple[float, float]:
         """(exclusive, inclusive) of one name."""
@@ -182,8 +212,7 @@ class LiveTop:
         forgotten = self.symbols.forgotten
         said = [f"{forgotten:,} events that name methods were forgotten: there were too many"] if forgotten else []
         if self._states and not self._states & set(STATES[self._options.state] or State):
-            why = ": .NET 9 says of all that they wait" if self._options.state == "cpu" else ""
-            said.append(f"no thread was seen in the state {self._options.state}{why}")
+            said.append(f"no thread was seen in the state {self._options.state}")
         missing = [f"no event named {name} came" for name in self._options.watch.names if name in self._missing]
         return (*dict.fromkeys(self._notes), *said, *missing, *self.live.notes)
 
@@ -230,6 +259,7 @@ class LiveTop:
             if states and STATES[options.state]:
                 profile = filters.in_states(profile, *STATES[options.state])
             shown = filters.named(profile, options.style)
+            self._sums.rename(self.symbols.now(), options.style)
             self._sums.add(shown, options.style)
             unit, total = shown.unit, shown.total
             unresolved = _unresolved(shown)
@@ -301,11 +331,13 @@ def start_top(
 ) -> LiveTop:
     """A top whose session runs when this returns; ``over`` and ``suspended`` as of :func:`watching.start_watching`.
 
-    Raises NotPossible for NativeAOT, which has no sample profiler.
+    Raises NotPossible for NativeAOT, which has no sample profiler, and UnknownName for a state of .NET 9, which does not tell it.
     """
     chosen = options.composed()
     if not options.watch.names:
         _require_sampler(client)
+        if STATES[options.state]:
+            _require_told(client, options.state)
     was_held = is_held(client)
     symbols = LiveSymbols()
     live = start_watching(client, options.watch, over=over, suspended=suspended, chosen=chosen, symbols=symbols)
@@ -325,6 +357,15 @@ def _require_sampler(client: Client) -> None:
     pid = client.target_pid()
     if pid is not None and kind_of(pid).native:
         raise NotPossible("a top of methods", "NativeAOT has no sample profiler, which takes the stacks")
+
+
+def _require_told(client: Client, state: str) -> None:
+    version = ""
+    with suppress(UnsupportedCommand):  # .NET Core 3.1 cannot say who it is
+        version = client.process_info().runtime_version or ""
+    if version.startswith(UNTOLD_VERSION):
+        pid = client.target_pid()
+        raise untold_state(state, "the target" if pid is None else f"process {pid}")
 
 
 def _read_rundown(client: Client, symbols: LiveSymbols) -> str | None:

@@ -15,7 +15,7 @@ from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column, Struct
 from dotnetdiag.export.csv_table import row_writer
 from dotnetdiag.table import Losses
-from dotnetdiag.table.texts import cell_texts
+from dotnetdiag.table.texts import cell_texts, is_number
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.fields import fields_named
 from dotnetdiag.trace.header import ALL, KEYS, PAYLOAD, key_meant
@@ -29,7 +29,10 @@ _FRAME_BYTES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsOptions:
-    """Which events, and what of them. Empty and None: all. Times in seconds since the start, half-open."""
+    """Which events, and what of them. Empty and None: all. Times in seconds since the start, half-open.
+
+    What the runtime numbers (``GC/Start.Reason``) is said by name, in lines of JSON by number; ``value_names`` says which.
+    """
 
     providers: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -39,6 +42,7 @@ class EventsOptions:
     start_s: float | None = None
     end_s: float | None = None
     stacks: bool = False
+    value_names: bool | None = None
 
 
 def select(trace: Trace, options: EventsOptions) -> Events:
@@ -57,7 +61,7 @@ def write_jsonl(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     """One line of JSON per event (see ``trace.json_lines``); ``fields`` limits the payload. Returns the lines."""
     events = select(trace, options)
     fields = None if events.fields is None else frozenset(source.name.lower() for source in events.joined)
-    maker = JsonLines(trace.raw, fields=fields, frames=options.stacks)
+    maker = JsonLines(trace.raw, fields=fields, frames=options.stacks, names=bool(options.value_names))
     count = 0
     for piece in _pieces(events, frames=options.stacks):
         lines = maker.lines(piece)
@@ -78,7 +82,7 @@ def write_csv(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     writer = row_writer(text)
     writer.writerow(names)
     count = 0
-    for rows in text_rows(events, names):
+    for rows in text_rows(events, names, options):
         writer.writerows(rows)
         count += len(rows)
         file.write(text.getvalue().encode("utf-8", "backslashreplace"))
@@ -95,8 +99,8 @@ class SelectedEvents:
     notes: ClassVar[Sequence[str]] = ()
 
     def __init__(self, trace: Trace, options: EventsOptions) -> None:
-        self._trace, self._events = trace, select(trace, options)
-        self._none = self._events.nothing()
+        self._trace, self._events, self._options = trace, select(trace, options), options
+        self._none = _in_form(self._events.nothing(), options)
         self.title, self.columns = "events", self._none.columns
 
     @property
@@ -114,7 +118,13 @@ class SelectedEvents:
     def pieces(self) -> Iterator[EventTable]:
         """One without events first: there are columns also where nothing else is."""
         yield self._none
-        yield from _pieces(self._events, len(self._events.joined))
+        for piece in _pieces(self._events, len(self._events.joined)):
+            yield _in_form(piece, self._options)
+
+
+def _in_form(piece: EventTable, options: EventsOptions) -> EventTable:
+    """With names of values, or numbers."""
+    return piece.with_numbers() if options.value_names is False else piece
 
 
 def _pieces(events: Events, columns: int = 0, *, frames: bool = False) -> Iterator[EventTable]:
@@ -137,10 +147,11 @@ def column_names(events: Events, usual: Sequence[str]) -> list[str]:
     return [*usual, *(PAYLOAD + field.name if field.name.lower() in keys else field.name for field in events.joined)]
 
 
-def text_rows(events: Events, names: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
+def text_rows(events: Events, names: Sequence[str], options: EventsOptions) -> Iterator[list[tuple[str, ...]]]:
     """Windows of rows as texts, a text per name."""
     cells = [_Cell(events, name) for name in names]
-    for window in _pieces(events, len(names)):
+    for piece in _pieces(events, len(names)):
+        window = _in_form(piece, options)
         headers = {cell.key: _header_texts(window, cell.key) for cell in cells if cell.key is not None}
         rows: list[tuple[str, ...]] = [()] * len(window)
         for number in window.schemas:
@@ -157,6 +168,13 @@ def text_rows(events: Events, names: Sequence[str]) -> Iterator[list[tuple[str, 
             for row, *texts in zip(at, *parts, strict=False):
                 rows[row] = tuple(texts)
         yield rows
+
+
+def right_aligned(events: Events, names: Sequence[str]) -> list[bool]:
+    """Which columns are numbers."""
+    kinds = events.nothing()
+    found = (kinds.get(name) for name in names)
+    return [column is not None and is_number(column) for column in found]
 
 
 class _Cell:
@@ -208,9 +226,10 @@ class ShownEvent:
     payload: tuple[tuple[str, str], ...]
 
 
-def iter_shown(events: Events) -> Iterator[ShownEvent]:
+def iter_shown(events: Events, options: EventsOptions) -> Iterator[ShownEvent]:
     """Events with their payload as texts."""
-    for window in _pieces(events):
+    for piece in _pieces(events):
+        window = _in_form(piece, options)
         texts: dict[int, tuple[list[str], list[list[str]]]] = {}
         place_of: dict[int, int] = {}
         for number in window.schemas:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,18 +16,21 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 UNPACKED_LIMIT = 2 << 30
-"""Bytes that a packed file may unpack to: it has to fit into memory, and a small file can claim anything."""
+"""Bytes that a packed file may unpack to, or a pipe bring: they have to fit into memory, and a small file can claim anything."""
 
 
 def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> Trace:
     """The trace in a file: NetPerf 1-3, nettrace 4-6, whole or cut, also packed as ``.xz`` or ``.gz``.
 
-    The file is mapped, not read, and must not change while the trace is used. ``threads`` (default: as many as there
-    are processors, with the caller's) decode blocks side by side. Raises InputError, and FormatError for what is no trace at all.
+    The file is mapped, not read, and must not change while the trace is used; what comes through a pipe is read into memory.
+    ``threads`` (default: as many as there are processors, with the caller's) decode blocks side by side. Raises InputError, and
+    FormatError for what is no trace at all.
     """
     path = os.fspath(path)
     try:
         buffer = _unpacked(path) if path.endswith((".xz", ".gz")) else _mapped(path)
+    except ValueError as error:  # a name with a NUL
+        raise InputError(path, str(error)) from error
     except OSError as error:
         if isinstance(error, InputError):
             raise
@@ -56,7 +60,13 @@ class _Pool:
 
 def _mapped(path: str) -> memoryview:
     with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            data = file.read(UNPACKED_LIMIT + 1)
+            if len(data) > UNPACKED_LIMIT:
+                raise InputError(path, f"brings more than {UNPACKED_LIMIT >> 30} GB; write it to a file first")
+            return memoryview(data)
+        if not status.st_size:
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 

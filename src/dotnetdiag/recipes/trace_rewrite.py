@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import Writer, rewrite
 from dotnetdiag.recipes.outputs import check_outputs, replacing
 from dotnetdiag.recipes.trace_files import open_trace
+from dotnetdiag.table import Table
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import in_time_order, part_of
 from dotnetdiag.trace.redact import redact
@@ -28,7 +29,7 @@ from dotnetdiag.trace.trace import Trace
 class Rewritten:
     """What came out. ``damage`` are the findings of damaged inputs; ``replaced`` counts redacted texts by field,
     ``blanked`` the bytes that were not understood by what they were; ``renumbered`` are (file, pid, its number here) of
-    processes whose pid another file had before."""
+    processes whose pid another file had before. ``notes`` is what the output cannot say of the inputs."""
 
     path: Path
     size_bytes: int
@@ -37,6 +38,37 @@ class Rewritten:
     replaced: Mapping[str, int] = field(default_factory=dict)
     blanked: Mapping[str, int] = field(default_factory=dict)
     renumbered: tuple[tuple[Path, int, int], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "path": str(self.path),
+            "events": self.events,
+            "size_bytes": self.size_bytes,
+            "redacted": dict(self.replaced),
+            "blanked_bytes": dict(self.blanked),
+            "renumbered": [
+                {"file": str(file), "process_id": pid, "number": number} for file, pid, number in self.renumbered
+            ],
+            "damage": list(self.damage),
+            "notes": list(self.notes),
+        }
+
+    def tables(self) -> list[Table]:
+        """The file; what was redacted in it, blanked, and renumbered."""
+        told = self.to_json()
+        changes = {name: told.pop(name) for name in ("redacted", "blanked_bytes", "renumbered", "damage", "notes")}
+        return [
+            Table.of_rows([told], title="file", notes=(*self.damage, *self.notes)),
+            Table(dict(zip(("field", "texts"), _columns(changes["redacted"]), strict=True)), title="redacted"),
+            Table(dict(zip(("part", "bytes"), _columns(changes["blanked_bytes"]), strict=True)), title="blanked"),
+            Table.of_rows(changes["renumbered"], columns=("file", "process_id", "number"), title="renumbered"),
+        ]
+
+
+def _columns(counts: Mapping[str, int]) -> tuple[list[str], list[int]]:
+    return list(counts), list(counts.values())
 
 
 def write_nettrace(
@@ -57,6 +89,15 @@ def write_nettrace(
 
 def _findings(traces: Iterable[Trace]) -> tuple[str, ...]:
     return tuple(f"{trace.name}: {trace.damage}" for trace in traces if trace.damage is not None)
+
+
+def unknown_losses(traces: Iterable[Trace]) -> tuple[str, ...]:
+    """NetPerf does not count what was lost, and nettrace cannot say that nobody knows."""
+    return tuple(
+        f"{trace.name} does not tell whether events were lost: what is written of it says that none were"
+        for trace in traces
+        if not trace.lost.known
+    )
 
 
 def trim(
@@ -93,7 +134,13 @@ def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool) 
     with replacing(output, force=force) as file:
         write_nettrace(trace, file, keep=keep)
         size = file.tell()
-    return Rewritten(path=output, size_bytes=size, events=int(keep.sum()), damage=_findings([trace]))
+    return Rewritten(
+        path=output,
+        size_bytes=size,
+        events=int(keep.sum()),
+        damage=_findings([trace]),
+        notes=unknown_losses([trace]),
+    )
 
 
 def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -> Rewritten:
@@ -107,6 +154,7 @@ def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -
         size_bytes=size,
         events=sum(map(len, traces)),
         damage=_findings(traces),
+        notes=unknown_losses(traces),
         renumbered=tuple(
             (source, pid, number)
             for source, own in zip(sources, processes, strict=True)

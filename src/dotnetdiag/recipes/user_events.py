@@ -12,14 +12,21 @@ from dotnetdiag.client.user_events import user_events_descriptor
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import NotPossible, RequestRefused, UnsupportedCommand
 from dotnetdiag.providers.composition import with_tracepoint
+from dotnetdiag.recipes.stop import Stop
 
 
 def hold_user_events(
-    client: Client, providers: str, tracepoint: str, duration: float | str | None, started: Callable[[], None]
+    client: Client,
+    providers: str,
+    tracepoint: str,
+    duration: float | str | None,
+    started: Callable[[], None],
+    stop: Stop | None = None,
 ) -> None:
-    """Until ``duration`` is over, the target is gone, or an interrupt comes. Raises NotPossible where the kernel has no user_events
+    """Until ``duration`` is over, the target is gone, or ``stop`` says so. Raises NotPossible where the kernel has no user_events
     for us.
     """
+    stop = stop or Stop()
     seconds = seconds_of(duration)
     ends = None if seconds is None else time.monotonic() + seconds
     wanted = with_tracepoint(providers, tracepoint)
@@ -28,7 +35,8 @@ def hold_user_events(
             client.resume()
         started()
         pause = threading.Event()
-        while session.is_alive and (ends is None or time.monotonic() < ends):
+        while session.is_alive and not stop.is_stopping and (ends is None or time.monotonic() < ends):
+            stop.check()
             pause.wait(0.2)
 
 

@@ -7,12 +7,12 @@ diagnostic port, or a ``Client``. Times are seconds since the start, or texts (`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias, Union, Unpack
 
-from dotnetdiag.durations import parse_duration
+from dotnetdiag.durations import time_of
 from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.target import Client, Target, connected
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected
     from dotnetdiag.recipes.contents import TraceContents
     from dotnetdiag.recipes.exporting import Converted
-    from dotnetdiag.recipes.report import Report
+    from dotnetdiag.recipes.report import Report, View
+    from dotnetdiag.recipes.stop import Stop
     from dotnetdiag.recipes.thread_stacks import StackReport
     from dotnetdiag.recipes.trace_rewrite import Rewritten
+    from dotnetdiag.table import Table
     from dotnetdiag.trace.trace import Trace
 
 PathText: TypeAlias = Union[str, "os.PathLike[str]"]
@@ -64,7 +66,7 @@ def collect(
     providers: str | None = None,
     preset: str | None = None,
     duration: Seconds = None,
-    command: Sequence[str] = (),
+    command: str | Sequence[str] = (),
     clr_events: str | None = None,
     clr_event_level: str | None = None,
     formats: str | Sequence[str] = (),
@@ -73,22 +75,25 @@ def collect(
     stacks: bool = True,
     resume: bool = True,
     force: bool = False,
+    progress: Callable[[int, float], None] | None = None,
+    stop: Stop | None = None,
 ) -> Collected:
-    """Record a runtime, or a ``command`` from its first instruction, until ``duration`` is over or it ends.
+    """Record a runtime, or a ``command`` from its first instruction, until ``duration`` is over, it ends, or ``stop.stop()`` is called.
 
-    ``preset`` is a named set of providers (``cpu-sampling``, ``gc-verbose``, several with commas), ``providers`` a provider text; both
-    add up. ``output`` is overwritten; None: named after the program. ``formats`` are written beside it. Raises UsageError, GrammarError,
-    the errors of the client, OutputError.
+    ``preset`` is a named set of providers (``gc-verbose``, ``dotnet-sampled-thread-time``, several with commas), ``providers`` a provider text; both
+    add up. ``output`` is overwritten; None: named after the program. ``formats`` are written beside it. ``progress`` gets the bytes so
+    far and the seconds, several times a second. Raises UsageError, GrammarError, the errors of the client, OutputError; Cancelled after
+    ``stop.cancel()``: ``output`` has what had come.
     """
-    from dotnetdiag.recipes.collect import CollectOptions, convert_recording
+    from dotnetdiag.recipes.collect import CollectOptions, Observer, convert_recording
     from dotnetdiag.recipes.collect import collect as record
 
     if (runtime is None) == (not command):
         raise UsageError("give a runtime or a command to record")
     options = CollectOptions(
         target=None if runtime is None else target_of(runtime),
-        command=tuple(command),
-        output=None if output is None else Path(output),
+        command=_some(command),
+        output=None if output is None else _path(output),
         providers=providers,
         presets=preset,
         duration=duration,
@@ -101,72 +106,127 @@ def collect(
         resume=resume,
         force=force,
     )
-    done = record(options)
+    done = record(options, Observer() if progress is None else Observer(progress=progress), stop)
     convert_recording(done, options)
     return done
 
 
-def stack(runtime: Runtime) -> StackReport:
-    """The stacks of all managed threads now. Raises NotPossible for NativeAOT, which has no sample profiler."""
-    from dotnetdiag.recipes.stack_report import take_stacks
+def stack(runtime: Runtime, *, thread: int | str | None = None, style: str = "full") -> StackReport:
+    """The stacks of all managed threads now, or of one, by its id or name. ``style`` of the methods' names: ``full`` or ``short``.
 
+    Raises NotPossible for NativeAOT, which has no sample profiler; UsageError for a thread that is not there.
+    """
+    from dotnetdiag.recipes.stack_report import take_stacks
+    from dotnetdiag.trace.method_names import Style
+
+    try:
+        chosen = Style(style)
+    except ValueError as error:
+        raise UsageError(f"style {style!r}: one of {', '.join(Style)}") from error
     with client_of(runtime) as client:
-        return take_stacks(client)
+        report = take_stacks(client, style=chosen)
+    return report if thread is None else report.only(str(thread))
+
+
+def cpu(source: PathText | Trace, *, weight: str = "time", marks: str = "none") -> StackProfile:
+    """Sampled time of all threads of a recording, in ms, or with ``weight="samples"`` the number of samples.
+
+    Takes the kernel's samples where the recording has some. One without samples gives an empty profile, with a note. ``marks`` are other
+    events that count as samples: ``allocations``, or ``events`` (those, and events of EventSources), as dotnet-trace has them.
+    Raises UsageError.
+    """
+    from dotnetdiag.analysis.cpu import cpu as ask
+
+    with _opened(source) as trace:
+        return ask(trace, weight=weight, marks=marks)
+
+
+def stacks(
+    source: PathText | Trace, events: str | Sequence[str] | None = None, *, weight: str | None = None, unit: str = ""
+) -> StackProfile:
+    """The stacks of events of a recording by name (None: of all events), each counting one.
+
+    ``weight`` is the name of a field to add up instead: ``dd.stacks(trace, "GC/AllocationTick", weight="AllocationAmount64",
+    unit="bytes")``; events without the field count 0. Raises UnknownName for names that are not there, UsageError for a field that is no
+    number.
+    """
+    from dotnetdiag.analysis.stacks import stacks as ask
+
+    with _opened(source) as trace:
+        return ask(trace, events, weight=weight, unit=unit)
+
+
+def spans(source: PathText | Trace, start: str, stop: str, *, by: str | Sequence[str] | None = None) -> Table:
+    """What begins with an event ``start`` and ends with an event ``stop`` (``analysis.spans`` has the rules): a row each, by the time of
+    the start, with ``start_ms``, ``stop_ms``, ``duration_ms`` and the fields of both.
+
+    ``by`` names the columns that say which belong together; None: activity ids, else a field that numbers both, else the thread. Raises
+    UnknownName for events or columns that are not there, UsageError where an event is both.
+    """
+    from dotnetdiag.analysis.spans import spans as ask
+
+    with _opened(source) as trace:
+        return ask(trace, start, stop, by=by)
 
 
 def info(source: PathText | Trace) -> TraceContents:
-    """What is in a recording: events, losses, threads, processes, whether it is whole."""
+    """What is in a recording: events (by type, with counts, bytes, events a second), losses, threads, processes, whether it is whole.
+
+    Raises InputError for a file that cannot be read, FormatError for one that is no recording.
+    """
     from dotnetdiag.recipes.contents import describe
 
     with _opened(source) as trace:
         return describe(trace)
 
 
-def report(source: PathText | Trace, number: int = 5, *, inclusive: bool = False, **view: Any) -> Report:
-    """The methods of a recording that took the most time; ``view`` as ``recipes.report.ViewOptions`` has it: ``by="module"``,
-    ``state="cpu"``, ``focus="Sql"`` (or several), ...
+def report(source: PathText | Trace, number: int = 5, *, inclusive: bool = False, **view: Unpack[View]) -> Report:
+    """The ``number`` methods of a recording that took the most time, by their own, or by ``inclusive`` time with all that they called.
 
-    Raises UsageError for what makes no sense.
+    ``view``: ``by="module"``, ``state="cpu"``, ``focus="Sql"`` (or several), ``start="2s"``: see ``recipes.report.View``. Raises UsageError
+    for what makes no sense.
     """
-    from dotnetdiag.recipes.report import ReportOptions, ViewOptions, report_of
+    from dotnetdiag.recipes.report import ReportOptions, report_of, view_options
 
-    try:
-        for name in _SEVERAL & view.keys():
-            view[name] = _some(view[name])
-        options = ViewOptions(**view)
-    except TypeError as error:
-        raise UsageError(f"no such view of a report: {error}") from error
+    options = view_options(view)
     with _opened(source) as trace:
         return report_of(trace, ReportOptions(number=number, inclusive=inclusive, view=options))
 
 
 def diff(
-    before: PathText | Trace | StackProfile, after: PathText | Trace | StackProfile, *, shares: bool = False
+    before: PathText | Trace | StackProfile,
+    after: PathText | Trace | StackProfile,
+    *,
+    shares: bool = False,
+    **view: Unpack[View],
 ) -> ProfileDiff:
     """What changed from one profile, or recording, to another, per method and per call path. A recording is compared by what ran
-    (``State.CPU``): waiting depends on how long was recorded. ``shares``: the second is scaled to the total of the first.
+    (``state="cpu"``): waiting depends on how long was recorded. ``shares``: the second is scaled to the total of the first. ``view`` is of
+    recordings, as in :func:`report`.
 
-    Raises UsageError when their units differ, or one of them has no samples.
+    Raises UsageError when their units differ, or one of them has no samples, UnknownName when it has none in the state.
     """
     from dotnetdiag.analysis.diff import diff as compare
 
-    profiles = [_profile(before), _profile(after)]
+    profiles = [_profile(before, view), _profile(after, view)]
     for profile in profiles:
         if not len(profile):
             raise UsageError(f"{profile.origin.name or 'a profile'} has no samples: nothing can be said of it")
     return compare(*profiles, shares=shares)
 
 
-def merge(*paths: PathText, force: bool = False) -> Rewritten:
-    """Make one trace (nettrace 6), the last path, of several, in time order: ``dd.merge("a.nettrace", "b.nettrace", "all.nettrace")``.
+def merge(*paths: PathText | Sequence[PathText], force: bool = False) -> Rewritten:
+    """Make one trace (nettrace 6), the last path, of several, in time order: ``dd.merge("a.nettrace", "b.nettrace", "all.nettrace")``, or
+    with the recordings in a list.
 
     Raises OutputExists for a file that is there, unless ``force``.
     """
     from dotnetdiag.recipes.trace_rewrite import merge_files
 
-    if len(paths) < 2:
+    given = [one for some in paths for one in ([some] if isinstance(some, str | os.PathLike) else some)]
+    if len(given) < 2:
         raise UsageError("give the recordings, and at the end the file to write")
-    *sources, output = map(Path, paths)
+    *sources, output = map(_path, given)
     return merge_files(sources, output, force=force)
 
 
@@ -179,12 +239,16 @@ def trim(
     strict: bool = False,
     force: bool = False,
 ) -> Rewritten:
-    """The events from ``start`` up to ``end`` after the start, and those that name methods, types and processes unless ``strict``."""
+    """The events from ``start`` up to ``end`` after the start (seconds, or texts such as ``"1.5s"``; None: open), and those that name
+    methods, types and processes unless ``strict``.
+
+    Raises UsageError for a time after the end, OutputExists for a file that is there, unless ``force``.
+    """
     from dotnetdiag.recipes.trace_rewrite import trim as cut
 
     if start is None and end is None:
         raise UsageError("give a start, an end, or both")
-    return cut(Path(source), Path(output), start_s=_seconds(start), end_s=_seconds(end), strict=strict, force=force)
+    return cut(_path(source), _path(output), start_s=time_of(start), end_s=time_of(end), strict=strict, force=force)
 
 
 def filter(
@@ -196,11 +260,14 @@ def filter(
     strict: bool = False,
     force: bool = False,
 ) -> Rewritten:
-    """The events of some providers, and events by name; and those that name methods, types and processes unless ``strict``."""
+    """The events of some providers, and events by name; and those that name methods, types and processes unless ``strict``.
+
+    Raises UnknownName for what the recording does not have, OutputExists for a file that is there, unless ``force``.
+    """
     from dotnetdiag.recipes.trace_rewrite import filter_events
 
     return filter_events(
-        Path(source), Path(output), providers=_some(providers), names=_some(events), strict=strict, force=force
+        _path(source), _path(output), providers=_some(providers), names=_some(events), strict=strict, force=force
     )
 
 
@@ -218,7 +285,7 @@ def redact(
     """
     from dotnetdiag.recipes.trace_rewrite import redact_file
 
-    return redact_file(Path(source), Path(output), fields=_some(fields), force_partial=force_partial, force=force)
+    return redact_file(_path(source), _path(output), fields=_some(fields), force_partial=force_partial, force=force)
 
 
 def convert(source: PathText, *formats: str, output: PathText | None = None, force: bool = False) -> list[Converted]:
@@ -228,7 +295,14 @@ def convert(source: PathText, *formats: str, output: PathText | None = None, for
     """
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
 
-    return convert_file(Path(source), formats, None if output is None else Path(output), ConvertOptions(force=force))
+    return convert_file(_path(source), formats, None if output is None else _path(output), ConvertOptions(force=force))
+
+
+def _path(source: object) -> Path:
+    """Raises UsageError for what is none."""
+    if not isinstance(source, str | os.PathLike):
+        raise UsageError(f"give the path of a file, not a {type(source).__name__}")
+    return Path(source)
 
 
 @contextmanager
@@ -239,31 +313,23 @@ def _opened(source: PathText | Trace) -> Iterator[Trace]:
     if isinstance(source, Trace):
         yield source
     else:
-        yield open_trace(source)
+        yield open_trace(_path(source))
 
 
-def _profile(source: PathText | Trace | StackProfile) -> StackProfile:
+def _profile(source: PathText | Trace | StackProfile, arguments: View) -> StackProfile:
     from dotnetdiag.analysis.stack_profile import StackProfile
-    from dotnetdiag.recipes.report import ViewOptions, view
+    from dotnetdiag.recipes.diffing import profile_to_compare
+    from dotnetdiag.recipes.report import View, view_options
 
     if isinstance(source, StackProfile):
+        if arguments:
+            raise UsageError("a profile is compared as it is: the view is of recordings")
         return source
+    options = view_options(View(**{"state": "cpu", **arguments}))
     with _opened(source) as trace:
-        return view(trace, ViewOptions(state="cpu"))
-
-
-_SEVERAL = frozenset({"threads", "focus", "ignore"})
+        return profile_to_compare(trace, options)
 
 
 def _some(texts: str | Sequence[str]) -> tuple[str, ...]:
     """One text, or several."""
     return (texts,) if isinstance(texts, str) else tuple(texts)
-
-
-def _seconds(value: Seconds) -> float | None:
-    if value is None or not isinstance(value, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return parse_duration(value)

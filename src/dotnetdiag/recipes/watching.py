@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.live import Account, LiveEvents
-from dotnetdiag.live.events import check_limit
+from dotnetdiag.live.events import check_limit, require_stacks
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.live.watch import DEFAULT_PRESET
 from dotnetdiag.providers.composition import Composition, compose
+from dotnetdiag.recipes.known_events import require_known
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.trace.where import Where
 
@@ -35,17 +36,31 @@ class WatchOptions:
     event_filters: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     where: str | None = None
+    fields: tuple[str, ...] = ()
     limit: int | None = None
     duration: float | str | None = None
     buffer_mb: int = 256
     resume: bool = True
 
     def composed(self) -> Composition:
-        """The session that the options mean. Raises GrammarError, UsageError, also for what is wrong with the other options."""
+        """The session that the options mean. Raises GrammarError, UsageError, also for what is wrong with the other options, and UnknownName
+        for events, fields and values that the providers are known not to have.
+        """
         seconds_of(self.duration)
         check_limit(self.limit)
+        made = self.session()
+        self.require_known(made)
         if self.where is not None:
-            Where(self.where)
+            require_stacks(Where(self.where), kept=False)
+        return made
+
+    def require_known(self, session: Composition) -> None:
+        """Raises UnknownName for events, fields and values that the providers of the session are known not to have."""
+        providers = [provider.name or "" for provider in session.providers]
+        require_known(providers, self.names, self.fields, None if self.where is None else Where(self.where))
+
+    def session(self) -> Composition:
+        """The providers alone. Raises GrammarError, UsageError."""
         some = self.providers or self.presets or self.clr_events
         return compose(
             providers=self.providers,
@@ -76,6 +91,7 @@ def start_watching(
         client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration),
         names=() if symbols is not None else options.names,
         where=where,
+        fields=options.fields,
         limit=options.limit,
         duration_s=seconds,
         providers=[provider.name or "" for provider in chosen.providers],

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag._lazy import loader
 
-_PUBLIC = {"Losses": "losses", "Table": "table"}
+_PUBLIC = {"HasTable": "result", "Losses": "losses", "Table": "table"}
 __getattr__ = loader(globals(), _PUBLIC)
 
 if TYPE_CHECKING:
     from dotnetdiag.table.losses import Losses
+    from dotnetdiag.table.result import HasTable
     from dotnetdiag.table.table import Table
 
-__all__ = ["Losses", "Table"]
+__all__ = ["HasTable", "Losses", "Table"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
+from dotnetdiag.events.columns import Enumerated
 from dotnetdiag.events.layout import Kind
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def polars_frame(columns: Mapping[str, Column]) -> polars.DataFrame:
 
 def _array(na: Any, column: Column) -> tuple[Any, Any]:
     """Arrow's type of a column, and its array."""
+    if isinstance(column, Enumerated):
+        column = column.coded()
     valid = None if column.valid is None else np.packbits(column.valid, bitorder="little")
     rows, buffers, children = len(column), [valid], list[tuple[Any, Any]]()
     if isinstance(column, Scalar) and column.kind not in AS_TEXT:

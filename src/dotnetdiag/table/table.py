@@ -151,22 +151,10 @@ class Table:
         return self[name].to_pylist() if given is None else list(given)
 
     def numpy(self, name: str) -> np.ndarray[Any, Any]:
-        """The numbers of a column as they lie in memory, not to be written (times: ns since 1970); texts and the rest as objects.
-
-        Rows without a value hold 0 in numbers.
+        """The numbers of a column as they lie in memory, not to be written (times: ns since 1970), also where they have names; texts and the
+        rest as objects. Rows without a value hold 0 in numbers.
         """
-        import numpy as np
-
-        from dotnetdiag.events import Scalar
-
-        column = self[name]
-        if isinstance(column, Scalar) and column.values.ndim == 1:
-            numbers = column.values.view()
-            numbers.flags.writeable = False
-            return numbers
-        values = np.empty(len(column), object)
-        values[:] = column.to_pylist()
-        return values
+        return self[name].numpy()
 
     def _found(self, name: str) -> Column | None:
         given = self._given(name)
@@ -192,10 +180,17 @@ class Table:
                 yield dict(zip(names, row, strict=True))
 
     def row(self, index: int) -> Any:
-        """One row: its values by the names of the columns."""
-        place = range(len(self))[index]
+        """One row: its values by the names of the columns. IndexError for one that is not there."""
+        place = self._place(index)
         (row,) = self._some(slice(place, place + 1))
         return row
+
+    def _place(self, index: int) -> int:
+        """Of a row, which may be counted from the end."""
+        try:
+            return range(len(self))[index]
+        except IndexError:
+            raise IndexError(f"no row {index}: the table has {len(self):,}") from None
 
     def _some(self, rows: slice[Any, Any, Any]) -> Table:
         def cut(column: Any) -> Any:
@@ -256,6 +251,12 @@ class Table:
 
         return polars_frame(self._chosen(_names(columns), names=names))
 
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """UsageError that says what to write: pandas.DataFrame(table) would take rows, and ids of 64 bits become floats on that way."""
+        raise UsageError(
+            "a table is not an array: write table.to_pandas() for a data frame, or table.numpy(name) for a column"
+        )
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """For ``polars.DataFrame(table)``, ``pyarrow.table(table)``, DuckDB and all others that speak Arrow: without a copy of what lies
         in columns. MissingDependency without nanoarrow, which the extras ``arrow`` and ``polars`` bring.
@@ -264,9 +265,14 @@ class Table:
 
         return stream(self._chosen(None, names=True)).__arrow_c_stream__()
 
-    def _chosen(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:  # noqa: ARG002
-        """Columns by name, with ``names`` for numbers that have some: none has here."""
-        return {name: self[name] for name in (self.columns if wanted is None else wanted)}
+    def _chosen(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:
+        """Columns by name, with ``names`` for numbers that have some."""
+        chosen = {name: self[name] for name in (self.columns if wanted is None else wanted)}
+        if names:
+            return chosen
+        from dotnetdiag.events.columns import numbers_of
+
+        return {name: numbers_of(column) for name, column in chosen.items()}
 
 
 def _names(columns: str | Sequence[str] | None) -> Sequence[str] | None:

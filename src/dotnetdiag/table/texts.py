@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
-from dotnetdiag.events.columns import json_value
+from dotnetdiag.events.columns import Enumerated, json_value
 from dotnetdiag.events.layout import Kind
 
 _WHOLE_LIMIT = 1e15
@@ -46,6 +46,8 @@ def time_texts(column: Scalar) -> list[str | None]:
 
 def value_texts(column: Column) -> list[Any]:
     """JSON of every row: texts, or numbers that print as JSON does."""
+    if isinstance(column, Enumerated):
+        column = column.coded()
     if isinstance(column, Scalar) and column.kind == Kind.TIMESTAMP:
         return ["null" if text is None else f'"{text}"' for text in time_texts(column)]
     if isinstance(column, Scalar):
@@ -84,6 +86,8 @@ def value_texts(column: Column) -> list[Any]:
 
 def cell_texts(column: Column) -> list[str]:
     """Values as cells of a table: as in JSON, but texts without quotes, and nothing where there is no value."""
+    if isinstance(column, Enumerated):
+        column = column.coded()
     if isinstance(column, Text):
         return [text or "" for text in column.to_pylist()]
     if isinstance(column, Scalar) and column.kind != Kind.TIMESTAMP and column.values.dtype.kind not in "fb":
@@ -107,7 +111,9 @@ def json_values(column: Column) -> list[Any]:
 
 def is_number(column: Column) -> bool:
     """Whether the values are numbers that one compares by their ends."""
-    return isinstance(column, Scalar) and column.values.dtype.kind in "iuf" and column.kind not in _NO_NUMBERS
+    if not isinstance(column, Scalar) or isinstance(column, Enumerated):
+        return False
+    return column.values.dtype.kind in "iuf" and column.kind not in _NO_NUMBERS
 
 
 def plain_type(column: Column) -> type:

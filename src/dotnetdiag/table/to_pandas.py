@@ -13,7 +13,7 @@ import numpy as np
 
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.events import Bytes, Column, Scalar, Text
-from dotnetdiag.events.columns import Coded
+from dotnetdiag.events.columns import Coded, Enumerated
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table.arrow import AS_TEXT, FILETIME_EPOCH_US, texts, valid_names
 
@@ -93,6 +93,8 @@ class Gathered:
 def _values(pd: Any, column: Column | Objects, *, is_own: bool) -> Any:
     if isinstance(column, Objects):
         return pd.Series(column.values, dtype=object)
+    if isinstance(column, Enumerated):
+        column = column.coded()
     if isinstance(column, Scalar) and column.kind not in AS_TEXT:
         values = column.values
         if column.kind in (Kind.TIMESTAMP, Kind.DATETIME):

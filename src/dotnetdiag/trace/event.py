@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
+from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table.html import visible
 from dotnetdiag.trace.header import ALIASES, COLUMNS, HEADER, PAYLOAD
@@ -101,6 +102,8 @@ class Event:
             raise AttributeError(f"{self.schema.name} has no field {name!r}") from None
 
     def __getitem__(self, name: str) -> Any:
+        if not isinstance(name, str):
+            raise UsageError(f"event[{name!r}]: the name of a field; all of them are event.payload")
         bare = name.removeprefix(PAYLOAD)
         if bare in self.payload and (bare != name or name not in COLUMNS):
             return self.payload[bare]
@@ -108,7 +111,9 @@ class Event:
         bare = ALIASES.get(bare, bare)
         if bare in _ATTRIBUTES:
             return getattr(self, bare)
-        raise KeyError(name)
+        raise UnknownName("field", name, near(name, tuple(self.payload)), where=f"in {self.schema.name}")
+
+    __iter__ = None  # not its fields one after the other: dict(event.payload), list(event.payload)
 
     def __contains__(self, name: object) -> bool:
         return name in self.payload

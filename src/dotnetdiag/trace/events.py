@@ -6,16 +6,17 @@ Read in windows: memory stays bounded, whatever the size of the file. What is no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dotnetdiag.errors import UnknownName, near
+from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column
+from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
-from dotnetdiag.trace.fields import FieldSource, enumeration_of, fields_named, join_fields
+from dotnetdiag.trace.fields import FieldSource, fields_named, join_fields
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.table import EventTable
@@ -42,18 +43,24 @@ class Events:
         *,
         ticks: tuple[int, int] | None = None,
         where: Where | None = None,
-        fields: Sequence[str] | None = None,
+        fields: str | Sequence[str] | None = None,
         limit: int | None = None,
     ) -> None:
         self.trace = trace
         self.metadata_ids = tuple(metadata_ids)
+        fields = (fields,) if isinstance(fields, str) else fields
         self.fields = None if fields is None else tuple(fields)
         self.limit = limit
         self._ticks, self._where = ticks, where
         self._join: tuple[FieldSource, ...] | None = None
         self._found: list[HeaderColumns] | None = None
         if where is not None:
-            self._check_names([name for name in where.names if not self._is_value(name, where)])
+            names = [name for name in where.names if not self._is_value(name, where)]
+            for name in names:
+                self._check_value(name, where.compared.get(name, ()))
+            self._check_names(names)
+            for name, texts in where.texts.items():
+                self._check_texts(name, texts)
         if fields is not None:
             self._check_names(fields)
             wanted = {source.name for name in fields for source in self._fields_named(_bare(name))}
@@ -73,15 +80,36 @@ class Events:
         """Whether it is no field, and the name of a value of one that it is compared with."""
         if self._fields_named(_bare(name)):
             return False
-        schemas = [self.trace.schema(number) for number in self.metadata_ids]
-        enumerations = (
-            enumeration_of(schema, source.by_type[number])
-            for other in where.compared.get(name, ())
-            for source in self._fields_named(_bare(other))
-            for number, schema in zip(self.metadata_ids, schemas, strict=True)
-            if number in source.by_type
-        )
-        return any(one is not None and one.number(name) is not None for one in enumerations)
+        known = (self._enumerations(other) for other in where.compared.get(name, ()))
+        return any(one.number(name) is not None for found in known for one in found)
+
+    def _check_value(self, name: str, others: Iterable[str]) -> None:
+        """What is no name of anything may be meant as a value of what it is compared with."""
+        if header.key_meant(name.lower(), is_field=False) is not None or self._fields_named(_bare(name)):
+            return
+        fields = [source.name for source in self.joined]
+        for other in others:
+            enumerations = self._enumerations(other)
+            if enumerations and (_near_values(name, enumerations) or not near(_bare(name), [*fields, *header.ALL])):
+                raise _unknown_value(name, enumerations, other)
+
+    def _check_texts(self, name: str, texts: Iterable[str]) -> None:
+        """A text in quotes is a value's name where all values have some."""
+        enumerations = self._enumerations(name)
+        sources = self._fields_named(_bare(name)) if enumerations else ()
+        if not enumerations or any(
+            number not in source.enumerations for source in sources for number in source.by_type
+        ):
+            return
+        for text in texts:
+            if all(one.number(text) is None for one in enumerations):
+                raise _unknown_value(text, enumerations, name)
+
+    def _enumerations(self, name: str) -> list[ValueMap]:
+        """The names of a field's values."""
+        if header.key_meant(name.lower(), is_field=bool(self._fields_named(_bare(name)))) is not None:
+            return []
+        return [one for source in self._fields_named(_bare(name)) for one in source.enumerations.values()]
 
     def _fields_named(self, bare: str) -> list[FieldSource]:
         """Those of a field, or of the structure that has it."""
@@ -138,6 +166,10 @@ class Events:
         for window in self.windows():
             yield from window
 
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray[tuple[int], np.dtype[Any]]:
+        """UsageError that says what to write: pandas.DataFrame(events) would have a column of objects."""
+        raise UsageError("events are not an array: write events.table().to_pandas() for a data frame")
+
     def __len__(self) -> int:
         if self._where is None and self._ticks is None:
             counts = self.trace.source.counts()
@@ -167,12 +199,22 @@ class Events:
         return f"<Events: {', '.join(parts)}>"
 
 
+def _near_values(name: str, enumerations: Iterable[ValueMap]) -> tuple[str, ...]:
+    return near(name, list(dict.fromkeys(word for one in enumerations for word in one.values.values())))
+
+
+def _unknown_value(name: str, enumerations: Sequence[ValueMap], field: str) -> UnknownName:
+    """The error that lists near values, or all."""
+    every = tuple(dict.fromkeys(word for one in enumerations for word in one.values.values()))
+    return UnknownName("value", name, _near_values(name, enumerations) or every, where=f"of {_bare(field)}")
+
+
 def passing(window: EventTable, where: Where) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which rows pass a filter. Evaluated type by type: a name means the type's own field."""
     made = np.zeros(len(window), np.bool_)
     for number, schema in window.schemas.items():
         rows = window.rows_of(number)
-        own = EventTable(window.trace, {number: schema}, window.headers[rows])
+        own = EventTable(window.trace, {number: schema}, window.headers[rows], names=False)
         names = {name.lower(): name for name in own.fields}
 
         def column(name: str, own: EventTable = own, names: dict[str, str] = names) -> Column | Named | None:

@@ -7,7 +7,7 @@ named ``Field (provider/event vN)``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,11 +23,24 @@ _NOT_PROMOTED = frozenset({Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Ki
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSource:
-    """Where a joined column comes from: the field's name by metadata id, and a column without rows of its kind."""
+    """Where a joined column comes from: the field's name by metadata id, and a column without rows of its kind. ``enumerations`` are the
+    names that the runtime gives to its values, by metadata id.
+    """
 
     name: str
     by_type: Mapping[int, str]
     like: Column
+    enumerations: Mapping[int, ValueMap] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[ValueMap | None, ...]:
+        """All kinds of names that its values have; None: in some types they have none."""
+        found: list[ValueMap | None] = []
+        for number in self.by_type:
+            one = self.enumerations.get(number)
+            if one not in found:
+                found.append(one)
+        return tuple(found)
 
 
 def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
@@ -36,10 +49,12 @@ def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
     likes: dict[str, Column] = {}
     variants: dict[str, list[str]] = {}
     by_shape: dict[tuple[str, Hashable], str] = {}
+    enumerations: dict[str, dict[int, ValueMap]] = {}
     for number in sorted(schemas, key=lambda number: (-schemas[number].version, number)):
         schema = schemas[number]
-        for field, column in _empty(schema).items():
-            known, shape = variants.setdefault(field, []), (field, _shape(column))
+        numbered = enumerations_of(schema)
+        for own, column in _empty(schema).items():
+            known, shape = variants.setdefault(own, []), (own, _shape(column))
             if shape not in by_shape:
                 for name in known[:_VARIANTS_LIMIT]:
                     common = _common(likes[name], column)
@@ -47,14 +62,19 @@ def join_fields(schemas: Mapping[int, EventSchema]) -> tuple[FieldSource, ...]:
                         likes[name] = common
                         break
                 else:
-                    name = field if not known else f"{field} ({schema.provider}/{schema.name} v{schema.version})"
+                    name = own if not known else f"{own} ({schema.provider}/{schema.name} v{schema.version})"
                     if name in likes:
                         name = f"{name[:-1]}, type {number})"
                     known.append(name)
                     likes[name] = column
                 by_shape[shape] = name
-            names.setdefault(by_shape[shape], {})[number] = field
-    return tuple(FieldSource(name=name, by_type=names[name], like=likes[name]) for name in names)
+            names.setdefault(by_shape[shape], {})[number] = own
+            if own in numbered:
+                enumerations.setdefault(by_shape[shape], {})[number] = numbered[own]
+    return tuple(
+        FieldSource(name=name, by_type=by_type, like=likes[name], enumerations=enumerations.get(name, {}))
+        for name, by_type in names.items()
+    )
 
 
 def fields_named(fields: Iterable[FieldSource], name: str) -> list[FieldSource]:
@@ -67,9 +87,10 @@ def fields_named(fields: Iterable[FieldSource], name: str) -> list[FieldSource]:
     return []
 
 
-def enumeration_of(schema: EventSchema, field: str) -> ValueMap | None:
-    """The names that the runtime gives to a field's values."""
-    return enumeration(schema.provider, next((one for one in schema.fields if one.name == field), None))
+def enumerations_of(schema: EventSchema) -> Mapping[str, ValueMap]:
+    """The names that the runtime gives to the values of fields, by field."""
+    found = ((one.name, enumeration(schema.provider, one)) for one in schema.fields if one.map)
+    return {name: names for name, names in found if names is not None}
 
 
 def cast(column: Column, like: Column) -> Column:

@@ -2,7 +2,8 @@
 
 One object per event: the keys of ``trace.header.KEYS``, then ``payload`` (every field of the schema, in its order; an
 EventSource's single unnamed structure under the name ``""``) and, when asked for, ``frames``. Bytes are ``hex:…``,
-64-bit numbers are numbers, dates ISO 8601 with seven decimals and ``Z``. Bytes that nothing describes stand in the
+64-bit numbers are numbers, and so is what the runtime numbers (unless its names are asked for), dates ISO 8601 with seven decimals and
+``Z``. Bytes that nothing describes stand in the
 payload as ``bytes@N``, N being where they begin.
 
 Texts are made column by column: a row costs one formatting.
@@ -11,6 +12,7 @@ Texts are made column by column: a row costs one formatting.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,7 +23,7 @@ from dotnetdiag.nettrace import LabelList
 from dotnetdiag.table.texts import dumps, escaped, number_text, value_texts
 from dotnetdiag.trace import header
 from dotnetdiag.trace.distinct import distinct
-from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.table import EventTable, with_names
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.context import Context
@@ -38,8 +40,9 @@ class JsonLines:
         *,
         fields: frozenset[str] | None = None,
         frames: bool = False,
+        names: bool = False,
     ) -> None:
-        self._trace, self._fields, self._frames = trace, fields, frames
+        self._trace, self._fields, self._frames, self._names = trace, fields, frames, names
         self._guids: list[str] = []
 
     def lines(self, window: EventTable) -> list[str]:
@@ -58,7 +61,10 @@ class JsonLines:
             rows = window.rows_of(number)
             if not len(rows):
                 continue
-            names, columns = self._payload(window.part(number), headers.payload_length[rows])
+            table = window.part(number)
+            if self._names:
+                table = replace(table, columns=with_names(table.columns, window.enumerations_of(number)))
+            names, columns = self._payload(table, headers.payload_length[rows])
             for labels, places in self._groups(headers.label_list[rows]):
                 at = (rows if places is None else rows[places]).tolist()
                 own: list[Iterable[Any]] = [

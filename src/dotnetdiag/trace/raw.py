@@ -73,9 +73,10 @@ class RawTrace:
             raise FormatError(scan.damage or "not a trace: no format is recognised", where=name)
 
     def close(self) -> None:
-        """Let go of the file, and of all that was kept of it. What was taken from the trace stays good, and may keep the file mapped.
+        """Let go of the file, and of all that was kept of it. Profiles, data frames and columns that were taken stay good, and may keep the
+        file mapped; a table reads its columns when they are asked for.
 
-        Asked for more, a closed trace raises UsageError. May be called again.
+        Asked for more, a closed trace, and a table of it, raises UsageError. May be called again.
         """
         self._data = None
         for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
@@ -179,6 +180,16 @@ class RawTrace:
         return Losses(lost=self.lost.total if self.lost.known else None, damage=self.damage)
 
     @property
+    def recording(self) -> object:
+        """Itself: what all its windows are of."""
+        return self
+
+    @property
+    def keeps_stacks(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What is odd, a line each: in the framing, blocks that were skipped, layouts that nobody declares."""
         from dotnetdiag.events import Source as SchemaSource
@@ -244,10 +255,10 @@ class RawTrace:
     def _infer(self, number: int, schema: EventSchema) -> EventSchema:
         if not self._has_payload(number):
             return schema
-        from dotnetdiag.events import infer
+        from dotnetdiag.events import as_bytes, infer
 
         offsets, lengths = self.source.first_payloads(number, self._undeclared)
-        return infer(schema, self.buffer, offsets, lengths.astype("int64")) or schema
+        return infer(schema, self.buffer, offsets, lengths.astype("int64")) or as_bytes(schema)
 
     @property
     def providers(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import StackTable
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ class StackIds:
         return StackTable() if self._context is None else self._context.stacks if self._own is None else self._own
 
     def look_at(self, context: Context) -> None:
-        """A window of this context follows."""
+        """A window of this context follows. Raises UsageError where it is one of another recording: its stacks mean something else."""
+        if self._context is not None and context.recording is not self._context.recording:
+            raise UsageError("windows of two recordings: ask each by itself, or merge them into one")
         if self._own is None and self._context is not None and self._context is not context:
             self._own = copy(self._context.stacks)
         self._context = context

@@ -5,6 +5,8 @@ of the newest version; what a version has not is null, and structures have the m
 ``event`` and ``version`` tell which a row is of. Where one field has types that cannot be joined, the later one is named
 ``Field (provider/event vN)``.
 
+What the runtime numbers (``GC/Start.Reason``) has its names; :meth:`EventTable.with_numbers` has the numbers.
+
 Nothing is decoded before it is asked for: a column costs its own bytes only.
 """
 
@@ -20,12 +22,12 @@ import numpy as np
 from dotnetdiag.events import Column, EventSchema, Scalar, Struct, decode
 from dotnetdiag.events import Table as Payloads
 from dotnetdiag.events.catalogue import ValueMap
-from dotnetdiag.events.columns import Coded, concat, nulls
+from dotnetdiag.events.columns import Enumerated, concat, nulls, numbers_of
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace import header
 from dotnetdiag.trace.event import Event
-from dotnetdiag.trace.fields import FieldSource, cast, enumeration_of, join_fields
+from dotnetdiag.trace.fields import FieldSource, cast, join_fields
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.header_columns import header_column
 
@@ -61,8 +63,9 @@ class EventTable(Table):
         *,
         fields: tuple[FieldSource, ...] | None = None,
         limited: bool = False,
+        names: bool = True,
     ) -> None:
-        self._limited = limited
+        self._limited, self._names = limited, names
         self.trace = trace
         self.schemas = schemas
         self.headers = headers
@@ -141,12 +144,32 @@ class EventTable(Table):
     def enumeration(self, name: str) -> ValueMap | None:
         """The names that the runtime gives to a payload field's values, where all events of the table have the same; otherwise None."""
         source = self._fields.get(name)
-        found = (
-            [enumeration_of(self.schemas[n], field) for n, field in source.by_type.items() if n in self.schemas]
-            if source
-            else []
-        )
+        if source is None or not source.enumerations:
+            return None
+        found = [source.enumerations.get(number) for number in source.by_type if number in self.schemas]
         return found[0] if found and all(one == found[0] for one in found) else None
+
+    def enumerations_of(self, number: int) -> Mapping[str, ValueMap]:
+        """The names of values by field, of one type."""
+        sources = (source for source in self._fields.values() if number in source.enumerations)
+        return {source.by_type[number]: source.enumerations[number] for source in sources}
+
+    def _named(self, source: FieldSource, column: Column) -> Column:
+        """The column with the names of its values, where they have some."""
+        if not self._names or not source.enumerations or not isinstance(column, Scalar):
+            return column
+        names = source.names
+        if len(names) == 1:
+            return Enumerated(column, names)
+        ids, of_row = np.unique(self.headers.metadata_id, return_inverse=True)
+        which = [
+            names.index(source.enumerations.get(number)) if number in source.by_type else 0 for number in ids.tolist()
+        ]
+        return Enumerated(column, names, np.array(which, np.int64)[of_row])
+
+    def with_numbers(self) -> EventTable:
+        """The same rows, with numbers where the runtime has names for them."""
+        return self._with(self.headers, names=False)
 
     def _found(self, name: str) -> Column | None:
         if name in self._cache:
@@ -160,7 +183,7 @@ class EventTable(Table):
     def _payload_column(self, name: str) -> Column | None:
         source = self._fields.get(name)
         if source is not None:
-            return self._join(source)
+            return self._named(source, self._join(source))
         whole, _, member = name.partition(".")
         source = self._fields.get(whole)
         if source is None or not member:
@@ -205,10 +228,12 @@ class EventTable(Table):
     def own_columns(self, number: int) -> Mapping[str, Column]:
         """The payload columns of one type alone, by its own names; only those of the table."""
         if not self._limited:
-            return self.part(number).flat
-        names = [source.by_type[number] for source in self._fields.values() if number in source.by_type]
-        columns = self.part(number, names).flat
-        return {name: columns[name] for name in names if name in columns}
+            columns = self.part(number).flat
+        else:
+            names = [source.by_type[number] for source in self._fields.values() if number in source.by_type]
+            flat = self.part(number, names).flat
+            columns = {name: flat[name] for name in names if name in flat}
+        return with_names(columns, self.enumerations_of(number)) if self._names else columns
 
     def _join(self, source: FieldSource) -> Column:
         if len(self.schemas) == 1:
@@ -242,8 +267,8 @@ class EventTable(Table):
                 yield from piece._events()
 
     def row(self, index: int) -> Event:
-        """One row."""
-        index = range(len(self))[index]
+        """One row. IndexError for one that is not there."""
+        index = self._place(index)
         (event,) = self.slice(index, index + 1)._events()
         return event
 
@@ -251,7 +276,7 @@ class EventTable(Table):
         """Some rows as a table of their own."""
         return self._with(self.headers[first:last])
 
-    def _with(self, headers: HeaderColumns) -> EventTable:
+    def _with(self, headers: HeaderColumns, *, names: bool | None = None) -> EventTable:
         schemas = self.schemas
         if len(schemas) > len(headers):
             schemas = {number: schemas[number] for number in dict.fromkeys(headers.metadata_id.tolist())}
@@ -261,6 +286,7 @@ class EventTable(Table):
             headers,
             fields=tuple(self._fields.values()),
             limited=self._limited,
+            names=self._names if names is None else names,
         )
 
     def pieces(self, *, columns: int = 0, extra: Array | int = 0) -> Iterator[EventTable]:
@@ -300,7 +326,7 @@ class EventTable(Table):
 
     def _events_of(self, number: int, header_values: list[list[Any]]) -> list[Event]:
         columns = self.own_columns(number)
-        values = zip(*(column.to_pylist() for column in columns.values()), strict=True) if columns else repeat(())
+        values = zip(*map(_event_values, columns.values()), strict=True) if columns else repeat(())
         return list(map(Event, repeat(self.schemas[number]), repeat(tuple(columns)), values, *header_values))
 
     def to_pandas(self, columns: Sequence[str] | None = None, *, names: bool = True) -> pandas.DataFrame:
@@ -327,8 +353,9 @@ class EventTable(Table):
             self._chosen([one for one in wanted if one not in gathered], names=names)
         )
         for name, one in gathered.items():
-            whole, enumeration = one.column(), self.enumeration(name.removeprefix(PAYLOAD)) if names else None
-            made[name] = Coded.naming(whole, enumeration.text) if enumeration and isinstance(whole, Scalar) else whole
+            whole = one.column()
+            source = self._fields.get(name.removeprefix(PAYLOAD))
+            made[name] = self._named(source, whole) if names and source and isinstance(whole, Scalar) else whole
         return data_frame({name: made[name] for name in wanted}, self._MADE_ANEW | gathered.keys())
 
     def _chosen(self, wanted: Sequence[str] | None, *, names: bool) -> dict[str, Column]:
@@ -339,11 +366,22 @@ class EventTable(Table):
             field = name.removeprefix(PAYLOAD)
             key = header.key_meant(name, is_field=field in self._fields)
             column = self.header_column(key) if key in self._MADE_ANEW else self[name]
-            enumeration = self.enumeration(field) if names and key is None else None
-            if enumeration is not None and isinstance(column, Scalar):
-                column = Coded.naming(column, enumeration.text)
-            made[name] = column
+            made[name] = column if names else numbers_of(column)
         return made
+
+
+def with_names(columns: Mapping[str, Column], enumerations: Mapping[str, ValueMap]) -> Mapping[str, Column]:
+    """The columns, with names for the values of those that have some."""
+    return {
+        name: Enumerated(column, [enumerations[name]])
+        if name in enumerations and isinstance(column, Scalar)
+        else column
+        for name, column in columns.items()
+    }
+
+
+def _event_values(column: Column) -> list[Any]:
+    return column.enum_values() if isinstance(column, Enumerated) else column.to_pylist()
 
 
 def _picked(values: list[Any], places: list[int]) -> list[Any]:

@@ -56,9 +56,10 @@ class Trace:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file, and of all that was kept of it. What was taken from the trace stays good, and may keep the file mapped.
+        """Let go of the file, and of all that was kept of it. Profiles, data frames and columns that were taken stay good, and may keep the
+        file mapped; a table reads its columns when they are asked for.
 
-        Asked for more, a closed trace raises UsageError. May be called again.
+        Asked for more, a closed trace, and a table of it, raises UsageError. May be called again.
         """
         self._tables.clear()
         self.raw.close()
@@ -190,15 +191,15 @@ class Trace:
 
     def events(
         self,
+        names: str | Sequence[str] | None = None,
         *,
         providers: str | Sequence[str] | None = None,
-        names: str | Sequence[str] | None = None,
         time: tuple[float | str | None, float | str | None] | None = None,
-        fields: Sequence[str] | None = None,
+        fields: str | Sequence[str] | None = None,
         where: str | Where | None = None,
         limit: int | None = None,
     ) -> Events:
-        """Events in time order. All that is given must hold.
+        """Events in time order: by ``names``, as ``trace[name]`` takes them, of ``providers``, ... All that is given must hold.
 
         ``time`` is (from, to) in seconds since the start, or as ``"1m30s"``, half-open, None: open; ``fields`` are the payload
         fields to read; ``where`` is a filter (``trace.where``). Raises UnknownName for names that the file does not have.
@@ -206,6 +207,10 @@ class Trace:
         from dotnetdiag.trace.events import Events
         from dotnetdiag.trace.where import Where
 
+        if time is not None and (not isinstance(time, tuple | list) or len(time) != 2):
+            raise UsageError(f"time={time!r}: give (from, to), with None where it is open")
+        if not isinstance(where, str | Where | None):
+            raise UsageError(f"where={where!r}: give a text, such as 'Depth > 1'")
         numbers: list[int] = list(self.raw.type_ids)
         if providers is not None:
             asked = [providers] if isinstance(providers, str) else providers

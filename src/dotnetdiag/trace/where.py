@@ -133,6 +133,8 @@ class Where:
         """Each name with the position where it stands first."""
         self.compared: dict[str, set[str]] = {}
         """Names that are compared with names: one of the two may be that of a value."""
+        self.texts: dict[str, set[str]] = {}
+        """Names that are compared with texts in quotes, for whether they are equal."""
         self.values_met: set[str] = set()
         """Those that were values of what they were compared with."""
         self._root = self._filter(0)
@@ -201,6 +203,9 @@ class Where:
             if isinstance(left, Name) and isinstance(right, Name):
                 self.compared.setdefault(left.name, set()).add(right.name)
                 self.compared.setdefault(right.name, set()).add(left.name)
+            for name, text in ((left, right), (right, left)) if token.value in ("==", "=", "!=") else ():
+                if isinstance(name, Name) and isinstance(text, Constant) and isinstance(text.value, str):
+                    self.texts.setdefault(name.name, set()).add(text.value)
             return Comparison(token.value, left, right)
         if not isinstance(right, Constant) or not isinstance(right.value, str):
             raise self._fail("a regular expression in quotes belongs here", right_position)

@@ -1,4 +1,4 @@
-"""Finding the diagnostic endpoint of a process (ipc-protocol.md §10, peers.md §2.5).
+"""Finding the diagnostic endpoint of a process (ipc-protocol.md §10, dotnet-tools.md §2.5).
 
 Rule 1: every directory that may hold the socket is looked into: the target's TMPDIR (relative: to its cwd; empty: /tmp,
 and / for NativeAOT), /tmp, the tool's own temp directory; for a target with another view of the file system all this
@@ -169,7 +169,7 @@ class Search:
         if tmpdir is None or tmpdir.startswith("/"):
             wanted += [tmpdir] if tmpdir else []
         elif tmpdir == "":
-            wanted += [DEFAULT_TMPDIR, "/"]  # NativeAOT takes the empty text for what it is (§21.5)
+            wanted += [DEFAULT_TMPDIR, "/"]  # NativeAOT takes the empty text for what it is (ipc-protocol.md §21.5)
         elif (cwd := processes.cwd(view.pid, self.proc)) is not None and cwd.startswith("/"):
             wanted += [f"{cwd.rstrip('/')}/{tmpdir}"]
         return [*wanted, DEFAULT_TMPDIR]

@@ -1,0 +1,32 @@
+"""Files that verbs write: how they are named on the command line, and in what is said of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dotnetdiag.errors import OutputError
+
+
+class FilePath(click.Path):
+    """A file to write, as a ``Path``. A name that ends in a slash is that of a folder, which ``Path`` would forget."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises OutputError for a folder that is not there; click refuses one that is."""
+        text = os.fsdecode(value)
+        if text.endswith(("/", os.sep)) and not os.path.isdir(text):
+            raise OutputError(text, "there is no such folder, and no name of a file in it")
+        return super().convert(value, param, ctx)
+
+
+def shown_path(path: Path) -> str:
+    """What is said of it: ``-`` is stdout."""
+    from dotnetdiag.recipes.outputs import STDOUT
+
+    return "stdout" if path == STDOUT else str(path)
