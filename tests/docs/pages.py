@@ -1,7 +1,8 @@
 """What a page of the documentation lets its reader type, and what it says comes then.
 
 In a ``console`` block a line that begins with ``$`` is a command, and what follows is its output. Of the output, numbers and the width
-of blanks and rules may differ; ``…`` stands for any text of a line, and alone for any lines. A command that ends with ``&`` runs until the page ends.
+of blanks and rules may differ; ``…`` stands for any text of a line, and alone for any lines. Rows of a table, lines that begin with a number, may
+come in another order: which method took most differs from run to run. A command that ends with ``&`` runs until the page ends.
 ``{ .console runtime=10 }`` is a block that needs .NET 10; the blocks of a page that need the same runtime are walked in one go.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -40,7 +42,11 @@ class Step:
 
     def matches(self, output: str) -> bool:
         """Whether ``output`` is what the page says."""
-        return re.fullmatch(_pattern(self.output), "".join(f"{line}\n" for line in normal(output))) is not None
+        page, came = normal(self.output), normal(output)
+        pattern = _pattern(page)
+        return any(
+            re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) for lines in (came, _as_on(page, came))
+        )
 
 
 def normal(text: str) -> list[str]:
@@ -53,10 +59,18 @@ def files(page: Path) -> list[Path]:
     return [DOCS.parent / name for name in re.findall(r'^ *--8<-- "([^"]+)"$', page.read_text("utf-8"), re.MULTILINE)]
 
 
-def _pattern(expected: str) -> str:
-    return "".join(
-        r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in normal(expected)
-    )
+def _pattern(page: list[str]) -> str:
+    return "".join(r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in page)
+
+
+def _as_on(page: list[str], came: list[str]) -> list[str]:
+    """Each table's rows in the page's order, those that the page doesn't have at the table's end."""
+    place = {line: number for number, line in reversed(list(enumerate(page)))}
+    lines: list[str] = []
+    for are_rows, group in groupby(came, lambda line: line.startswith("0")):
+        rows = list(group)
+        lines += sorted(rows, key=lambda row: place.get(row, len(page))) if are_rows else rows
+    return lines
 
 
 def pages() -> list[Path]:
