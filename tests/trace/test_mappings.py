@@ -49,6 +49,16 @@ def test_a_mapping_whose_end_is_the_last_byte_of_a_page_has_that_byte() -> None:
     assert exact == ["1.so", "", "2.so", "", "3.so", "", "4.so", ""]
 
 
+@pytest.mark.parametrize("end", [0xFFFF_FFFF_FFFF_EFFF, 0xFFFF_FFFF_FFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFF])
+def test_the_last_byte_of_a_kernel_symbol_is_in_it(end: int) -> None:
+    made = MadeTrace()
+    made.process(1, 10)
+    made.mapping(1, 0xFFFF_FFFF_8000_0000, end, "vmlinux")
+    made.symbol(1, 0xFFFF_FFFF_9000_0000, end, "last")
+    last = min(end, 0xFFFF_FFFF_FFFF_FFFE)  # nothing stands behind the last address there is
+    assert names_at(made.symbols(), [last - 1, last]) == ["vmlinux!last"] * 2
+
+
 def test_a_symbol_of_a_mapping_that_nothing_says_is_none() -> None:
     made = MadeTrace()
     made.process(1, 10)

@@ -293,6 +293,17 @@ def test_threads_of_merged_files_have_numbers_of_their_own() -> None:
     assert [thread.index for thread in Trace(out.getvalue()).raw.contents.threads.values()] == [1, 2, 3]
 
 
+def test_stacks_begin_anew_in_a_long_merged_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dotnetdiag.trace.merge.CHUNK_ROWS", 4)
+    files = [small(pid, START_NS, 0, [(10 * at + pid, at) for at in range(5)]) for pid in (1, 2)]
+    out = io.BytesIO()
+    merge(files, out)
+    made = Trace(out.getvalue())
+    assert len(made.raw.contents.sequence_points) == 3, "between rows 4 and 5, 8 and 9, and at the end"
+    assert [event.number for event in made.events()] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert made.lost.total == 0
+
+
 def test_processes_of_one_pid_stay_apart_in_a_merged_file() -> None:
     files = [small(pid, START_NS, 0, [(time, time)]) for time, pid in enumerate((1, 1, 2, 1 + NEXT_PROCESS, 1))]
     out = io.BytesIO()
@@ -312,6 +323,12 @@ def test_the_stacks_of_two_processes_of_one_pid_have_their_own_names() -> None:
     for trace, pid in zip(traces, (own, own + NEXT_PROCESS), strict=True):
         theirs = [line["frames"] for line in found if line["pid"] == pid]
         assert theirs == [line["frames"] for line in map(json.loads, texts(trace, frames=True))]
+    both = merged(*traces)
+    for pid, name, other in ((own, "Workload.", "Neighbor."), (own + NEXT_PROCESS, "Neighbor.", "Workload.")):
+        stacks = {event.stack_id for event in both.events() if event.pid == pid}
+        asked = [frame for stack in stacks for frame in both.raw.frames(stack, None, pid)]
+        assert any(name in frame for frame in asked)
+        assert not any(other in frame for frame in asked)
 
 
 def without_events(version: int) -> Trace:

@@ -145,6 +145,17 @@ def test_first_payloads_of_all_types_take_one_pass(monkeypatch: pytest.MonkeyPat
     assert len(passes) <= 3
 
 
+def test_first_payloads_come_in_pieces_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payloads, "FIRST_ROWS", 10)
+    found = payloads.FirstPayloads([1])
+    for first, count in ((0, 4), (4, 1), (5, 4), (9, 3), (12, 1)):
+        assert found.full == (first > 9)
+        found.add(1, Payloads(np.arange(first, first + count), np.full(count, 2, np.uint32)))
+    kept = found.of(1)
+    assert kept is not None
+    assert kept.offsets.tolist() == list(range(10))
+
+
 def test_a_pass_within_another_that_is_left_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "KEEP_BYTES", 0)
     made = Source(SMALL["nettrace 5"])
@@ -243,6 +254,8 @@ def test_of_equal_times_sorted_events_come_first_then_the_threads_as_they_appear
     blocks = [event_at(10, thread=7, is_sorted=False), event_at(10, thread=3, is_sorted=False), event_at(10, thread=5)]
     made = streamed(monkeypatch, *blocks)
     assert made.collect().thread.tolist() == [5, 7, 3]
+    made = streamed(monkeypatch, event_at(9, thread=1, is_sorted=False), *blocks)
+    assert made.collect().thread.tolist() == [1, 5, 7, 3], "not only those of the first time"
 
 
 def test_totals_count_the_events_of_threads_that_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ def test_paths_are_found_by_stack_and_process() -> None:
     paths, known = pairs.find(np.array([2, 1, 1, 2]), np.array([20, 20, 10, 15]))
     assert known.tolist() == [True, False, True, False]
     assert paths[known].tolist() == [2, 0]
+    first = ProcessStacks.of(np.array([0, 0]), np.array([10, 20]))
+    assert first.find(np.array([0, 0]), np.array([15, 20]))[1].tolist() == [False, True]
 
 
 def test_an_epoch_that_no_event_lay_in_has_the_leaf_of_its_path() -> None:

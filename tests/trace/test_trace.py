@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.analysis.traces import runtime_is, traced
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, listing_of
 from tests.nettrace.traces import PLAIN, SMALL, START_NS, SYNC
@@ -991,3 +992,8 @@ def test_windows_have_the_wanted_types_in_time_order_and_the_same_columns() -> N
 def test_there_is_a_window_of_no_event() -> None:
     (window,) = Trace(data_of("events-10.nettrace")).windows(lambda schema: False)
     assert len(window) == 0
+
+
+def test_a_command_line_that_only_the_runtime_tells_is_the_process_s() -> None:
+    told = traced(runtime_is(1, 1, "9.0.22", "app --fast"), runtime_is(2, 1, "9.0.22")).process
+    assert (told.command_line, told.runtime) == ("app --fast", ".NET 9.0.22")

@@ -99,9 +99,8 @@ class StackTree:
         """
         inclusive = self.inclusive(exclusive) if inclusive is None else inclusive
         frame, outermost = self.frame[1:], self.outermost[1:]
-        kinds = int(frame.max(initial=-1)) + 1
-        own = np.bincount(frame, exclusive[1:], minlength=kinds).astype(np.float64, copy=False)
-        entered = np.bincount(frame[outermost], inclusive[1:][outermost], minlength=kinds)
+        own = np.bincount(frame, exclusive[1:]).astype(np.float64, copy=False)
+        entered = np.bincount(frame[outermost], inclusive[1:][outermost])  # as long: each frame was entered once
         return own, entered.astype(np.float64, copy=False)
 
     # shape ------------------------------------------------------------------------------------------------------------
