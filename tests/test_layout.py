@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.syntax import syntax_of
 
 from dotnetdiag.cli.commands import COMMANDS
 
@@ -99,7 +100,7 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
     """(line, dotted module) of every import in the file; relative ones are resolved."""
     package = [PACKAGE, *path.relative_to(SOURCE).parts[:-1]]
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax_of(path)):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -156,7 +157,7 @@ def test_a_way_up_is_gone_when_somebody_asks(file: str, room: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_file_runs_no_text_as_code(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax_of(path)):
         if isinstance(node, ast.Call):
             assert not (isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS), node.lineno
             assert not any(keyword.arg == "shell" for keyword in node.keywords), node.lineno
@@ -192,7 +193,7 @@ def files_imported_by(path: Path) -> set[str]:
     """Modules of ours; ``from package import name`` means the module of that name where there is one."""
     package = [PACKAGE, *path.relative_to(SOURCE).parts[:-1]]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -248,7 +249,7 @@ def test_files_of_a_room_do_not_import_in_a_circle(room: str) -> None:
 
 def option_names_in(path: Path) -> set[str]:
     """Names of options and verbs in texts that are no docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = syntax_of(path)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = [
         node.value

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.syntax import syntax_of
+
 import dotnetdiag
 import dotnetdiag.errors
 
@@ -49,7 +51,7 @@ def test_every_public_name_says_what_it_gives_and_every_function_what_it_raises(
 
 def test_what_type_checkers_see_is_what_there_is() -> None:
     """They read the imports that are never run."""
-    tree = ast.parse(Path(dotnetdiag.__file__).read_text(encoding="utf-8"))
+    tree = syntax_of(Path(dotnetdiag.__file__))
     (block,) = [step for step in tree.body if isinstance(step, ast.If)]
     names = {
         alias.asname or alias.name for step in block.body if isinstance(step, ast.ImportFrom) for alias in step.names

@@ -21,6 +21,7 @@ from tests.analysis.traces import (
     worker_start,
 )
 from tests.nettrace.recordings import data_of, recordings
+from tests.syntax import syntax_of
 
 import dotnetdiag as dd
 from dotnetdiag import analysis
@@ -250,6 +251,6 @@ def test_samples_of_the_kernel_put_those_of_the_runtime_away_whenever_they_begin
 def test_questions_reach_into_no_trace() -> None:
     """They have windows, and what these are of; what a file is made of is behind ``raw``."""
     for path in (Path(analysis.__file__).parent / f"{name}.py" for name in ("fold", "rows", "cpu", "stacks")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_of(path)):
             if isinstance(node, ast.Attribute):
                 assert node.attr not in ("raw", "source"), f"{path.name}:{node.lineno}"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.analysis.traces import managed, traced
 from tests.cli.test_strange_sockets import environment, folder, pretender
+from tests.syntax import syntax_of
 
 from dotnetdiag.cli import render
 from dotnetdiag.cli.widths import LEAST_WIDTH
@@ -31,7 +32,7 @@ ROW = (
 
 def writers(path: Path) -> list[str]:
     """Names of calls that write to a standard stream."""
-    calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    calls = [node.func for node in ast.walk(syntax_of(path)) if isinstance(node, ast.Call)]
     names = [ast.unparse(call) for call in calls]
     return [
         name for name in names if name in ("print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write")

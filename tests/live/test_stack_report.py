@@ -48,12 +48,14 @@ def short(runtime_target: Target) -> StackReport:
 
 
 def settled(target: Target) -> StackReport:
-    """A report once the program has started all its threads, and they are where they stay; ``stacks`` does not say when."""
+    """A report once the program has started all its threads, and they are where they stay; ``stacks`` does not say when. The one that finds
+    them there is not it: they may have run, or waited for a processor, in the time that it took.
+    """
     for _ in range(100):
         found = short(target)
         names = [frame for one in found.threads for frame in one.frames]
         if names.count(GREEK[0]) == 2 and SPINNING in names and "System.Threading.Thread.Sleep" in names:
-            return found
+            return short(target)
     raise AssertionError(f"the threads did not come: {found}")
 
 

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from dotnetdiag.errors import ConnectFailed, TransportError, UsageError
+from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress
 from dotnetdiag.transport.connecting import connecting, look_up
 from dotnetdiag.transport.deadline import Deadline
@@ -65,8 +66,8 @@ def remove_stale(address: UnixAddress, path: str) -> Steps[None]:
             return  # nothing there; what else is wrong, bind will say
         if not stat.S_ISSOCK(status.st_mode):
             raise TransportError("cannot listen: a file that is no socket has this name", address=str(address))
-        if not _refuses(address, path):
-            raise TransportError("cannot listen: somebody listens there already", address=str(address))
+        if (holder := _holder(address, path)) is not None:
+            raise TransportError(f"cannot listen: {holder} listens there already", address=str(address))
         if waited_s >= YOUNG_S or not 0 <= time.time() - status.st_mtime < YOUNG_S:
             break
         yield Pause(AGAIN_S, "the socket is not free", str(address))
@@ -81,20 +82,22 @@ def remove_stale(address: UnixAddress, path: str) -> Steps[None]:
             raise TransportError(text, address=str(address)) from exc
 
 
-def _refuses(address: UnixAddress, path: str) -> bool:
-    """Whether nobody accepts connections at ``path``, or nothing is there any more."""
+def _holder(address: UnixAddress, path: str) -> str | None:
+    """Who accepts connections at ``path``; None: nobody, or nothing is there any more."""
     steps = connecting(UnixAddress(path))
     try:
         next(steps)
     except StopIteration as done:
-        done.value.close()
+        with done.value as stream:
+            pid = stream.peer_pid()
+        return f"process {pid} ({processes.comm(pid) or '?'})" if pid else "another process"
     except ConnectFailed as exc:
         if exc.errno in (errno.ECONNREFUSED, errno.ENOENT):
-            return True
+            return None
         raise TransportError(f"cannot listen: {exc.problem}", address=str(address)) from exc
     finally:
         steps.close()
-    return False
+    return "another process"  # its queue of connections is full
 
 
 def _is_bound(path: str) -> bool:

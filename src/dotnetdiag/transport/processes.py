@@ -126,6 +126,11 @@ def namespace_pids(pid: int, proc: Path = PROC) -> tuple[int, ...] | None:
     return found if found and len(found) == len(numbers) else (pid,)
 
 
+def is_number_of(namespace_pid: int, pid: int) -> bool:
+    """Whether a process is numbered so where it lives: a relay is another process than the runtime that it leads to."""
+    return namespace_pid in (namespace_pids(pid) or (pid,))[-1:]
+
+
 def uid(pid: int, proc: Path = PROC) -> int | None:
     """The effective user id, who owns the socket that the process makes."""
     words = (_status(pid, proc) or {}).get(b"Uid", b"").split()
