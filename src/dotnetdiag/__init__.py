@@ -24,6 +24,11 @@ _PUBLIC: dict[str, str] = {
     "ProcessInformation": "dotnetdiag.ipc.operations.information",
     "Provider": "dotnetdiag.ipc.eventpipe",
     "TraceFormat": "dotnetdiag.ipc.constants",
+    "ConnectedRuntime": "dotnetdiag.client.server",
+    "RuntimeServer": "dotnetdiag.client.server",
+    "listen": "dotnetdiag.client.server",
+    "AsyncConnectedRuntime": "dotnetdiag.client.server_aio",
+    "AsyncRuntimeServer": "dotnetdiag.client.server_aio",
     "TraceSession": "dotnetdiag.client.session",
     "AsyncTraceSession": "dotnetdiag.client.session_aio",
     "Trace": "dotnetdiag.trace.trace",
@@ -111,6 +116,11 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.stacks import StacksFold as StacksFold
     from dotnetdiag.client.aio import AsyncClient as AsyncClient
     from dotnetdiag.client.client import Client as Client
+    from dotnetdiag.client.server import ConnectedRuntime as ConnectedRuntime
+    from dotnetdiag.client.server import RuntimeServer as RuntimeServer
+    from dotnetdiag.client.server import listen as listen
+    from dotnetdiag.client.server_aio import AsyncConnectedRuntime as AsyncConnectedRuntime
+    from dotnetdiag.client.server_aio import AsyncRuntimeServer as AsyncRuntimeServer
     from dotnetdiag.client.session import TraceSession as TraceSession
     from dotnetdiag.client.session_aio import AsyncTraceSession as AsyncTraceSession
     from dotnetdiag.errors import AmbiguousName as AmbiguousName

@@ -22,6 +22,8 @@ from tests.descriptors import descriptors
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.server import RuntimeServer
+from dotnetdiag.client.server_aio import AsyncConnectedRuntime, AsyncRuntimeServer
 from dotnetdiag.client.session_aio import AsyncTraceSession, AsyncUserEventsSession
 from dotnetdiag.ipc.commands import Command
 
@@ -34,6 +36,7 @@ class Shell(Protocol):
     name: str
 
     def client(self, address: str, timeout_s: float) -> Any: ...
+    def server(self, address: str, timeout_s: float) -> Any: ...
     def wrap(self, client: Any) -> Any: ...
     def tasks(self) -> int: ...
     def close(self) -> None: ...
@@ -46,6 +49,9 @@ class SyncShell:
 
     def client(self, address: str, timeout_s: float) -> Any:
         return Client.connect(address, timeout_s=timeout_s)
+
+    def server(self, address: str, timeout_s: float) -> Any:
+        return RuntimeServer(address, timeout_s=timeout_s)
 
     def wrap(self, client: Any) -> Any:
         return client
@@ -72,6 +78,9 @@ class AsyncShell:
     def client(self, address: str, timeout_s: float) -> Any:
         return Twin(self, AsyncClient.connect(address, timeout_s=timeout_s))
 
+    def server(self, address: str, timeout_s: float) -> Any:
+        return Twin(self, AsyncRuntimeServer(address, timeout_s=timeout_s))
+
     def wrap(self, client: Any) -> Any:
         return Twin(self, client)
 
@@ -96,6 +105,9 @@ class AsyncShell:
         assert not self.complaints, self.complaints
 
 
+_WITH_TWINS = (AsyncClient, AsyncConnectedRuntime, AsyncTraceSession, AsyncUserEventsSession)
+
+
 class Twin:
     """An asyncio object whose methods wait for their results, under the names of the synchronous one."""
 
@@ -105,15 +117,22 @@ class Twin:
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.inner, "aclose" if name == "close" else name)
         if not inspect.isroutine(value):
-            return value
+            return self._twin(self._shell.call(lambda: value))
+        return lambda *arguments, **options: self._twin(self._shell.call(value, *arguments, **options))
 
-        def method(*arguments: Any, **options: Any) -> Any:
-            result = self._shell.call(value, *arguments, **options)
-            return (
-                Twin(self._shell, result) if isinstance(result, AsyncTraceSession | AsyncUserEventsSession) else result
-            )
+    def _twin(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self._twin, value))
+        return Twin(self._shell, value) if isinstance(value, _WITH_TWINS) else value
 
-        return method
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Twin) and self.inner is other.inner
+
+    def __hash__(self) -> int:
+        return hash(self.inner)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
 
     def __enter__(self) -> Twin:
         self._shell.call(self.inner.__aenter__)
@@ -122,11 +141,11 @@ class Twin:
     def __exit__(self, *error: Any) -> None:
         self._shell.call(self.inner.__aexit__, *error)
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Any]:
         pieces = self.inner.__aiter__()
         while True:
             try:
-                yield self._shell.call(pieces.__anext__)
+                yield self._twin(self._shell.call(pieces.__anext__))
             except StopAsyncIteration:
                 return
 
@@ -155,6 +174,10 @@ class Stage:
     def client(self, where: ScriptedRuntime | str, *, timeout_s: float = 5.0) -> Any:
         """A client of the runtime, or of an address."""
         return self.shell.client(where if isinstance(where, str) else str(where.path), timeout_s)
+
+    def server(self, address: str, *, timeout_s: float = 5.0) -> Any:
+        """A server for runtimes that dial."""
+        return self.shell.server(address, timeout_s)
 
     def check(self) -> None:
         """That nothing is left. The runtimes are still there: it is not they who ended it."""

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from dotnetdiag.client.limits import Limits
 from dotnetdiag.client.running import run
-from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, TransportError
+from dotnetdiag.errors import ConnectFailed, DiagnosticsError, ServerError, TimedOut, TransportError
 from dotnetdiag.ipc.advertise import Advertise, receive_advertise
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import startup
 from dotnetdiag.ipc.waiting import Decision, WaitingRuntimes
-from dotnetdiag.transport import Deadline, Stream, listen
-from dotnetdiag.transport.waiting import start
+from dotnetdiag.transport import Deadline, Stream, listen, processes
+from dotnetdiag.transport.attempts import verify_target
+from dotnetdiag.transport.streams import Closing
+from dotnetdiag.transport.waiting import Change, Steps, start
 
 if TYPE_CHECKING:
     from dotnetdiag.transport import Address
@@ -40,22 +44,44 @@ MOST_TALKING = 256
 """Connections that may be saying who they are, or be resumed, at the same time."""
 
 
-class ReversePort:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialler:
+    """A runtime that has dialled. ``pid`` is as this machine sees it, None where the system does not tell, or a relay stands between."""
+
+    cookie: UUID
+    namespace_pid: int
+    pid: int | None
+    started_ticks: int | None
+
+    @classmethod
+    def of(cls, advertise: Advertise, peer_pid: int | None) -> Self:
+        """Who has said that at the other end of a connection."""
+        pid = peer_pid if peer_pid and processes.is_number_of(advertise.pid, peer_pid) else None
+        ticks = processes.start_time_ticks(pid) if pid else None
+        return cls(cookie=advertise.cookie, namespace_pid=advertise.pid, pid=pid, started_ticks=ticks)
+
+
+class ReversePort(Closing):
     """A listening port for runtimes. Several threads may use it.
 
     Once a runtime was chosen by :meth:`choose`, others that dial (children of the program inherit the port) are resumed and otherwise
     left alone: dotnet-trace leaves them suspended for ever.
     """
 
-    def __init__(self, address: Address, deadline: Deadline | None = None) -> None:
+    def __init__(self, address: Address, deadline: Deadline | None = None, *, in_order: bool = True) -> None:
+        """``in_order``: runtimes come in the order in which they dial; a silent one delays those behind it by ``IN_ORDER_S``."""
         self.address = address
+        self._in_order_s = IN_ORDER_S if in_order else 0.0
         self._runtimes: WaitingRuntimes[Stream] = WaitingRuntimes()
         self._lock = threading.RLock()
         self._observers: list[Callable[[], None]] = []
         self._talking: dict[threading.Thread, Stream] = {}
+        self._diallers: dict[UUID, Dialler] = {}
+        self._queues: defaultdict[UUID, deque[object]] = defaultdict(deque)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._accept_all, name="dotnetdiag port", daemon=True)
         self._listener = listen(address, deadline=deadline)
+        self.address = self._listener.address
         try:
             start(self._thread)
         except BaseException:  # nobody has this port yet
@@ -63,23 +89,52 @@ class ReversePort:
             self._listener.close()
             raise
 
-    def choose(self) -> tuple[Advertise, int | None] | None:
-        """The runtime that is meant, from the first call on that finds one, and its pid here where the system tells it."""
+    def choose(self) -> Dialler | None:
+        """The runtime that is meant, from the first call on that finds one."""
         with self._lock:
             self.check_open()
             chosen = self._runtimes.choose(methodcaller("is_alive"))
             self._resume_others()
-            return None if chosen is None else (chosen.advertise, chosen.connection.peer_pid() or None)
+            return None if chosen is None else self._diallers[chosen.advertise.cookie]
 
-    def take(self, cookie: UUID) -> Stream | None:
-        """A living connection of one runtime; None when it has to dial again first."""
+    def diallers(self) -> tuple[Dialler, ...]:
+        """The runtimes that are there, in the order in which they came; none once the port is closed."""
         with self._lock:
-            self.check_open()
-            while (stream := self._runtimes.take(cookie)) is not None:
-                if stream.is_alive():
-                    return stream
-                stream.close()
-            return None
+            return tuple(self._diallers[one.cookie] for one in self._runtimes.there)
+
+    def taking(self, dialler: Dialler, *, may_return: bool = True) -> Steps[Stream]:
+        """Wait for a living connection of a runtime, for one command. Who waits longest gets the next one. Raises ConnectFailed, unless it
+        ``may_return``, for one that is not there any more.
+        """
+        ticket = object()
+        with self._lock:
+            self._queues[dialler.cookie].append(ticket)
+
+        def look() -> Stream | None:
+            if dialler.pid:
+                verify_target(dialler.pid, dialler.pid, dialler.started_ticks)
+            with self._lock:
+                self.check_open()
+                if not may_return and self._diallers.get(dialler.cookie) != dialler:
+                    raise ConnectFailed("the runtime is not there any more", address=str(self.address))
+                return self._take(dialler.cookie) if self._queues[dialler.cookie][0] is ticket else None
+
+        try:
+            stream: Stream = yield Change(look, self.observed, "the runtime has not connected again", str(self.address))
+            return stream
+        finally:
+            with self._lock:
+                self._queues[dialler.cookie].remove(ticket)
+                if not self._queues[dialler.cookie]:
+                    del self._queues[dialler.cookie]
+                self._notify()
+
+    def _take(self, cookie: UUID) -> Stream | None:
+        while (stream := self._runtimes.take(cookie)) is not None:
+            if stream.is_alive():
+                return stream
+            stream.close()
+        return None
 
     @contextmanager
     def observed(self, observer: Callable[[], None]) -> Iterator[None]:
@@ -91,6 +146,11 @@ class ReversePort:
         finally:
             with self._lock:
                 self._observers.remove(observer)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody can dial it any more."""
+        return self._closed.is_set()
 
     def check_open(self) -> None:
         """Raise TransportError when the port is closed."""
@@ -127,7 +187,7 @@ class ReversePort:
                 heard = threading.Event()
                 with self._lock:
                     self._talk(self._admit, heard, stream)
-                heard.wait(IN_ORDER_S)
+                heard.wait(self._in_order_s)
             if time.monotonic() - swept >= SWEEP_S:
                 swept = time.monotonic()
                 self._drop_the_gone()
@@ -137,6 +197,8 @@ class ReversePort:
     def _drop_the_gone(self) -> None:
         with self._lock:
             gone = self._runtimes.gone(methodcaller("is_alive"))
+            for cookie in self._runtimes.forget(lambda stream: stream.fileno() >= 0 and stream.is_alive()):
+                self._diallers.pop(cookie, None)
             self._notify()  # the process of the chosen one may have ended
         for stream in gone:
             stream.close()
@@ -170,9 +232,11 @@ class ReversePort:
         kept = False
         try:
             advertise = run(Run(receive_advertise(stream)), _Accepted(stream), Limits(ADVERTISE_TIMEOUT_S, None))
+            dialler = Dialler.of(advertise, stream.peer_pid())
             with self._lock:
                 if self._closed.is_set():
                     return
+                self._diallers.setdefault(advertise.cookie, dialler)
                 decision, replaced = self._runtimes.admit(advertise, stream)
                 kept = decision is Decision.KEEP
                 self._notify()

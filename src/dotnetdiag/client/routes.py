@@ -20,9 +20,8 @@ from dotnetdiag.transport.waiting import Blocking, Change, Steps, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from uuid import UUID
 
-    from dotnetdiag.client.reverse import ReversePort
+    from dotnetdiag.client.reverse import Dialler, ReversePort
     from dotnetdiag.transport import Address, Endpoint
 
 
@@ -143,7 +142,7 @@ class AddressRoute(Route):
         """
         limits = Limits(min(deadline.left_s / 2, 2.0), None)
         try:
-            return is_number_of(perform(Run(process_info()), self, limits).pid, pid)
+            return processes.is_number_of(perform(Run(process_info()), self, limits).pid, pid)
         except DiagnosticsError:  # what is asked next will tell
             return True
 
@@ -156,7 +155,7 @@ class ReverseRoute(Route):
         self._port: ReversePort | None = None
         self._opening = threading.Lock()
         self._wanting = 0
-        self._chosen: tuple[UUID, int | None, int | None] | None = None
+        self._chosen: Dialler | None = None
         self._closed = False
 
     def opening(self) -> Steps[ReversePort]:
@@ -186,34 +185,24 @@ class ReverseRoute(Route):
 
     def dialling(self) -> Steps[Stream]:
         port = yield from self.opening()
-        cookie, pid, started_ticks = yield self._choice(port)
-
-        def look() -> Stream | None:
-            if pid:
-                verify_target(pid, pid, started_ticks)
-            return port.take(cookie)
-
-        stream: Stream = yield Change(look, port.observed, "the runtime has not connected again", str(self.address))
-        return stream
+        chosen = yield self._choice(port)
+        return (yield from port.taking(chosen))
 
     def finding_pid(self) -> Steps[int | None]:
-        pid: int | None = (yield self._choice((yield from self.opening())))[1]
+        pid: int | None = (yield self._choice((yield from self.opening()))).pid
         return pid
 
     def _choice(self, port: ReversePort) -> Change:
-        """Wait for the runtime that is meant: its cookie, its process where the system tells it, and when that started."""
+        """Wait for the runtime that is meant."""
 
-        def look() -> tuple[UUID, int | None, int | None] | None:
-            if self._chosen is None and (found := port.choose()) is not None:
-                advertise, peer_pid = found
-                pid = peer_pid if peer_pid and is_number_of(advertise.pid, peer_pid) else None
-                self._chosen = advertise.cookie, pid, processes.start_time_ticks(pid) if pid else None
+        def look() -> Dialler | None:
+            self._chosen = self._chosen or port.choose()
             return self._chosen
 
         return Change(look, port.observed, "no runtime has connected", str(self.address))
 
     def certain_pid(self) -> int | None:
-        return None if self._chosen is None else self._chosen[1]
+        return None if self._chosen is None else self._chosen.pid
 
     def close(self) -> None:
         self._closed = True
@@ -249,11 +238,6 @@ class WhileOpen:
         raise TransportError("the session is closed", address=self._stream.address)
 
     look = Route.look
-
-
-def is_number_of(namespace_pid: int, pid: int) -> bool:
-    """Whether a process is numbered so where it lives: a relay is another process than the runtime that it leads to."""
-    return namespace_pid in (processes.namespace_pids(pid) or (pid,))[-1:]
 
 
 def route_to(address: str) -> Route:

@@ -8,6 +8,8 @@ A runtime keeps one connection waiting; it carries one command, then the runtime
    connection of it is kept: it says nothing of what became of the older one.
 3. A connection of a runtime that nobody meant is kept, not closed: a runtime dials again without a pause, thousands of times a second.
 4. A connection whose runtime is gone is dropped.
+5. A runtime is there as long as it has a connection, or one that was taken is in use (during a dump it does not dial). Between two it
+   has none for a moment: it is forgotten when two looks in a row find none.
 """
 
 from __future__ import annotations
@@ -48,13 +50,23 @@ class WaitingRuntimes(Generic[C]):
         self._waiting: dict[UUID, Waiting[C]] = {}
         self._resumed: dict[UUID, None] = {}
         self._asked: set[UUID] = set()
+        self._there: dict[UUID, Advertise] = {}
+        self._taken: dict[UUID, C] = {}
+        self._missed: set[UUID] = set()
+
+    @property
+    def there(self) -> tuple[Advertise, ...]:
+        """What the runtimes that are there said last, in the order in which they came."""
+        return tuple(self._there.values())
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def admit(self, advertise: Advertise, connection: C) -> tuple[Decision, C | None]:
         """A runtime has dialled: what to do with the connection, and the older one to close. RESUME: it is the caller's."""
-        older = self.take(advertise.cookie)
+        waiting = self._waiting.pop(advertise.cookie, None)
+        older = None if waiting is None else waiting.connection
+        self._there[advertise.cookie] = advertise
         if self._is_to_be_resumed(advertise.cookie):
             self._asked.add(advertise.cookie)
             return Decision.RESUME, older
@@ -90,7 +102,20 @@ class WaitingRuntimes(Generic[C]):
     def take(self, cookie: UUID) -> C | None:
         """The connection of a runtime, for one command; it is the caller's, dead or alive."""
         found = self._waiting.pop(cookie, None)
-        return None if found is None else found.connection
+        if found is None:
+            return None
+        self._taken[cookie] = found.connection
+        return found.connection
+
+    def forget(self, is_in_use: Callable[[C], bool]) -> list[UUID]:
+        """The runtimes that are not there any more; to be called at intervals that are longer than a runtime needs to dial again."""
+        self._taken = {cookie: one for cookie, one in self._taken.items() if is_in_use(one)}
+        missing = {cookie for cookie in self._there if cookie not in self._waiting and cookie not in self._taken}
+        forgotten = [cookie for cookie in self._there if cookie in missing & self._missed]
+        for cookie in forgotten:
+            del self._there[cookie]
+        self._missed = missing - self._missed
+        return forgotten
 
     def gone(self, is_alive: Callable[[C], bool]) -> list[C]:
         """The connections whose runtimes have gone, for the caller to close."""
@@ -101,6 +126,7 @@ class WaitingRuntimes(Generic[C]):
         """All connections, for the caller to close."""
         left = [one.connection for one in self._waiting.values()]
         self._waiting.clear()
+        self._there.clear()
         return left
 
     def _is_to_be_resumed(self, cookie: UUID) -> bool:
