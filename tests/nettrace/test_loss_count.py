@@ -253,9 +253,11 @@ def test_unknown_objects_are_left_to_the_reader() -> None:
     assert count_losses(io.BytesIO(out.getvalue())) == LossCount(complete=True, lost=0)
 
 
-def test_what_follows_the_end_does_not_count() -> None:
+def test_what_follows_the_end_does_not_count_and_is_left_to_the_reader() -> None:
     data = trace_of(row(1, 4))
-    assert counted(data + data) == counted(data + b"?", 3) == LossCount(complete=True, lost=3)
+    for tail in (data, b"?"):
+        assert counted(data + tail) is counted(data + tail, 3) is None
+        assert count_losses(io.BytesIO(data + tail)) == LossCount(complete=False, lost=3)
 
 
 def test_no_bytes_are_no_complete_trace() -> None:
@@ -532,15 +534,15 @@ def test_clock_that_no_reader_takes_is_left_to_the_reader() -> None:
 
 
 @needs_kernels
-def test_file_is_over_when_its_end_or_something_unusual_was_seen() -> None:
+def test_file_is_over_when_something_unusual_was_seen() -> None:
     counter = LossCounter()
     data = trace_of(row(1, 4))
     for at in range(len(data)):
-        assert not counter.is_over
         counter.feed(data[at : at + 1])
-    assert counter.is_over
-    counter.feed(b"more")
+        assert not counter.is_over
     assert counter.close() == LossCount(complete=True, lost=3)
+    counter.feed(b"more")
+    assert counter.is_over
     counter = LossCounter()
     counter.feed(b"X")
     assert counter.is_over

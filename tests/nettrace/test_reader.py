@@ -255,9 +255,15 @@ def test_closed_reader_takes_nothing_more() -> None:
         reader.feed(b"x")
 
 
-def test_bytes_behind_the_end_are_dropped() -> None:
-    data = SMALL["nettrace 5"]
-    assert same(data + b"rubbish" * 10, 11).complete
+@pytest.mark.parametrize("name", ["NetPerf 3", "nettrace 4", "nettrace 5", "nettrace 6"])
+def test_bytes_behind_the_end_are_not_read_and_the_file_is_not_called_whole(name: str) -> None:
+    data = SMALL[name]
+    count = len(read(data))
+    for tail in (b"\0", b"rubbish" * 10, data):
+        found = same(data + tail, count)
+        assert not found.complete
+        assert found.damage == f"end of data at 0x{len(data):x}: the data goes on behind the end marker"
+        assert found.damage_offset == len(data)
 
 
 @pytest.mark.parametrize(

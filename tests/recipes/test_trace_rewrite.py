@@ -57,7 +57,7 @@ def test_what_is_not_understood_leaves_what_was_there(source: Path, force: bool,
     assert sorted(tmp_path.iterdir()) == before
     assert not force or output.read_bytes() == b"mine"
     done = redact_file(source, output, force_partial=True, force=force)
-    assert done.blanked == {"bytes behind the end marker": 18}
+    assert list(done.blanked.values()) == [18]
     assert output.read_bytes() == redact(open_trace(source), force_partial=True).data
     with pytest.raises(OutputExists):
         redact_file(source, output, force_partial=True)

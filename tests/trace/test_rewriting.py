@@ -586,7 +586,7 @@ def test_all_that_stands_behind_the_end_is_blanked_however_much_it_is() -> None:
     for size in (1, len(whole), 3 * len(whole) + 5):
         tail = (SECRET * len(whole))[:size]
         done = redact(Trace(whole + tail), force_partial=True)
-        assert done.blanked == {"bytes behind the end marker": size}
+        assert list(done.blanked.values()) == [size]
         assert bytes(done.data) == whole + redacting.BLANK * size
 
 

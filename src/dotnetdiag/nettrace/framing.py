@@ -76,6 +76,12 @@ class Framer:
         )
         return 0
 
+    def ended_at(self, end: int) -> None:
+        """What is there ends at an absolute offset: behind the end marker nothing may stand, and what does sets ``error``."""
+        if self.done and self.error is None and end > self.position:
+            text = "the data goes on behind the end marker"
+            self.error = FormatError(text, offset=self.position, where="end of data")
+
     def usual_run(self, data: memoryview, base: int) -> BlockRun | None:
         """The event blocks from here on as far as nothing else stands between them and all is as usual.
 

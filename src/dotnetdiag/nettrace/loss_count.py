@@ -158,8 +158,8 @@ class LossCounter:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more bytes are needed: the end marker was there, or the trace is not as usual."""
-        return self._is_done or not self._is_usual
+        """Whether no more bytes are needed: the trace is not as usual."""
+        return not self._is_usual
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take more bytes; ``data`` may change afterwards."""
@@ -170,6 +170,9 @@ class LossCounter:
                 used = self._complete_held(view) if self._held else 0
                 if used >= 0 and not self._is_done:
                     used += self._consume(view[used:])
+                if self._is_done and used < len(view):
+                    raise Unusual  # the data goes on behind the end marker
+                if used >= 0:
                     self._held += view[used:]
             if len(self._held) > HELD_LIMIT:
                 raise Unusual

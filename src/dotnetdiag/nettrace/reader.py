@@ -103,7 +103,7 @@ class Reader(Findings):
     def feed(self, data: Buffer) -> Batches:
         """Take more bytes, of any length; gives the batches of all blocks they completed (perhaps none).
 
-        Behind the end marker, or behind damage to the framing, bytes are dropped. Anything that supports the buffer
+        Behind the end marker, which is damage, or behind damage to the framing, bytes are dropped. Anything that supports the buffer
         protocol is read as its bytes.
         """
         view = flat_view(data)
@@ -111,7 +111,7 @@ class Reader(Findings):
             raise UsageError("the reader is closed")
         self._finish()
         if self._framer.done or self._framer.error is not None:
-            return self._batches(iter(()))
+            return self._batches(self._go_on(len(view)))
         self._data += view
         return self._batches(self._read(final=False) if len(self._data) >= self._need else iter(()))
 
@@ -165,6 +165,7 @@ class Reader(Findings):
                 if not gathering.runs:
                     state.threads.moves.advance(state.threads.moves.position)
             yield from self._decode(Group(gathering.take()), view)
+        framer.ended_at(self._base + len(self._data))
         if framer.error is not None:
             state.remarks.stopped(framer.error)
         if final or framer.done or framer.error is not None:
@@ -173,6 +174,13 @@ class Reader(Findings):
             del self._data[: framer.position - self._base]
         self._base = framer.position
         self._need = max(part, 1)
+
+    def _go_on(self, count: int) -> Iterator[EventBatch]:
+        """Bytes came that nobody reads."""
+        self._framer.ended_at(self._framer.position + count)
+        if self._framer.error is not None:
+            self._state.remarks.stopped(self._framer.error)
+        yield from ()
 
     def _decode(self, group: Group, view: memoryview) -> Iterator[EventBatch]:
         """Batches of blocks between which nothing happened that counts."""

@@ -94,6 +94,7 @@ class Scan(Findings):
             part := framer.usual_run(self._view, 0) or framer.next(self._view, 0, final=True), Block | BlockRun
         ):
             self._parts.append(part)
+        framer.ended_at(len(self._view))
 
     @property
     def blocks(self) -> list[Block]:

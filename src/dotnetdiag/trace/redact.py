@@ -35,8 +35,6 @@ SECRET_NAMES = re.compile(r"command[ _-]?line|cmd[ _-]?line|environment", re.IGN
 MARK = b"redacted"
 BLANK = b"\xff"
 """Stands where something was not understood; no reader finds events or texts in it."""
-_END_MARKERS = {"NetPerf 1": 17, "NetPerf 2": 17, "NetPerf 3": 1, "nettrace 4": 1}
-_END_MARKER_6 = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,11 +344,7 @@ def _gaps(trace: Trace) -> Iterator[Gap]:
     if trace.damage is not None:
         start = trace.raw.damage_offset or 0
         if start < size:
-            yield "what stands behind the first damage", start, size - start
-    elif trace.raw.blocks:
-        end = trace.raw.blocks[-1].end + _END_MARKERS.get(trace.format, _END_MARKER_6)
-        if end < size:
-            yield "bytes behind the end marker", end, size - end
+            yield f"what stands behind the first damage ({trace.damage})", start, size - start
     for block in trace.raw.blocks:
         if block.kind is BlockKind.UNKNOWN:
             yield f"a block of unknown kind {block.name!r}", block.start, block.present
