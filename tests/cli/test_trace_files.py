@@ -365,6 +365,23 @@ def test_packed_files_are_read_and_bombs_are_not(suffix: str, tmp_path: Path, mo
         dotnetdiag.open(path)
 
 
+@pytest.mark.parametrize("suffix", [".xz", ".gz"])
+def test_of_a_packed_file_that_breaks_off_what_came_is_read_and_the_rest_is_told(suffix: str, tmp_path: Path) -> None:
+    whole = data_of("default-10.nettrace")
+    packed = (lzma if suffix == ".xz" else gzip).compress(whole)
+    path = tmp_path / f"a.nettrace{suffix}"
+    for data, least in ((packed[: len(packed) * 9 // 10], 23_000), (packed[:-4], 24_196)):
+        path.write_bytes(data)
+        trace = dotnetdiag.open(path)
+        assert len(trace) >= least
+        assert trace.complete == (least == 24_196)
+        (told, *_) = trace.warnings
+        assert told.startswith("the packed file is damaged behind ")
+    path.write_bytes(packed[:12])
+    with pytest.raises(InputError, match="ended before"):
+        dotnetdiag.open(path)
+
+
 def test_names_in_a_file_do_not_drive_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "evil.nettrace"
     path.write_bytes(SMALL["nettrace 6"].replace(b"Maker", b"\x1b[2J\x07"))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 UNPACKED_LIMIT = 2 << 30
 """Bytes that a packed file may unpack to, or a pipe bring: they have to fit into memory, and a small file can claim anything."""
 
+PIECE_BYTES = 1 << 20
+
 
 def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> Trace:
     """The trace in a file: NetPerf 1-3, nettrace 4-6, whole or cut, also packed as ``.xz`` or ``.gz``.
@@ -28,7 +30,7 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
     """
     path = os.fspath(path)
     try:
-        buffer = _unpacked(path) if path.endswith((".xz", ".gz")) else _mapped(path)
+        buffer, oddities = _unpacked(path) if path.endswith((".xz", ".gz")) else (_mapped(path), ())
     except ValueError as error:  # a name with a NUL
         raise InputError(path, str(error)) from error
     except OSError as error:
@@ -38,8 +40,8 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
         pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun
-        return Trace(buffer, name=os.path.basename(path), executor=pool, release=_releaser(buffer))
-    return Trace(buffer, name=os.path.basename(path))
+        return Trace(buffer, name=os.path.basename(path), executor=pool, release=_releaser(buffer), oddities=oddities)
+    return Trace(buffer, name=os.path.basename(path), oddities=oddities)
 
 
 class _Pool:
@@ -85,15 +87,23 @@ def _releaser(buffer: memoryview) -> Callable[[int, int], None] | None:
     return release
 
 
-def _unpacked(path: str) -> memoryview:
+def _unpacked(path: str) -> tuple[memoryview, tuple[str, ...]]:
+    """What comes out of a packed file; of one that is damaged or broken off what came before, and what is wrong."""
     import gzip
     import lzma
+    import zlib
 
-    try:
-        with (lzma.open if path.endswith(".xz") else gzip.open)(path, "rb") as file:
-            data = file.read(UNPACKED_LIMIT + 1)
-    except (EOFError, lzma.LZMAError) as error:
-        raise InputError(path, str(error)) from error
+    data, oddities = bytearray(), list[str]()
+    with (lzma.open if path.endswith(".xz") else gzip.open)(path, "rb") as file:
+        try:
+            while len(data) <= UNPACKED_LIMIT and (
+                piece := file.read1(PIECE_BYTES)
+            ):  # `read` would lose what came before an error
+                data += piece
+        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+            if not data:
+                raise InputError(path, str(error)) from error
+            oddities.append(f"the packed file is damaged behind {len(data):,} bytes that came out of it: {error}")
     if len(data) > UNPACKED_LIMIT:
         raise InputError(path, f"unpacks to more than {UNPACKED_LIMIT >> 30} GB; unpack it to a file first")
-    return memoryview(data)
+    return memoryview(data), tuple(oddities)

@@ -61,12 +61,14 @@ class RawTrace:
         name: str = "",
         executor: Executor | None = None,
         release: Callable[[int, int], None] | None = None,
+        oddities: Sequence[str] = (),
     ) -> None:
         """``name`` is for messages; the threads of an ``executor`` share work (see ``nettrace.read``).
 
-        ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind.
+        ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind; ``oddities`` are warnings of how it was got.
         """
         self.name = name
+        self._oddities = tuple(oddities)
         self._executor, self._release = executor, release
         self._data: memoryview | None = flat_view(buffer)
         if not is_usual(self._view) and not (scan := self.source.scan).format:
@@ -195,7 +197,7 @@ class RawTrace:
         from dotnetdiag.events import Source as SchemaSource
 
         scan = self.source.passed()
-        found = list(scan.warnings)
+        found = [*self._oddities, *scan.warnings]
         found += [f"{count} blocks of unknown kind {kind!r} skipped" for kind, count in scan.skipped.items()]
         if self.lost.at_least:
             found.append("more threads than are followed: more events than are counted may be lost")

@@ -39,12 +39,14 @@ class Trace:
         name: str = "",
         executor: Executor | None = None,
         release: Callable[[int, int], None] | None = None,
+        oddities: Sequence[str] = (),
     ) -> None:
         """``buffer`` must not change. ``name`` is for messages; the threads of an ``executor`` share work (see ``nettrace.read``).
 
-        ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind. Raises FormatError for what is no trace.
+        ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind; ``oddities`` are warnings of how it was got.
+        Raises FormatError for what is no trace.
         """
-        self.raw = RawTrace(buffer, name=name, executor=executor, release=release)
+        self.raw = RawTrace(buffer, name=name, executor=executor, release=release, oddities=oddities)
         self._tables: dict[str, EventTable] = {}
 
     def __enter__(self) -> Self:
