@@ -10,7 +10,7 @@ from tests.nettrace.recordings import data_of
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag.errors import FormatError, NotUnderstood, OutputExists, UnknownName, UsageError
-from dotnetdiag.recipes.exporting import convert_file
+from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.recipes.trace_rewrite import Rewritten, filter_events, merge_files, redact_file, trim
 from dotnetdiag.trace.merge import NEXT_PROCESS
@@ -140,3 +140,27 @@ def test_of_a_format_that_does_not_count_losses_it_is_said_that_the_output_canno
     (made,) = convert_file(old, ["nettrace"])
     assert made.notes == (said,)
     assert trim(source, tmp_path / "part2", start_s=0, end_s=None).notes == ()
+
+
+def test_events_of_types_that_a_file_does_not_define_are_left_out_and_told(tmp_path: Path) -> None:
+    path, output = tmp_path / "odd.nettrace", tmp_path / "made.nettrace"
+    blocks = by_hand.metadata(by_hand.event_type(1)), by_hand.events(by_hand.event(7)), by_hand.events(by_hand.event(1))
+    path.write_bytes(by_hand.trace(*blocks))
+    said = "1 events of types that odd.nettrace does not define were left out"
+    for version in (4, 5, 6):
+        options = ConvertOptions(nettrace_version=version, force=True)
+        (made,) = convert_file(path, ["nettrace"], output, options)
+        assert made.notes == (said,)
+        assert len(open_trace(output)) == 1
+    done = trim(path, output, start_s=None, end_s=1, force=True)
+    assert (done.events, done.notes) == (1, (said,))
+    with pytest.raises(FormatError, match=r"odd\.nettrace: 1 events are of types that the file does not define"):
+        merge_files([path, output], tmp_path / "all.nettrace")
+    assert not (tmp_path / "all.nettrace").exists()
+
+
+def test_the_damage_of_a_file_is_told_when_it_is_redacted(tmp_path: Path) -> None:
+    path = tmp_path / "cut.nettrace"
+    path.write_bytes(SMALL["nettrace 5"][:-1])
+    done = redact_file(path, tmp_path / "out.nettrace")
+    assert [line.endswith("the data ends here, without the end marker") for line in done.damage] == [True]

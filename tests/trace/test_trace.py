@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import math
@@ -997,3 +998,12 @@ def test_there_is_a_window_of_no_event() -> None:
 def test_a_command_line_that_only_the_runtime_tells_is_the_process_s() -> None:
     told = traced(runtime_is(1, 1, "9.0.22", "app --fast"), runtime_is(2, 1, "9.0.22")).process
     assert (told.command_line, told.runtime) == ("app --fast", ".NET 9.0.22")
+
+
+def test_an_event_can_be_copied_and_pickled() -> None:
+    (event, *_) = opened("events-10").events(where="event == 'Exception/Start'", limit=1)
+    for copied in (copy.copy(event), copy.deepcopy(event), pickle.loads(pickle.dumps(event))):
+        assert repr(copied) == repr(event)
+        assert copied.payload == event.payload
+        with pytest.raises(AttributeError, match="no field 'nothing'"):
+            _ = copied.nothing

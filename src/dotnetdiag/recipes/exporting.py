@@ -84,10 +84,9 @@ def convert_file(
             if name == NETTRACE and copies and trace.complete and trace.format.startswith(NETTRACE):
                 file.write(trace.raw.buffer.data)
             elif name == NETTRACE:
-                from dotnetdiag.recipes.trace_rewrite import unknown_losses, write_nettrace
+                from dotnetdiag.recipes.trace_rewrite import write_nettrace
 
-                write_nettrace(trace, file, options.nettrace_version)
-                notes = unknown_losses([trace])
+                _, notes = write_nettrace(trace, file, options.nettrace_version)
             else:
                 if profile is None:
                     from dotnetdiag.recipes.report import ViewOptions, view

@@ -6,7 +6,8 @@ output, which is a whole file then: ``Rewritten.damage`` says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -15,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.nettrace import Writer, rewrite
+from dotnetdiag.nettrace import Contents, Writer, rewrite
 from dotnetdiag.recipes.outputs import check_outputs, replacing
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import Table
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import in_time_order, part_of
 from dotnetdiag.trace.redact import redact
+from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.trace import Trace
 
 
@@ -73,18 +75,44 @@ def _columns(counts: Mapping[str, int]) -> tuple[list[str], list[int]]:
 
 def write_nettrace(
     trace: Trace, file: IO[bytes], version: int | None = None, keep: npt.NDArray[np.bool_] | None = None
-) -> None:
-    """The events that ``keep`` marks (None: all), in nettrace ``version``: 4, 5, 6; None: that of the trace, at least 5."""
+) -> tuple[int, tuple[str, ...]]:
+    """The events that ``keep`` marks (None: all), in nettrace ``version``: 4, 5, 6; None: that of the trace, at least 5. Those of types
+    that a damaged file does not define are left out. How many were written, and notes of what could not be as it was.
+    """
     info = trace.raw.info
     if info is None:
         raise FormatError(trace.damage or "there is no Trace object", where=trace.name)
     if version is None:
         version = 6 if trace.format.startswith("nettrace 6") else 5
     contents = trace.raw.contents
+    notes = unknown_losses([trace])
+    undefined = _undefined(contents)
+    if undefined.any():
+        keep = ~undefined if keep is None else keep & ~undefined
+        notes += (f"{int(undefined.sum()):,} events of types that {trace.name} does not define were left out",)
+    count = len(contents) if keep is None else int(keep.sum())
     if keep is not None:
         contents, order = in_time_order(contents)
         keep = keep[order]
-    rewrite(contents, Writer.like(file, info, version=version), keep=keep)
+    with _of_damaged([trace]):
+        rewrite(contents, Writer.like(file, info, version=version), keep=keep)
+    return count, notes
+
+
+def _undefined(contents: Contents) -> npt.NDArray[np.bool_]:
+    return ~lookup(wanted_of(contents.metadata), contents.headers.metadata_id)
+
+
+@contextmanager
+def _of_damaged(traces: Sequence[Trace]) -> Iterator[None]:
+    """What a damaged file says, and no file can, is not the caller's fault."""
+    try:
+        yield
+    except UsageError as error:
+        damaged = next((trace for trace in traces if trace.damage is not None), None)
+        if damaged is None:
+            raise
+        raise FormatError(f"{error}; damaged: {damaged.damage}", where=damaged.name) from error
 
 
 def _findings(traces: Iterable[Trace]) -> tuple[str, ...]:
@@ -132,21 +160,19 @@ def filter_events(
 
 def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool) -> Rewritten:
     with replacing(output, force=force) as file:
-        write_nettrace(trace, file, keep=keep)
+        events, notes = write_nettrace(trace, file, keep=keep)
         size = file.tell()
-    return Rewritten(
-        path=output,
-        size_bytes=size,
-        events=int(keep.sum()),
-        damage=_findings([trace]),
-        notes=unknown_losses([trace]),
-    )
+    return Rewritten(path=output, size_bytes=size, events=events, damage=_findings([trace]), notes=notes)
 
 
 def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -> Rewritten:
     """All events in time order, in nettrace 6 (``trace.merge``)."""
     traces = [open_trace(source) for source in sources]
-    with replacing(output, force=force) as file:
+    for trace in traces:
+        if undefined := int(_undefined(trace.raw.contents).sum()):
+            problem = f"{undefined:,} events are of types that the file does not define"
+            raise FormatError(f"{problem}: convert it to nettrace first, which leaves them out", where=trace.name)
+    with replacing(output, force=force) as file, _of_damaged(traces):
         processes = merge([trace.raw.contents for trace in traces], file)
         size = file.tell()
     return Rewritten(
@@ -174,5 +200,10 @@ def redact_file(
     with replacing(output, force=force) as file:
         file.write(done.data)
     return Rewritten(
-        path=output, size_bytes=len(done.data), events=len(trace), replaced=done.replaced, blanked=done.blanked
+        path=output,
+        size_bytes=len(done.data),
+        events=len(trace),
+        replaced=done.replaced,
+        blanked=done.blanked,
+        damage=_findings([trace]),
     )

@@ -96,8 +96,10 @@ class Event:
     name = event
 
     def __getattr__(self, name: str) -> Any:
+        if name == "payload" or name in Event.__slots__:  # of one that is being copied, and has none yet
+            raise AttributeError(name)
         try:
-            return self.payload[name] if name not in Event.__slots__ else object.__getattribute__(self, name)
+            return self.payload[name]
         except KeyError:
             raise AttributeError(f"{self.schema.name} has no field {name!r}") from None
 
