@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -330,3 +331,8 @@ def test_a_notebook_shows_the_first_rows_and_nothing_runs() -> None:
     assert "&lt;script&gt;10" not in html
     assert "and 40 more rows" in html
     assert "n [ms]" in html
+
+
+def test_structures_become_json_as_everywhere_else() -> None:
+    table = Table.of_rows([{"a": {"x": math.nan, "b": b"\0\xff", "l": [math.inf, (b"1",)]}}])
+    assert table.to_json() == [{"a": '{"x": "NaN", "b": "hex:00ff", "l": ["Infinity", ["hex:31"]]}'}]

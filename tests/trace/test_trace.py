@@ -1000,6 +1000,19 @@ def test_a_command_line_that_only_the_runtime_tells_is_the_process_s() -> None:
     assert (told.command_line, told.runtime) == ("app --fast", ".NET 9.0.22")
 
 
+@pytest.mark.parametrize(
+    ("path", "runtime"),
+    [
+        ("/usr/share/dotnet/shared/Microsoft.NETCore.App/3.1.3/libcoreclr.so", ".NET Core 3.1.3"),
+        (r"C:\dotnet\shared\Microsoft.NETCore.App\3.0.0-preview9\coreclr.dll", ".NET Core 3.0.0-preview9"),
+        ("/app/libcoreclr.so", ".NET Core"),
+    ],
+)
+def test_net_core_3_which_says_4_is_named_by_its_folder(path: str, runtime: str) -> None:
+    assert traced(runtime_is(1, 1, "4.0.0", path=path)).process.runtime == runtime
+    assert traced(runtime_is(1, 1, "10.0.14", path=path)).process.runtime == ".NET 10.0.14"
+
+
 def test_an_event_can_be_copied_and_pickled() -> None:
     (event, *_) = opened("events-10").events(where="event == 'Exception/Start'", limit=1)
     for copied in (copy.copy(event), copy.deepcopy(event), pickle.loads(pickle.dumps(event))):

@@ -30,7 +30,7 @@ class StackProfile(Profile, HasTable):
 
     def between(self, start: float | str | None = None, end: float | str | None = None) -> StackProfile:
         """Seconds since the start of the trace, or texts (``"1.5s"``), half-open, None: open; samples over an edge are cut there. UsageError
-        for a time that ends before it begins, is no number, or is behind the recording.
+        for a time that ends before it begins, is no number, or begins after all samples.
         """
         return filters.between(self, time_of(start), time_of(end))
 

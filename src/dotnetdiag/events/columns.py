@@ -657,7 +657,7 @@ def json_value(value: Any) -> Any:
         return "hex:" + value.hex()
     if isinstance(value, float) and value * 0 != 0:
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [json_value(item) for item in value]
     if isinstance(value, dict):
         return {name: json_value(item) for name, item in value.items()}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
+from dotnetdiag.events.columns import json_value
 from dotnetdiag.events.layout import Kind
 
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -76,4 +77,6 @@ def _offsets(values: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (dict, list)) else str(value)
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(json_value(value), ensure_ascii=False, default=str)
+    return str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 RUNTIME_INFORMATION = 187
 RUNTIMES = ("Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-DotNETRuntimeRundown")
-_SKUS = {1: ".NET Framework", 2: ".NET"}
+CORE = ".NET"
+_SKUS = {1: ".NET Framework", 2: CORE}
+_SHARED_FRAMEWORK = re.compile(r"[/\\]Microsoft\.NETCore\.App[/\\](\d+\.\d+[^/\\]*)[/\\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +29,14 @@ class ProcessDetails:
     os: str | None = None
     architecture: str | None = None
     runtime: str | None = None
-    """``.NET 10.0.14``"""
+    """``.NET 10.0.14``. .NET Core before 5 says 4.0.0 of itself: ``.NET Core 3.1.3`` by the folder that it is in, else ``.NET Core``."""
     runtime_path: str | None = None
     processors: int | None = None
+
+
+def _core_3(path: str) -> str:
+    found = _SHARED_FRAMEWORK.search(path)
+    return f".NET Core {found[1]}" if found else ".NET Core"
 
 
 def processes(trace: Recording) -> tuple[ProcessDetails, ...]:
@@ -47,10 +55,12 @@ def processes(trace: Recording) -> tuple[ProcessDetails, ...]:
                 known.setdefault("command_line", payload.get("Name") or "")
             else:
                 parts = [payload.get(f"Bcl{part}") for part in ("MajorVersion", "MinorVersion", "BuildNumber")]
+                path = known["runtime_path"] = payload.get("RuntimeDllPath") or ""
                 if None not in parts:
                     sku = _SKUS.get(payload.get("Sku") or 0, "runtime")
-                    known["runtime"] = f"{sku} {'.'.join(map(str, parts))}"
-                known["runtime_path"] = payload.get("RuntimeDllPath") or ""
+                    known["runtime"] = (
+                        _core_3(path) if (sku, parts[0]) == (CORE, 4) else f"{sku} {'.'.join(map(str, parts))}"
+                    )
                 if payload.get("CommandLine"):
                     known.setdefault("command_line", payload["CommandLine"])
     if trace.format.startswith("nettrace 6"):
