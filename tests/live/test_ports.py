@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import signal
 import subprocess
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 import pytest
 from tests.cli.test_commands import run
@@ -12,6 +17,7 @@ from tests.live.runtimes import command, workload
 from tests.live.test_trace_collect import PYTHON
 from tests.shared import needs
 
+import dotnetdiag as dd
 from dotnetdiag.nettrace import read
 
 pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")]
@@ -88,3 +94,50 @@ def test_a_program_that_is_started_with_its_own_socket_suspending_runs(tmp_path:
     )
     assert done.returncode == 0, done.stderr
     assert read((tmp_path / "x").read_bytes()).complete
+
+
+def held_by(port: Path) -> dict[str, str]:
+    """A variable that makes a runtime wait at this port, and nowhere else."""
+    return {"DOTNET_DiagnosticPorts": f"{port},suspend", "DOTNET_DefaultDiagnosticPortSuspend": "0"}
+
+
+def listed(*words: str, port: Path) -> Any:
+    """``ports`` once it listens; the first line on its stderr is read."""
+    started = subprocess.Popen([*PYTHON, "ports", str(port), *words], stdout=PIPE, stderr=PIPE, text=True)
+    assert started.stderr is not None
+    assert started.stderr.readline() == f"listening on {port}\n"
+    return started
+
+
+def test_who_dials_a_port_is_shown_when_it_comes_and_when_it_goes(runtime: str, tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    if runtime == "3.1":  # knows no ports
+        with listed("--duration", "1s", port=port) as shown, workload(runtime, "idle", "seconds=100", **held_by(port)):
+            assert shown.communicate(timeout=30) == ("", "")
+        return
+    with listed("--json", "--resume", "--duration", "60s", port=port) as shown:
+        try:
+            with workload(runtime, "idle", "seconds=100", suspended=True, **held_by(port)) as target:
+                came = json.loads(shown.stdout.readline())
+                assert (came["what"], came["pid"], came["suspended"]) == ("connected", target.pid, True)
+                assert came["runtime_version"].startswith("9." if runtime == "NativeAOT" else f"{runtime}.")
+                assert target.expect("ready")
+            gone = json.loads(shown.stdout.readline())
+            assert (gone["what"], gone["pid"], gone["cookie"]) == ("gone", target.pid, came["cookie"])
+            assert gone["seconds"] > came["seconds"]
+        finally:
+            shown.send_signal(signal.SIGINT)
+        assert shown.wait(20) == 0
+    assert not port.exists()
+
+
+def test_a_runtime_that_waits_is_said_to_and_waits_on(tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    with workload("10", "idle", "seconds=100", suspended=True, **held_by(port)) as target:
+        with listed("--duration", "2s", port=port) as shown:
+            out, err = shown.communicate(timeout=30)
+        assert re.fullmatch(rf" +\d\.\d s  connected  +{target.pid}  suspended  10\.\S+ +workload  .*idle.*\n", out)
+        assert err == "It waits at its start: --resume lets it run.\n"
+        assert dd.Client(target.pid).is_suspended()
+        run("resume", "--diagnostic-port", str(port))
+        assert target.expect("ready")

@@ -1,0 +1,105 @@
+"""Who comes to a diagnostic port, and who goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
+from dotnetdiag.durations import seconds_of
+from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.recipes.processes import command_line
+from dotnetdiag.recipes.stop import Stop
+
+LOOK_S = 0.1
+ASK_TIMEOUT_S = 2.0
+"""A runtime that says nothing holds up what is told of the others for so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A runtime has connected to a port, or is ``gone``: ``what``. ``seconds`` since the port was opened; ``pid`` as this machine sees it,
+    None where it does not, ``namespace_pid`` as the runtime does. ``suspended``: whether it waits at startup, None where that cannot be
+    told. Unknown texts are ``""``; ``problem`` says why it told nothing.
+    """
+
+    what: str
+    seconds: float
+    pid: int | None
+    namespace_pid: int
+    cookie: str
+    name: str = ""
+    runtime_version: str = ""
+    suspended: bool | None = None
+    command_line: str = ""
+    problem: str = ""
+
+
+def visits(
+    address: str,
+    *,
+    duration: float | str | None = None,
+    resume: bool = False,
+    stop: Stop | None = None,
+    listening: Callable[[str], None] = lambda _: None,
+) -> Iterator[Visit]:
+    """Listen on ``address`` and tell of each runtime that comes and goes, for ``duration`` (seconds, or a text such as ``"30s"``) or until
+    ``stop``. With ``resume`` those that wait at startup are let run once they were told of; others stay suspended, also when the port is
+    closed. ``listening`` is told when runtimes can dial. Raises TransportError for an address that is taken, UsageError for a wrong one,
+    GrammarError for a duration that is none.
+    """
+    duration_s = seconds_of(duration)
+    known: dict[ConnectedRuntime, Visit] = {}
+    with RuntimeServer(address, timeout_s=ASK_TIMEOUT_S) as server:
+        listening(server.address)
+        began = time.monotonic()
+        while stop is None or not (stop.is_stopping or stop.is_cancelled):
+            now = time.monotonic() - began
+            there = server.runtimes
+            for runtime in [one for one in known if one not in there]:
+                left = known.pop(runtime)
+                yield Visit(
+                    what="gone",
+                    seconds=now,
+                    pid=left.pid,
+                    namespace_pid=left.namespace_pid,
+                    cookie=left.cookie,
+                    name=left.name,
+                    runtime_version=left.runtime_version,
+                    command_line=left.command_line,
+                )
+            for runtime in there:
+                if runtime not in known:
+                    known[runtime] = visit = _visit(runtime, now)
+                    yield visit
+                    if resume:
+                        with suppress(DiagnosticsError):  # it has ended, or says nothing
+                            runtime.resume()
+            if duration_s is not None and now >= duration_s:
+                return
+            time.sleep(LOOK_S)
+
+
+def _visit(runtime: ConnectedRuntime, seconds: float) -> Visit:
+    name = version = command = problem = ""
+    suspended = None
+    try:
+        information = runtime.info
+        name, version, command = information.entry_assembly, information.runtime_version, information.command_line
+        suspended = runtime.is_suspended
+    except DiagnosticsError as error:
+        problem = str(error)
+    return Visit(
+        what="connected",
+        seconds=seconds,
+        pid=runtime.pid,
+        namespace_pid=runtime.namespace_pid,
+        cookie=str(runtime.cookie),
+        name=name,
+        runtime_version=version,
+        suspended=suspended,
+        command_line=command_line(runtime.pid) or command,
+        problem=problem,
+    )
