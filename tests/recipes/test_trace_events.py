@@ -6,9 +6,12 @@ import csv
 import io
 import json
 import os
+import re
+import sqlite3
 import struct
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import pytest
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.export import FORMATS
+from dotnetdiag.export import FORMATS, find_format
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.recipes.trace_events import EventsOptions, SelectedEvents, iter_shown, select, write_csv, write_jsonl
 from dotnetdiag.trace import table
@@ -210,3 +213,49 @@ def test_a_field_that_is_called_as_a_column_of_the_header_has_a_column_of_its_ow
     write_csv(Trace(data.getvalue()), EventsOptions(), file)
     (row,) = csv.DictReader(io.StringIO(file.getvalue().decode()))
     assert (row["tid"], row["payload.Tid"], row["Other"]) == ("5", "7", "8")
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "value_names"),
+    [
+        ("GC/Start", "Reason,ms", None),
+        ("Thread/Sample", "ms,leaf,frames", None),
+        ("GC/Start", "event,count,reason", False),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "json", "markdown", "html", "parquet", "sqlite"])
+def test_the_fields_asked_for_are_the_columns_in_their_order(
+    event: str, fields: str, value_names: bool | None, form: str, tmp_path: Path
+) -> None:
+    wanted = fields.split(",")
+    trace = Trace(data_of("default-10.nettrace"))
+    options = EventsOptions(names=(event,), fields=tuple(wanted), limit=2, value_names=value_names)
+    path = tmp_path / "events"
+    with path.open("wb") as file:
+        if form == "csv":
+            write_csv(trace, options, file)
+        else:
+            if form == "parquet":
+                pytest.importorskip("pyarrow")
+            find_format(form, table=True).write(SelectedEvents(trace, options), file)
+    assert columns_of(path, form) == wanted
+
+
+def columns_of(path: Path, form: str) -> list[str]:
+    """The names of the columns of a file, without units."""
+    if form == "parquet":
+        from pyarrow import parquet
+
+        return list(parquet.read_table(path).column_names)
+    if form == "sqlite":
+        with closing(sqlite3.connect(path)) as base:
+            return [row[1] for row in base.execute("pragma table_info(events)")]
+    text = path.read_text("utf-8")
+    if form == "json":
+        return list(json.loads(text)[0])
+    if form == "html":
+        return [re.sub("<.*?>", "", cell) for cell in re.findall(r"<th.*?>(.*?)</th>", text, re.DOTALL)]
+    if form == "markdown":
+        line = next(line for line in text.splitlines() if line.startswith("|"))
+        return [cell.strip() for cell in line.strip("| ").split("|")]
+    return next(csv.reader(io.StringIO(text)))

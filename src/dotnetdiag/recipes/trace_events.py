@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column, Struct
 from dotnetdiag.export.csv_table import row_writer
-from dotnetdiag.table import Losses
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.texts import cell_texts, is_number
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.fields import fields_named
@@ -93,14 +93,17 @@ def write_csv(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
 
 
 class SelectedEvents:
-    """The events of a selection as a table that is read window by window: header columns, then the payload's, numbers as such."""
+    """The events of a selection as a table that is read window by window: the columns asked for in their order, else those of the header,
+    then the payload's. A field whose kinds cannot be joined is a column for each of them.
+    """
 
     units: ClassVar[Mapping[str, str]] = {"ms": "ms"}
     notes: ClassVar[Sequence[str]] = ()
 
     def __init__(self, trace: Trace, options: EventsOptions) -> None:
         self._trace, self._events, self._options = trace, select(trace, options), options
-        self._none = _in_form(self._events.nothing(), options)
+        self._cells = {name: _Cell(self._events, name) for name in self._events.fields or ()}
+        self._none = self._shown(self._events.nothing())
         self.title, self.columns = "events", self._none.columns
 
     @property
@@ -115,11 +118,21 @@ class SelectedEvents:
         """A column without rows: its kind."""
         return self._none[name]
 
-    def pieces(self) -> Iterator[EventTable]:
+    def pieces(self) -> Iterator[Table]:
         """One without events first: there are columns also where nothing else is."""
         yield self._none
-        for piece in _pieces(self._events, len(self._events.joined)):
-            yield _in_form(piece, self._options)
+        frames = any(cell.key == "frames" for cell in self._cells.values())
+        for piece in _pieces(self._events, len(self._events.joined), frames=frames):
+            yield self._shown(piece)
+
+    def _shown(self, window: EventTable) -> Table:
+        piece = _in_form(window, self._options)
+        if not self._cells:
+            return piece
+        columns: dict[str, Column] = {}
+        for name, cell in self._cells.items():
+            columns |= cell.columns(name, piece)
+        return Table(columns, units={name: unit for name, unit in self.units.items() if name in columns})
 
 
 def _in_form(piece: EventTable, options: EventsOptions) -> EventTable:
@@ -150,7 +163,7 @@ def column_names(events: Events, usual: Sequence[str]) -> list[str]:
 def text_rows(events: Events, names: Sequence[str], options: EventsOptions) -> Iterator[list[tuple[str, ...]]]:
     """Windows of rows as texts, a text per name."""
     cells = [_Cell(events, name) for name in names]
-    for piece in _pieces(events, len(names)):
+    for piece in _pieces(events, len(names), frames=any(cell.key == "frames" for cell in cells)):
         window = _in_form(piece, options)
         headers = {cell.key: _header_texts(window, cell.key) for cell in cells if cell.key is not None}
         rows: list[tuple[str, ...]] = [()] * len(window)
@@ -198,6 +211,17 @@ class _Cell:
         self._sources, self._members = fields_named(events.joined, whole), member.split(".")
         if not self._sources:
             raise UnknownName("field", name, near(bare, [one.name for one in events.joined]), where="in these events")
+
+    def columns(self, name: str, window: EventTable) -> dict[str, Column]:
+        """The columns of a window, of all its types: the first is called as was asked."""
+        if self.key is not None:
+            return {name: window.header_column(self.key)}
+        found: dict[str, Column] = {}
+        for source in self._sources:
+            column = window.get(PAYLOAD + ".".join([source.name, *self._members]))
+            if column is not None:
+                found[source.name if found else name] = column
+        return found
 
     def column(self, number: int, own: Mapping[str, Column]) -> Column | None:
         """The column of one type, None where it has none."""
