@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.scripted import SESSION, ScriptedRuntime, after, obeys, pattern, says, streams
+from tests.client.scripted import SESSION, ScriptedRuntime, Talk, after, obeys, pattern, says, streams
+from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
 from dotnetdiag.client import Client
@@ -73,6 +75,28 @@ def test_a_stop_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime, 
     stop.stop()
     assert collect(options_for(runtime, tmp_path), Observer(progress=report), stop).was_stopped
     assert runtime.asked.count(Command.StopTracing) == 1
+
+
+@pytest.mark.parametrize("comes", ["before the end", "after it"])
+def test_an_event_that_comes_after_the_session_was_ended_has_not_stopped_it(comes: str, tmp_path: Path) -> None:
+    data = data_of("gccollect-10.nettrace")
+
+    def script(talk: Talk) -> None:
+        talk.send(SESSION + (data if comes == "before the end" else b""))
+        talk.runtime.stopped.wait(20)
+        if comes == "after it":
+            talk.send(data)
+
+    with TemporaryDirectory() as folder:
+        scripts = {Command.CollectTracing2: script, Command.StopTracing: obeys}
+        runtime = ScriptedRuntime(Path(folder) / "runtime", scripts)
+        clr = "Microsoft-Windows-DotNETRuntime"
+        event = StoppingEvent(provider=clr, event="GC/Start")
+        options = options_for(runtime, tmp_path, providers=clr, stopping_event=event)
+        done = collect(replace(options, duration=None if comes == "before the end" else 0.1))
+        runtime.close()
+    said = "Stopped at GC/Start." if comes == "before the end" else "did not come before the recording was ended."
+    assert done.notes[-1].endswith(said)
 
 
 @pytest.mark.parametrize("verb", ["stop", "cancel"])

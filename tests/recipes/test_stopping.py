@@ -59,12 +59,13 @@ def test_what_the_runtime_has_is_taken(event: str, payload: str | None) -> None:
         ("GC/Start", "Reason:Inducd", "no value 'Inducd' of GC/Start.Reason; near: Induced"),
     ],
 )
+@pytest.mark.parametrize("provider", [CLR, CLR.lower()])
 def test_what_the_runtime_has_not_is_told_before_anything_is_recorded(
-    event: str, payload: str | None, line: str
+    provider: str, event: str, payload: str | None, line: str
 ) -> None:
     with pytest.raises(UnknownName) as caught:
-        parse_stopping_event(CLR, event, payload)
-    assert str(caught.value).startswith(line)
+        parse_stopping_event(provider, event, payload)
+    assert str(caught.value).startswith(line.replace(CLR, provider))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +76,9 @@ def test_what_the_runtime_has_not_is_told_before_anything_is_recorded(
         *((payload, False) for payload in ("Reason:LowMemory", "Reason:2", "Type:BackgroundGC,Reason:Induced")),
     ],
 )
-def test_a_value_may_be_said_by_the_name_that_the_runtime_gives_to_it(payload: str, comes: bool) -> None:
-    wanted = parse_stopping_event(CLR, "GC/Start", payload)
+@pytest.mark.parametrize("provider", [CLR, CLR.upper()])
+def test_a_value_may_be_said_by_the_name_that_the_runtime_gives_to_it(provider: str, payload: str, comes: bool) -> None:
+    wanted = parse_stopping_event(provider, "GC/Start", payload)
     assert wanted is not None
     seen: list[bool] = []
     out = io.BytesIO()
@@ -162,7 +164,9 @@ def test_a_recording_stops_once_at_the_event_whose_fields_have_all_the_values(
     count, notes = watched(wanted, session(blocks=3), piece)
     assert count == comes
     name = event or "an event of Web"
-    assert notes == [f"Stopped at {name}." if comes else f"The stopping event {name} did not come."]
+    assert notes == [
+        f"Stopped at {name}." if comes else f"The stopping event {name} did not come before the recording was ended."
+    ]
 
 
 @pytest.mark.parametrize("provider", ["Other", "We", "Web2"])

@@ -262,7 +262,7 @@ def _record(
 
         def see(data: memoryview) -> None:
             losses.feed(data)
-            if watcher is not None:
+            if watcher is not None and not session.was_stopped:  # what comes then does not end it any more
                 watcher.feed(data)
 
         is_told = end_is_told = False

@@ -35,7 +35,10 @@ class KnownEvent:
 
 
 def events_of(provider: str) -> list[KnownEvent] | None:
-    """All events of a provider, in each version; None where they are not known."""
+    """All events of a provider, in any case, in each version; None where they are not known."""
+    one_event = (well_known.SAMPLE_PROFILER, well_known.EVENT_PIPE)
+    by_lower = {name.lower(): name for name in (*catalogue.providers(), *one_event)}
+    provider = by_lower.get(provider.lower(), provider)
     known = catalogue.provider(provider)
     if known is not None:
         found: Iterable[Description | None] = [
@@ -46,7 +49,7 @@ def events_of(provider: str) -> list[KnownEvent] | None:
             ),
             *well_known.describe_carried(provider),
         ]
-    elif provider in (well_known.SAMPLE_PROFILER, well_known.EVENT_PIPE):  # one event each
+    elif provider in one_event:
         found = [well_known.describe(provider, "", number, 1) for number in (0, 1)]
     else:
         return None
@@ -80,7 +83,8 @@ def require_known(
         events += of_one
     place = f"in {providers[0]}" if len(providers) == 1 else "in the events of the session"
     if names:
-        events += [one for provider in UNASKED if provider not in providers for one in events_of(provider) or ()]
+        asked = {provider.lower() for provider in providers}
+        events += [one for provider in UNASKED if provider.lower() not in asked for one in events_of(provider) or ()]
         events = [one for name in names for one in named(events, name, place)]
     known = {field.lower(): field for one in events for field in one.fields}
     titles = sorted({one.name for one in events})

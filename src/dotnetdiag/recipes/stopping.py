@@ -19,7 +19,8 @@ _FILTER = "payload filter"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingEvent:
-    """The event that ends a recording. ``event`` in any spelling (``GC/Start``, ``GCStart_V2``); None: any of the provider.
+    """The event that ends a recording. ``event`` in any spelling (``GC/Start``, ``GCStart_V2``); None: any of the provider, of whose name
+    the case does not count either.
 
     ``payload``: field names and the texts that their values must have: numbers as digits, or by the name that the runtime gives to them
     (``Reason:Induced``), booleans True or False.
@@ -117,7 +118,7 @@ class EventWatcher:
             return [f"Stopped at {name}."]
         if self.missing:
             return [f"The stopping event {name} has no field {', '.join(sorted(self.missing))}."]
-        return [f"The stopping event {name} did not come."]
+        return [f"The stopping event {name} did not come before the recording was ended."]
 
     def _in(self, batch: EventBatch) -> bool:
         batch = self._carried.typed_batch(batch)
@@ -146,7 +147,7 @@ class EventWatcher:
             if known is not None:
                 info = self._reader.info
                 found = resolve(known, info.pointer_size if info is not None else 8)
-                if found.provider == self.wanted.provider and (
+                if found.provider.lower() == self.wanted.provider.lower() and (
                     self.wanted.event is None
                     or matches(self.wanted.event, found.provider, found.name, found.manifest_name)
                 ):
