@@ -35,7 +35,7 @@ _PUBLIC: dict[str, str] = {
     "fold": "dotnetdiag.analysis.fold",
     "CpuFold": "dotnetdiag.analysis.cpu",
     "StacksFold": "dotnetdiag.analysis.stacks",
-    "watch": "dotnetdiag.live.watch",
+    "watch": "dotnetdiag.recipes.watching",
     "open": "dotnetdiag.recipes.trace_files:open_trace",
     "write": "dotnetdiag.recipes.exporting",
     "StackProfile": "dotnetdiag.analysis.stack_profile",
@@ -163,7 +163,6 @@ if TYPE_CHECKING:
     from dotnetdiag.ipc.eventpipe import EventFilter as EventFilter
     from dotnetdiag.ipc.eventpipe import Provider as Provider
     from dotnetdiag.ipc.operations.information import ProcessInformation as ProcessInformation
-    from dotnetdiag.live.watch import watch as watch
     from dotnetdiag.recipes import processes as _processes
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write
@@ -182,6 +181,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import stack as stack
     from dotnetdiag.recipes.verbs import stacks as stacks
     from dotnetdiag.recipes.verbs import trim as trim
+    from dotnetdiag.recipes.watching import watch as watch
     from dotnetdiag.table import Table as Table
     from dotnetdiag.trace.trace import Trace as Trace
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from dotnetdiag.client import Client
 from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes import processes
 from dotnetdiag.recipes.target import Target, connected
@@ -24,11 +27,12 @@ def test_what_no_process_has_is_no_pid(pid: int) -> None:
     [
         ({}, "no runtime is named"),
         ({"pid": 1, "name": "x"}, "by one of them"),
+        ({"pid": 1, "client": Client(1)}, "by one of them"),
         ({"pid": 0, "port": "x"}, "by one of them"),
         ({"pid": 1, "name": "x", "port": "y"}, "by one of them"),
     ],
 )
-def test_one_of_three_is_given(given: dict[str, Any], told: str) -> None:
+def test_one_of_four_is_given(given: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         Target(**given)
 
@@ -53,6 +57,8 @@ def test_a_process_is_met_by_its_pid_and_is_looked_for_by_its_name(monkeypatch: 
     for target, pid in ((Target(pid=77), 77), (Target(name="web"), 78)):
         with connected(target) as client:
             assert client.target_pid() == pid
+    with connected(Target(client=client)) as same:
+        assert same is client
 
 
 def test_a_file_of_a_program_is_called_as_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,3 +73,10 @@ def test_a_file_of_a_program_is_called_as_the_program(monkeypatch: pytest.Monkey
     monkeypatch.setattr(system, "comm", {4: "title"}.get)
     assert [Target(pid=pid).label() for pid in (1, 2, 3, 4, 5, 6)] == ["My.Web", "dotnet", "native", "title", "5", "6"]
     assert [Target(name=name).label() for name in ("web", "/x/web")] == ["web", "web"]
+
+
+def test_a_file_of_a_client_s_recording_is_called_as_the_program() -> None:
+    pid = os.getpid()
+    assert Target(client=Client(pid)).label() == Target(pid=pid).label()
+    with TemporaryDirectory() as folder, Client.connect(f"{folder}/port,listen") as client:  # nobody has come
+        assert Target(client=client).label() == "trace"

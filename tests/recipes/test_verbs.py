@@ -12,8 +12,8 @@ from tests.nettrace.recordings import recording
 import dotnetdiag as dd
 from dotnetdiag.cli.trace import ENTRIES
 from dotnetdiag.errors import InputError, OutputExists, UnknownName, UsageError
-from dotnetdiag.recipes.target import Target
-from dotnetdiag.recipes.verbs import client_of, target_of
+from dotnetdiag.recipes.target import Target, connected
+from dotnetdiag.recipes.verbs import Runtime, target_of
 
 
 @pytest.fixture
@@ -136,7 +136,8 @@ def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_p
         (lambda: dd.diff(dd.cpu(source), source, by="module"), "a profile is compared as it is"),
         (lambda: dd.cpu(3), "give the path of a file, not a int"),  # type: ignore[arg-type]
         (lambda: dd.convert(dd.open(source), "csv"), "give the path of a file, not a Trace"),  # type: ignore[arg-type]
-        (lambda: dd.watch("app"), "give a client or a pid, not 'app'"),  # type: ignore[arg-type]
+        (lambda: dd.watch(None), "None is no runtime: give a pid, a name, the address of a port, or a Client"),  # type: ignore[arg-type]
+        (lambda: dd.watch("no such name", limit=-1), "-1"),
         (lambda: dd.open(source).events(where=3), "where=3: give a text"),  # type: ignore[arg-type]
         (lambda: dd.open(source).events(time=5), "time=5: give .from, to."),  # type: ignore[arg-type]
         (lambda: dd.stack(1, style="long"), "style 'long': one of full, short"),
@@ -152,9 +153,13 @@ def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_p
     assert not (tmp_path / "x").exists()
 
 
+CLIENT = dd.Client(1)
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
+        (CLIENT, Target(client=CLIENT)),
         (12, Target(pid=12)),
         ("12", Target(pid=12)),
         ("app", Target(name="app")),
@@ -163,14 +168,13 @@ def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_p
         (Target(name="x"), Target(name="x")),
     ],
 )
-def test_a_runtime_is_a_pid_a_name_or_an_address(given: int | str | Target, meant: Target) -> None:
+def test_a_runtime_is_a_pid_a_name_an_address_or_a_client(given: Runtime, meant: Target) -> None:
     assert target_of(given) == meant
 
 
 def test_a_client_stays_its_owner_s() -> None:
-    client = dd.Client(1)
-    with client_of(client) as same:
-        assert same is client
+    with connected(target_of(CLIENT)) as same:
+        assert same is CLIENT
 
 
 def test_typical_mistakes_are_answered_and_results_are_readable(source: Path) -> None:

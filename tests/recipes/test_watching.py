@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -12,11 +13,13 @@ from typing import Any
 import pytest
 from tests.client.scripted import ScriptedRuntime, obeys, streams
 
+import dotnetdiag as dd
 from dotnetdiag.client import Client
 from dotnetdiag.errors import TransportError, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.live import events as live_events
 from dotnetdiag.recipes import watching
+from dotnetdiag.recipes.target import Target
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
 
@@ -61,3 +64,30 @@ def test_a_session_whose_runtime_cannot_be_resumed_is_closed(
         start_watching(Client.connect(str(runtime.path)), WatchOptions())
     assert Command.StopTracing in runtime.asked
     assert runtime.ended.wait(20)
+
+
+@pytest.mark.parametrize("kind", ["address", "client"])
+def test_a_watch_takes_an_address_as_well_as_a_client(kind: str, runtime: ScriptedRuntime) -> None:
+    address = f"{runtime.path},connect"
+    live = dd.watch(address if kind == "address" else Client.connect(address))
+    live.close()
+    assert Command.StopTracing in runtime.asked
+    assert runtime.ended.wait(20)
+
+
+def test_the_port_that_a_watch_has_opened_is_closed_with_it(
+    runtime: ScriptedRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+
+    @contextmanager
+    def connected(target: Target) -> Iterator[Any]:
+        yield Client.connect(target.port or "")
+        closed.append(target.port or "")
+
+    monkeypatch.setattr(watching, "connected", connected)
+    live = dd.watch(f"{runtime.path},connect")
+    assert closed == []
+    live.close()
+    live.close()
+    assert closed == [f"{runtime.path},connect"]

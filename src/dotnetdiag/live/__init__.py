@@ -7,6 +7,5 @@ he missed. May import ``errors``, ``client``, ``nettrace``, ``events`` and ``tra
 from dotnetdiag.live.account import Account
 from dotnetdiag.live.events import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
-from dotnetdiag.live.watch import watch
 
-__all__ = ["Account", "LiveEvents", "LiveSymbols", "watch"]
+__all__ = ["Account", "LiveEvents", "LiveSymbols"]

@@ -117,6 +117,7 @@ class LiveEvents:
         Raises UsageError, GrammarError, and TransportError for want of a thread.
         """
         self._session = session
+        self._closed_after = ExitStack()
         with ExitStack() as on_error:
             on_error.callback(session.close)
             check_limit(limit)
@@ -240,6 +241,10 @@ class LiveEvents:
         self._aborted = True
         self._session.abort()
 
+    def close_after(self, resources: ExitStack) -> None:
+        """These are closed when the session is: what it was opened over."""
+        self._closed_after.enter_context(resources)
+
     def close(self) -> None:
         """Stop the session and leave it. What nobody took counts as left; what a target still sends after a moment is not read:
         one that floods would go on for long. Raises nothing: what went wrong is in ``ended``.
@@ -251,6 +256,7 @@ class LiveEvents:
         self._thread.join(STOP_TIMEOUT_S)
         try:
             self._session.close()
+            self._closed_after.close()
         except DiagnosticsError as error:
             self.ended = self.ended or str(error)
 

@@ -1,4 +1,4 @@
-"""Which runtime is meant: a pid, a name, a diagnostic port, or a command to start."""
+"""Which runtime is meant: a pid, a name, a diagnostic port, or a client that somebody has."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ PARTING_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Exactly one of the three. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it)."""
+    """Exactly one of the four. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it)."""
 
     pid: int | None = None
     name: str | None = None
     port: str | None = None
+    client: Client | None = None
 
     def __post_init__(self) -> None:
-        given = sum(value is not None for value in (self.pid, self.name, self.port))
+        given = sum(value is not None for value in (self.pid, self.name, self.port, self.client))
         if given > 1:
             raise UsageError("a runtime is named by a pid, a name or a port: by one of them")
         if given == 0:
@@ -53,10 +54,15 @@ class Target:
             return os.path.basename(self.address.replace(":", "_")) or "trace"
         if self.name is not None:
             return os.path.basename(self.name)
-        assert self.pid is not None
-        words = [os.path.basename(word) for word in system.argv(self.pid) or ()]
+        pid = self.pid
+        if self.client is not None:
+            with suppress(DiagnosticsError):  # nobody has come to its port yet
+                pid = self.client.target_pid(timeout_s=LOOK_S)
+        if pid is None:
+            return "trace"
+        words = [os.path.basename(word) for word in system.argv(pid) or ()]
         if not words or not words[0]:
-            return system.comm(self.pid) or str(self.pid)
+            return system.comm(pid) or str(pid)
         if words[0] in ("dotnet", "dotnet.exe"):
             dll = next((word for word in words[1:] if word.endswith(".dll")), None)
             return dll.removesuffix(".dll") if dll else words[0]
@@ -71,10 +77,15 @@ def connected(
     check: Callable[[], None] = lambda: None,
     resumes: bool = True,
 ) -> Iterator[Client]:
-    """A client of the target. For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long;
+    """A client of the target; the caller's own stays open.
+
+    For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long;
     ``check`` is called several times a second, and may raise to end that. When what is done with the client fails, a runtime that has
     dialled our port is let run (``resumes``): nobody else would.
     """
+    if target.client is not None:
+        yield target.client
+        return
     if target.port is not None:
         with Client.connect(target.port if "," in target.port else target.port + ",listen") as client:
             if target.listens:

@@ -35,32 +35,24 @@ Runtime: TypeAlias = int | str | Client | Target
 """A pid; a name, or the address of a port (``/run/port``, ``host:9000``, either with ``,connect`` or ``,listen``); what was made of one."""
 
 
-def target_of(runtime: int | str | Target) -> Target:
+def target_of(runtime: Runtime) -> Target:
     """Which runtime is meant. Raises UsageError for what can be none."""
     if isinstance(runtime, Target):
         return runtime
+    if isinstance(runtime, Client):
+        return Target(client=runtime)
     if isinstance(runtime, int) and not isinstance(runtime, bool):
         return Target(pid=runtime)
     if not isinstance(runtime, str) or not runtime:
-        raise UsageError(f"{runtime!r} is no runtime: give a pid, a name, or the address of a port")
+        raise UsageError(f"{runtime!r} is no runtime: give a pid, a name, the address of a port, or a Client")
     if runtime.isdecimal():
         return Target(pid=int(runtime))
     is_address = any(sign in runtime for sign in "/\\:,")
     return Target(port=runtime) if is_address else Target(name=runtime)
 
 
-@contextmanager
-def client_of(runtime: Runtime) -> Iterator[Client]:
-    """A client of it; the caller's own stays open."""
-    if isinstance(runtime, Client):
-        yield runtime
-        return
-    with connected(target_of(runtime)) as client:
-        yield client
-
-
 def collect(
-    runtime: int | str | Target | None = None,
+    runtime: Runtime | None = None,
     output: PathText | None = None,
     *,
     providers: str | None = None,
@@ -123,7 +115,7 @@ def stack(runtime: Runtime, *, thread: int | str | None = None, style: str = "fu
         chosen = Style(style)
     except ValueError as error:
         raise UsageError(f"style {style!r}: one of {', '.join(Style)}") from error
-    with client_of(runtime) as client:
+    with connected(target_of(runtime)) as client:
         report = take_stacks(client, style=chosen)
     return report if thread is None else report.only(str(thread))
 

@@ -1,25 +1,24 @@
-"""Watch the events of a runtime: from the options that people know to tables that arrive."""
+"""Watch the events of a runtime: from the options that people know to tables that arrive; ``dd.watch``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.live import Account, LiveEvents
-from dotnetdiag.live.events import check_limit, require_stacks
+from dotnetdiag.live.events import QUEUE_BYTES, check_limit, require_stacks
 from dotnetdiag.live.symbols import LiveSymbols
-from dotnetdiag.live.watch import DEFAULT_PRESET
+from dotnetdiag.live.watch import DEFAULT_PRESET, watching
 from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.recipes.known_events import require_known
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
+from dotnetdiag.recipes.target import Client, connected
+from dotnetdiag.recipes.verbs import Runtime, target_of
 from dotnetdiag.trace.where import Where
 
-if TYPE_CHECKING:
-    from dotnetdiag.client import Client
-
-__all__ = ["Account", "Composition", "LiveEvents", "WatchOptions", "start_watching"]
+__all__ = ["Account", "Composition", "LiveEvents", "WatchOptions", "start_watching", "watch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +100,51 @@ def start_watching(
     try:
         if options.resume and is_held(client) is not False and (held := resume(client, over=over)):
             suspended(held)
+    except BaseException:
+        live.close()
+        raise
+    return live
+
+
+def watch(
+    runtime: Runtime,
+    providers: str | None = None,
+    *,
+    events: str | Sequence[str] = (),
+    where: str | Where | None = None,
+    limit: int | None = None,
+    duration: float | str | None = None,
+    buffer_mb: int = 256,
+    queue_bytes: int = QUEUE_BYTES,
+    symbols: LiveSymbols | None = None,
+) -> LiveEvents:
+    """Start a session without rundown and give its events while they arrive: ``for event in dd.watch("MyApp", "System.Net.Http")``.
+
+    A runtime that is held at its start by the port whose address is given is let run.
+
+    ``providers`` is a provider text (None: the preset ``dotnet-common``), ``events`` names in any
+    spelling, ``where`` a filter as of ``trace events``. With ``symbols`` windows have stacks, for ``analysis.cpu.CpuFold`` and the like, and
+    filters by ``leaf``. The session runs when this returns. Raises what ``client.trace`` raises, GrammarError, UnknownName for a filter by
+    stacks without ``symbols``.
+    """
+    target = target_of(runtime)
+    begin = watching(
+        providers,
+        events=events,
+        where=where,
+        limit=limit,
+        duration=duration,
+        buffer_mb=buffer_mb,
+        queue_bytes=queue_bytes,
+        symbols=symbols,
+    )
+    with ExitStack() as opened:
+        client = opened.enter_context(connected(target))
+        live = begin(client)
+        live.close_after(opened.pop_all())
+    try:
+        if target.port is not None and is_held(client) is not False:
+            resume(client, over=target.address)
     except BaseException:
         live.close()
         raise
