@@ -67,6 +67,17 @@ def test_a_cancel_ends_the_session(runtime: ScriptedRuntime, tmp_path: Path) -> 
     assert runtime.ended.wait(20)
 
 
+def test_a_cancel_that_comes_before_the_recording_leaves_the_file_that_is_there(
+    runtime: ScriptedRuntime, tmp_path: Path
+) -> None:
+    stop = Stop()
+    stop.cancel()
+    (tmp_path / "x.nettrace").write_bytes(b"of yesterday")
+    with pytest.raises(Cancelled):
+        collect(options_for(runtime, tmp_path), stop=stop)
+    assert (tmp_path / "x.nettrace").read_bytes() == b"of yesterday"
+
+
 def test_a_stop_that_comes_before_the_session_ends_it(runtime: ScriptedRuntime, tmp_path: Path) -> None:
     def report(size_bytes: int, _: float) -> None:
         assert size_bytes < 200_000, "the stop was forgotten"

@@ -23,9 +23,9 @@ class Stop:
     """Given to a job, it ends it: ``dd.collect(pid, "app.nettrace", stop=stop)``, and in another thread ``stop.stop()``.
 
     ``stop`` ends a job as its duration would: the runtime writes its rundown, and all is saved. ``cancel`` ends it at once: the job raises
-    Cancelled, and a file has what had come. Both return at once, may be called from any thread and from a signal handler, before the job
-    has begun as well as after it is over, and again. A ``Stop`` stays what it is: a job that gets one that was called ends when it begins,
-    and one that waits for a runtime to come raises Cancelled.
+    Cancelled, and a file that was begun has what had come. Both return at once, may be called from any thread and from a signal handler,
+    before the job has begun as well as after it is over, and again. A ``Stop`` stays what it is: a job that gets one that was called ends
+    when it begins, and one that waits for a runtime to come raises Cancelled.
     """
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ def collect(
     ``preset`` is a named set of providers (``gc-verbose``, ``dotnet-sampled-thread-time``, several with commas), ``providers`` a provider text; both
     add up. ``output`` is overwritten; None: named after the program. ``formats`` are written beside it. ``progress`` gets the bytes so
     far and the seconds, several times a second. Raises UsageError, GrammarError, the errors of the client, OutputError; Cancelled after
-    ``stop.cancel()``: ``output`` has what had come.
+    ``stop.cancel()``: ``output`` has what had come; where nothing was recorded yet it is as it was.
     """
     from dotnetdiag.recipes.collect import CollectOptions, Observer, convert_recording
     from dotnetdiag.recipes.collect import collect as record
