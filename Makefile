@@ -41,7 +41,7 @@ $(VENV)/installed-build:
 	touch $@
 
 demo: $(VENV)/installed-demo
-	$(BIN)/dotnetdiag demo
+	$(BIN)/dotnetdiag demo --force
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

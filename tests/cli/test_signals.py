@@ -203,16 +203,18 @@ def test_a_signal_leaves_no_half_of_an_output_and_has_its_exit_code(
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.name)
-@pytest.mark.parametrize("words", ["info", "env", "resume", "trace watch", "dump collect", "stack report"])
+@pytest.mark.parametrize(
+    "words", ["info", "env", "resume", "trace watch", "trace collect", "dump collect", "stack report"]
+)
 def test_a_verb_that_waits_at_a_port_removes_it_and_has_the_exit_code_of_the_signal(
     words: str, number: signal.Signals
 ) -> None:
     with TemporaryDirectory() as folder:  # shorter than tmp_path: it is for a socket
         done = python(
             "import os\n"
-            "from dotnetdiag.cli import options\n"
+            "from dotnetdiag.cli import options, trace_collect\n"
             "from dotnetdiag.cli.main import main\n"
-            f"options.say_waiting = lambda address: (print(os.listdir({folder!r})), signal.raise_signal({number:d}))\n"
+            f"options.say_waiting = trace_collect.say_waiting = lambda address: (print(os.listdir({folder!r})), signal.raise_signal({number:d}))\n"
             "unlink = os.unlink\n"
             "os.unlink = lambda *given, **more: (signal.raise_signal(signal.SIGHUP), unlink(*given, **more))\n"
             "main()",

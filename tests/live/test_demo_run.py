@@ -1,4 +1,6 @@
-"""`dotnetdiag demo --run`: a program to try things on, which never stays behind."""
+"""`dotnetdiag demo`: what it does with files that are there, and how it ends; with `--run` a program to try things on, which never stays
+behind.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +80,36 @@ def test_the_verb_ends_with_the_program() -> None:
     with running() as (verb, pid):
         os.kill(pid, signal.SIGKILL)
         assert verb.wait(30) == 0
+
+
+DEMO = [sys.executable, "-m", "dotnetdiag.cli.main", "demo"]
+
+
+@pytest.mark.parametrize("name", ["demo.nettrace", "demo.flamegraph.html"])
+def test_files_that_are_there_are_not_overwritten_and_nothing_is_started(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
+    done = subprocess.run(DEMO, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    said = f"error: {name}: there is a file of this name already; --force overwrites it\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_recording_and_is_in_the_exit_code(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    (tmp_path / "demo.nettrace").write_text("old")
+    words = [*DEMO, "--seconds", "600", "--force"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path) as verb:
+        try:
+            assert verb.stderr is not None
+            while not verb.stderr.readline().startswith("Recording trace in progress"):
+                assert verb.poll() is None
+            verb.send_signal(number)
+            said, _ = verb.communicate(timeout=120)
+        finally:
+            verb.kill()
+    assert (verb.returncode, "Picture   demo.flamegraph.html" in said) == (code, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"demo.nettrace", "demo.flamegraph.html"}
 
 
 def test_the_program_ends_with_the_block() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from dotnetdiag.cli.render import echo, size_text
 
 @click.command(cls=Command)
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="How long to record.")
+@click.option("--force", is_flag=True, help="Overwrite demo.nettrace and demo.flamegraph.html where they are there.")
 @click.option("--run", is_flag=True, help="Only run the program, to try things on; Ctrl-C ends it.")
-def demo(seconds: float, run: bool) -> None:
+def demo(seconds: float, force: bool, run: bool) -> None:
     """Start a small .NET program, record it, and show what came.
 
     The program comes with this package and runs on the best runtime found: DOTNET_ROOT, dotnet on PATH, the one from PyPI
-    (pip install 'dotnetdiag[demo]'). It is ended in any case.
+    (pip install 'dotnetdiag[demo]'). It is ended in any case. The recording is demo.nettrace in this folder, its picture
+    demo.flamegraph.html.
 
     \b
     dotnetdiag demo --seconds 10
@@ -45,7 +48,9 @@ def demo(seconds: float, run: bool) -> None:
     stop = Stop()
     observer = Observer(started=display.started, progress=display.progress, stopping=display.stopping)
     with ends_nicely(stop, observer, enter=True):
-        done = demonstrate(Path("demo.nettrace"), duration_s=seconds, started=started, observer=observer, stop=stop)
+        done = demonstrate(
+            Path("demo.nettrace"), duration_s=seconds, started=started, observer=observer, stop=stop, force=force
+        )
     collected = done.collected
     display.finish(collected)
     echo(f"Recorded  {collected.path}  {size_text(collected.size_bytes)} ({collected.size_bytes} bytes)")
@@ -59,6 +64,8 @@ def demo(seconds: float, run: bool) -> None:
     echo(f"Next      open {done.flame_graph} in a browser")
     echo("          dotnetdiag ps; dotnetdiag trace collect -p PID --duration 30s")
     echo(f"          dotnetdiag trace info {collected.path}; dotnetdiag trace report {collected.path} topN -n 20")
+    if observer.child_signal not in (None, signal.SIGINT):
+        raise click.exceptions.Exit(128 + observer.child_signal)
 
 
 def _run() -> None:

@@ -21,11 +21,16 @@ _pressed_at = float("-inf")
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: as Ctrl-C, but for the exit code, which is that of a program that such a signal ended."""
+    """SIGTERM, SIGHUP or SIGQUIT: as Ctrl-C, but for the exit code, which is that of a program that such a signal ended."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number
+
+
+def ending(number: int | None) -> KeyboardInterrupt:
+    """What ends a verb for a signal; None: somebody has pressed a key."""
+    return KeyboardInterrupt() if number in (None, signal.SIGINT) else Terminated(number)
 
 
 @contextmanager
@@ -41,7 +46,7 @@ def interrupted() -> Iterator[None]:
         if is_over:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+        raise ending(number)
 
     try:
         for number in _taken(("SIGINT", "SIGTERM", "SIGHUP")):

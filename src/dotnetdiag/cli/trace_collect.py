@@ -29,7 +29,7 @@ from dotnetdiag.cli.options import (
 )
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import clean, echo, json_text, seconds_text, timespan_text, write_raw
-from dotnetdiag.cli.signals import pressed
+from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
 
 if TYPE_CHECKING:
@@ -391,18 +391,24 @@ class Display:
 
 @contextmanager
 def ends_nicely(stop: Stop, observer: Observer, *, enter: bool) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once."""
+    """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once. What is not recorded yet
+    they end as they end every verb.
+    """
     from dotnetdiag.errors import Cancelled
 
     terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]  # one that has gone does not say so
 
+    last: int | None = None
+
     def on_press(number: int, *, again: bool) -> None:
+        nonlocal last
+        last = number
         if number == getattr(signal, "SIGHUP", None):
             _lead_nowhere(terminals)
         if not stop.has_begun:  # nothing is recorded yet: a runtime is waited for, a program started
             stop.cancel()
             if again or stop.may_raise:
-                raise KeyboardInterrupt
+                raise ending(number)
         elif again or stop.is_stopping:
             stop.cancel()
         else:
@@ -416,7 +422,7 @@ def ends_nicely(stop: Stop, observer: Observer, *, enter: bool) -> Iterator[None
         with pressed(on_press):
             yield
     except Cancelled as error:
-        raise KeyboardInterrupt from error
+        raise ending(last) from error
     finally:
         ended.set()
 

@@ -18,7 +18,7 @@ from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.options import client_of, provider_options, say_held, target_of, target_options
 from dotnetdiag.cli.output import CHOICES, TABLE
 from dotnetdiag.cli.render import echo, stdout_bytes
-from dotnetdiag.cli.signals import pressed
+from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.trace_collect import misspelled_providers
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
@@ -245,7 +245,7 @@ def _ends_nicely(live: LiveEvents) -> Iterator[None]:
     def on_press(number: int, *, again: bool) -> None:
         if again:
             live.abort()
-            raise KeyboardInterrupt  # also out of a write that nobody reads
+            raise ending(number)  # also out of a write that nobody reads
         (live.stop_soon if number == signal.SIGINT else live.stop)()
 
     with pressed(on_press):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag.client import Client
 from dotnetdiag.errors import ProcessNotFound, UnsupportedCommand
 from dotnetdiag.recipes.collect import Collected, CollectOptions, Observer, collect
+from dotnetdiag.recipes.outputs import check_outputs
 from dotnetdiag.recipes.runtimes import DotnetHost, find_hosts
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import Target
@@ -83,8 +84,15 @@ def demonstrate(
     started: Callable[[DotnetHost, int, dict[str, str]], None],
     observer: Observer,
     stop: Stop,
+    force: bool = False,
 ) -> Demonstration:
-    """Run the demo program and record it. The program is ended whatever happens."""
+    """Run the demo program, record it in ``output``, and draw its flame graph beside it. The program is ended whatever happens.
+
+    Raises OutputExists for a file that is there, unless ``force``, before anything is started.
+    """
+    from dotnetdiag.recipes.exporting import ConvertOptions, convert_file, plan_outputs
+
+    check_outputs([output, *plan_outputs(output, ["flamegraph"]).values()], force=force)
     with demo_program() as program:
         info = {}
         with suppress(UnsupportedCommand):
@@ -98,7 +106,6 @@ def demonstrate(
         started(program.host, program.pid, info)
         options = CollectOptions(target=Target(pid=program.pid), output=output, duration=duration_s)
         collected = collect(options, observer, stop)
-    from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
     from dotnetdiag.recipes.report import ReportOptions, ViewOptions, report
     from dotnetdiag.trace.method_names import Style
 
