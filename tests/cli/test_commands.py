@@ -126,6 +126,29 @@ def test_completion_script_is_printed(shell: str) -> None:
     assert "_DOTNETDIAG_COMPLETE" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("trace convert x --format speed", ["speedscope"]),
+        ("trace convert x --format Speedscope,flame", ["Speedscope,flamegraph"]),
+        ("trace collect --format pp", ["pprof"]),
+        ("trace collect --profile gc-", ["gc-verbose", "gc-collect"]),
+        ("trace watch --profile gc-verbose,data", ["gc-verbose,database"]),
+        ("trace collect --clrevents excep", ["exception"]),
+        ("trace collect --clrevents gc+excep", ["gc+exception"]),
+        ("trace collect --clreventlevel ver", ["verbose"]),
+    ],
+)
+def test_completion_knows_values_also_of_a_list(words: str, found: list[str]) -> None:
+    count = len(words.split())
+    done = run(_DOTNETDIAG_COMPLETE="bash_complete", COMP_WORDS=f"dotnetdiag {words}", COMP_CWORD=str(count))
+    assert done.stdout.split() == [f"plain,{one}" for one in found]
+
+
+def test_the_usage_of_a_report_names_its_kind_once() -> None:
+    assert "Usage: dotnetdiag trace report topN [OPTIONS] FILE\n" in run("trace", "report", "--help").stdout
+
+
 def test_completion_knows_verbs_and_options() -> None:
     done = run(_DOTNETDIAG_COMPLETE="bash_complete", COMP_WORDS="dotnetdiag trace co", COMP_CWORD="2")
     assert "plain,collect" in done.stdout

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.nettrace.traces import small_trace
 
 from dotnetdiag import errors
 from dotnetdiag.cli.exits import exit_code
@@ -51,6 +52,8 @@ EXIT_CODES = Path(__file__).parents[2] / "docs" / "index.md"
 )
 def test_errors_have_the_codes_of_the_table(code: int, error: BaseException) -> None:
     assert exit_code(error) == code
+    if isinstance(error, errors.UnsupportedCommand):
+        assert exit_code(error, compatible=True) == 1
     assert f"\n| {code} |" in EXIT_CODES.read_text("utf-8")
 
 
@@ -98,9 +101,23 @@ def test_an_expected_error_has_a_traceback_too() -> None:
         (["trace", "collect", "-n", "no such process"], 3, 3),
         (["trace", "convert", "no such file", "--format", "speedscope"], 2, 1),
         (["trace", "convert", __file__, "--format", "speedscope"], 2, 3),
+        (["trace", "convert", __file__, "--format", "nosuch"], 3, 1),
+        (["trace", "convert", __file__, "--format", ","], 3, 1),
+        (["trace", "convert", "head.nettrace", "--format", "speedscope"], 2, 1),
+        (["trace", "report", "head.nettrace", "topN"], 2, 1),
+        (["trace", "report", __file__, "topN"], 2, 1),
+        (["trace", "report", "cut.nettrace", "topN"], 0, 1),
+        (["trace", "report", "whole.nettrace", "topN"], 0, 0),
+        (["trace", "report", "whole.nettrace"], 0, 255),
     ],
 )
-def test_codes_are_those_of_dotnet_trace_where_it_is_asked_for(words: list[str], usual: int, compatible: int) -> None:
+def test_codes_are_those_of_dotnet_trace_where_it_is_asked_for(
+    words: list[str], usual: int, compatible: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = small_trace(5)
+    for name, size in (("head", 20), ("cut", len(data) - 5), ("whole", len(data))):
+        Path(f"{name}.nettrace").write_bytes(data[:size])
     program = [sys.executable, "-m", "dotnetdiag.cli.main"]
     codes = [
         subprocess.call([*program, *more, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)

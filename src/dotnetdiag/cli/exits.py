@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import takewhile
+
+import click
 
 from dotnetdiag import errors
 from dotnetdiag.cli.render import echo
@@ -37,11 +41,14 @@ TABLE: tuple[tuple[type[BaseException], int], ...] = (
 # Where dotnet-trace itself gives others, for scripts that test them: measured with 10.0.750501.
 COMPATIBLE: tuple[tuple[type[BaseException], int], ...] = (
     (errors.NoDiagnostics, TRACING_ERROR),
+    (errors.UnsupportedCommand, SESSION_ERROR),
     (errors.InputError, SESSION_ERROR),
     (errors.FormatError, ARGUMENT_ERROR),
 )
 COMPATIBLE_PARSE_ERROR = 1
 """Of System.CommandLine, also for a verb that lacks its verb."""
+COMPATIBLE_NO_KIND = 255
+"""Of ``report`` that is not told what to report."""
 
 
 def is_compatible() -> bool:
@@ -64,6 +71,18 @@ def exit_code(error: BaseException, *, compatible: bool = False) -> int:
         return COMPATIBLE_PARSE_ERROR
     table = (*COMPATIBLE, *TABLE) if compatible else TABLE
     return next((code for kind, code in table if isinstance(error, kind)), UNKNOWN_ERROR)
+
+
+@contextmanager
+def compatible_code(kind: type[errors.DiagnosticsError], code: int) -> Iterator[None]:
+    """With ``--compat`` an error of this kind ends the verb with ``code``."""
+    try:
+        yield
+    except kind as error:
+        if not is_compatible():
+            raise
+        report(str(error), error)
+        raise click.exceptions.Exit(code) from error
 
 
 def parse_error_code() -> int:

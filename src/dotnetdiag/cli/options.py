@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +28,66 @@ def _complete_pid(_: click.Context, __: click.Parameter, incomplete: str) -> lis
         for process in list_processes()
         if str(process.pid).startswith(incomplete)
     ]
+
+
+def completed(words: Callable[[], Iterable[str]], separators: str = ",") -> Callable[..., list[str]]:
+    """What completes a list of words, of which the last is begun."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+        at = max(map(incomplete.rfind, separators)) + 1
+        before, begun = incomplete[:at], incomplete[at:].lower()
+        return [before + word for word in words() if word.lower().startswith(begun)]
+
+    return complete
+
+
+def _presets() -> Iterable[str]:
+    from dotnetdiag.recipes.presets import PRESETS
+
+    return PRESETS
+
+
+def _clr_keywords() -> Iterable[str]:
+    from dotnetdiag.recipes.presets import CLR_KEYWORDS
+
+    return CLR_KEYWORDS
+
+
+def _levels() -> Iterable[str]:
+    from dotnetdiag.recipes.presets import LEVELS
+
+    return LEVELS
+
+
+def _formats() -> Iterable[str]:
+    from dotnetdiag.recipes.exporting import format_names
+
+    return format_names()
+
+
+def _known_formats(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Given several times or with commas, in lower case. Raises BadParameter: a word that is none is no command line."""
+    found = tuple(name for text in texts for part in text.split(",") if (name := part.strip().lower()))
+    known = tuple(_formats()) if texts else ()
+    unknown = next((name for name in found if name not in known), None)
+    if unknown is not None or (texts and not found):
+        said = "no format is given" if unknown is None else f"no format {unknown!r}"
+        raise click.BadParameter(f"{said}; there are: {', '.join(known)}")
+    return found
+
+
+def formats_option(help: str, *, required: bool = False) -> Callable[[F], F]:
+    """``--format`` of verbs that write a recording in others, as the keyword ``formats``."""
+    return click.option(
+        "--format",
+        "formats",
+        multiple=True,
+        required=required,
+        metavar="FORMAT",
+        callback=_known_formats,
+        shell_complete=completed(_formats),
+        help=help,
+    )
 
 
 def _complete_name(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
@@ -78,11 +138,16 @@ def provider_options(function: F) -> F:
             metavar="PROVIDER=ID,…",
             help="Only (=) or all but (!=) these event ids (.NET 10).",
         ),
-        click.option("--clreventlevel", help="Level of --clrevents: 0 to 5, or a name.  [default: informational]"),
+        click.option(
+            "--clreventlevel",
+            shell_complete=completed(_levels),
+            help="Level of --clrevents: 0 to 5, or a name.  [default: informational]",
+        ),
         click.option(
             "--clrevents",
             multiple=True,
             callback=joined("+"),
+            shell_complete=completed(_clr_keywords, "+,"),
             help="Keywords of the runtime's provider, joined by +: gc+exception.",
         ),
         click.option(
@@ -90,6 +155,7 @@ def provider_options(function: F) -> F:
             "presets",
             multiple=True,
             callback=joined(","),
+            shell_complete=completed(_presets),
             help="Named sets of providers, joined by commas; see list-profiles.",
         ),
         click.option(

@@ -19,6 +19,7 @@ from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
 from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.options import (
     client_of,
+    formats_option,
     joined,
     json_option,
     provider_options,
@@ -76,9 +77,7 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
     show_default=True,
     help="Resume a suspended runtime once the session runs.",
 )
-@click.option(
-    "--format", "formats", multiple=True, metavar="FORMAT", help="Also convert the recording; the .nettrace file stays."
-)
+@formats_option("Also convert the recording; the .nettrace file stays.")
 @click.option("--stopping-event-provider-name", "stop_provider", help="Stop at an event of this provider …")
 @click.option("--stopping-event-event-name", "stop_event", help="… of this name …")
 @click.option("--stopping-event-payload-filter", "stop_payload", help="… with these values: field:value,field:value.")
@@ -142,7 +141,7 @@ def collect(
         )
     if show_child_io and not command:
         raise UsageError("--show-child-io must not be specified when attaching to a process")
-    wanted = _formats(formats)
+    wanted = tuple(name for name in formats if name != "nettrace")
     to_stdout = output is not None and is_stdout(output)
     if to_stdout:
         _require_free_stdout(wanted, show_child_io)
@@ -237,11 +236,6 @@ def _require_free_stdout(formats: tuple[str, ...], show_child_io: bool) -> None:
         raise UsageError("a recording is not for a terminal: name a file with -o")
     if stat.S_ISREG(status.st_mode) and status.st_size:
         raise UsageError(f"stdout is a file that has {status.st_size} bytes already; a recording begins an empty one")
-
-
-def _formats(formats: tuple[str, ...]) -> tuple[str, ...]:
-    """The formats beside nettrace."""
-    return tuple(part for text in formats for part in text.lower().split(",") if part and part != "nettrace")
 
 
 def _notes(composition: Composition) -> Iterator[str]:

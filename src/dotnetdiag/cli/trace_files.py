@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.exits import is_compatible
+from dotnetdiag.cli.exits import ARGUMENT_ERROR, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
-from dotnetdiag.cli.options import json_option
+from dotnetdiag.cli.options import formats_option, json_option
 from dotnetdiag.cli.output import (
     CHOICES,
     TABLE,
@@ -32,7 +32,7 @@ from dotnetdiag.cli.render import clean, echo, fits, json_text, table
 from dotnetdiag.cli.times import seconds_between, time_options
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
 from dotnetdiag.cli.widths import LEAST_WIDTH, aligned, cells, cut, padded, shortened
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.contents import TraceContents
@@ -409,14 +409,10 @@ def _rewritten(rewrite: Callable[..., Rewritten], *source: Any, output: Path, fo
 
 @click.command(cls=Command)
 @_file
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    required=True,
-    metavar="FORMAT",
-    help="Formats to write, given several times or with commas: "
+@formats_option(
+    "Formats to write, given several times or with commas: "
     "speedscope, chromium, pprof, collapsed, flamegraph, json; the methods as csv, jsonl, parquet, sqlite, markdown, html; nettrace.",
+    required=True,
 )
 @click.option(
     "--nettrace-version",
@@ -452,13 +448,14 @@ def convert(
 
     version = None if nettrace_version is None else int(nettrace_version)
     options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force, suffixes=is_compatible())
-    names = _names(formats)
-    others = tuple(name for name in names if name.lower() != "nettrace")
+    names = formats
+    others = tuple(name for name in names if name != "nettrace")
     if others != names and output is None and version is None and file.suffix == ".nettrace":
         open_trace(file)  # it may be none
         _say_kept(file)
         names = others
-    made = convert_file(file, names, output, options) if names else []
+    with compatible_code(FormatError, SESSION_ERROR if is_compatible() and _says_nettrace(file) else ARGUMENT_ERROR):
+        made = convert_file(file, names, output, options) if names else []
     for one in made[:1]:
         say_losses(file.name, one.lost, one.damage)
     for note in dict.fromkeys(note for one in made for note in one.notes):
@@ -474,6 +471,14 @@ def convert(
         return
     for one in made:
         echo(f"{shown_path(one.path)}: {one.size_bytes:,} bytes", err=aside)
+
+
+def _says_nettrace(file: Path) -> bool:
+    """Whether it begins as one, however little of it is there."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(8) == b"Nettrace"
 
 
 def _say_kept(path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.exits import is_compatible
+from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.lazy import Kinds
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses, say_losses_of
@@ -18,6 +19,7 @@ from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, is_terminal, table
 from dotnetdiag.cli.times import seconds_between, time_options
 from dotnetdiag.cli.widths import cells, cut, shortened_method
+from dotnetdiag.errors import DiagnosticsError
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.diffing import Compared, DiffRow
@@ -171,9 +173,19 @@ def _show_spans(made: Spans, number: int) -> None:
         )
 
 
+def _require_kind(context: click.Context, _: click.Parameter, kind: str) -> str:
+    """dotnet-trace takes none for granted."""
+    if is_compatible() and context.get_parameter_source("kind") is ParameterSource.DEFAULT:
+        echo("error: nothing to report is named: write topN behind the file", err=True)
+        raise click.exceptions.Exit(COMPATIBLE_NO_KIND)
+    return kind
+
+
 @click.command("topN", cls=Command, epilog="Other kinds: `dotnetdiag trace report spans --help`.")
 @click.argument("file", type=_FILE)
-@click.argument("kind", type=click.Choice(["topN"]), default="topN", expose_value=False)
+@click.argument(
+    "kind", type=click.Choice(["topN"]), default="topN", expose_value=False, metavar="", callback=_require_kind
+)
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
 @click.option("--inclusive", is_flag=True, help="Sort by the time of a method and all that it called.")
 @view_options
@@ -197,9 +209,12 @@ def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **vi
 
     if view["event_marks"] is None and is_compatible():
         view["event_marks"] = True
-    made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
+    with compatible_code(DiagnosticsError, SESSION_ERROR):
+        made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
     say_losses(made.trace, made.lost, made.damage)
     show(form, made.table, people=lambda: _show(made, verbose), document=made.to_json)
+    if is_compatible() and not made.complete:
+        raise click.exceptions.Exit(SESSION_ERROR)
 
 
 def _amount(value: float) -> str:

@@ -1,12 +1,14 @@
-"""The presets, as plain values."""
+"""The presets, as plain values; the words that say what is recorded."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from dotnetdiag.providers.keywords import CLR_KEYWORDS
 from dotnetdiag.providers.presets import DEFAULT_PRESETS, PRESETS
+from dotnetdiag.providers.text import LEVELS
 
-__all__ = ["DEFAULT_PRESETS", "list_presets"]
+__all__ = ["CLR_KEYWORDS", "DEFAULT_PRESETS", "LEVELS", "PRESETS", "list_presets"]
 
 
 def list_presets() -> list[dict[str, Any]]:
