@@ -11,8 +11,11 @@ from click.testing import CliRunner
 
 from dotnetdiag.cli.doctor import doctor
 from dotnetdiag.cli.options import how_to_resume
-from dotnetdiag.recipes import examination
+from dotnetdiag.events import kernels as payloads
+from dotnetdiag.nettrace import kernels as headers
+from dotnetdiag.recipes import examination, processes
 from dotnetdiag.recipes.suspension import Hold
+from dotnetdiag.trace import kernels as stacks
 from dotnetdiag.transport import Finding
 
 US = os.getpid()
@@ -45,3 +48,15 @@ def test_doctor_says_how_to_resume_over_every_port_that_holds_a_program(
         f"FAIL  is suspended -> resume it; mkdir -p {tmp_path}/gone && dotnetdiag resume --diagnostic-port '{gone}'; "
         f"dotnetdiag resume --diagnostic-port {there}; dotnetdiag resume -p {US}\n"
     )
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_installation_without_compiled_decoders_works_and_is_warned(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in (headers, payloads, stacks):
+        monkeypatch.setattr(room, "KERNELS", room if compiled else None)
+    monkeypatch.setattr(processes, "list_processes", list)
+    done = CliRunner().invoke(doctor, [])
+    assert done.exit_code == 0
+    assert f"{'ok  ' if compiled else 'warn'}  the decoders are {'' if compiled else 'not '}compiled" in done.output
