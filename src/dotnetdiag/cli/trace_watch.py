@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.top import LiveTop, TopOptions
     from dotnetdiag.recipes.watching import Account, LiveEvents, WatchOptions
 
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # click 8.1 has one kind of it
+
 STREAMED = (TABLE, "jsonl", "csv")
 TICK_S = 0.1
 LAST_LINES_S = 2.0
@@ -35,12 +39,16 @@ LAST_LINES_S = 2.0
 _NOTE_EVERY_S = 1.0
 
 
-def _streamed(_: click.Context, __: click.Parameter, form: str) -> str:
-    if form not in STREAMED:
-        raise UsageError(
-            f"{form} is written when its end is known, and a watch is read while it runs: table, jsonl, or csv"
-        )
-    return form
+class _Streamed(_Choice):
+    """Some of the formats that other verbs take."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Raises UsageError that says why the others are not taken."""
+        if value in CHOICES and value not in STREAMED:
+            raise UsageError(
+                f"{value} is written when its end is known, and a watch is read while it runs: table, jsonl, or csv"
+            )
+        return super().convert(value, param, ctx)
 
 
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,11 +70,10 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(CHOICES),
+    type=_Streamed(STREAMED),
     default=TABLE,
     show_default=True,
-    callback=_streamed,
-    help="How to print it: table, jsonl, or csv.",
+    help="How to print it.",
 )
 def watch(
     pid: int | None,
