@@ -63,6 +63,22 @@ def test_a_recording_without_losses_says_nothing_of_them(tmp_path: Path) -> None
     assert "missing" not in done.stderr
 
 
+@pytest.mark.parametrize("runtime", ["NativeAOT", "10"])
+@pytest.mark.parametrize("options", [[], ["--clrevents", "gc"]])
+def test_a_runtime_without_a_sampler_is_told_and_a_report_does_not_advise_to_sample_it(
+    runtime: str, options: list[str], tmp_path: Path
+) -> None:
+    path, lacks = tmp_path / "x.nettrace", "NativeAOT has no sample profiler"
+    with workload(runtime, "idle", "seconds=100") as target:
+        done = run("trace", "collect", "-p", str(target.pid), "--duration", "300ms", "-o", str(path), *options)
+    is_native = runtime == "NativeAOT"
+    assert done.returncode == 0
+    assert (lacks in done.stderr) == (is_native and not options)
+    said = run("trace", "report", str(path)).stdout
+    assert (lacks in said) == is_native
+    assert ("record it with" in said) == (bool(options) and not is_native)
+
+
 def test_a_second_recording_into_the_same_file_is_refused_and_harms_nobody(tmp_path: Path) -> None:
     path = tmp_path / "x.nettrace"
     with (

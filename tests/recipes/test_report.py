@@ -250,8 +250,8 @@ def marked(tmp_path: Path) -> Path:
     [
         ("report x", {"P.Run": 3.0, "P.Wait": 2.0}),
         ("report x --event-marks", {"P.Last": 995.0, "P.Run": 2.0, "P.Wait": 2.0, "P.New": 1.0}),
-        ("--compat report x", {"P.Last": 995.0, "P.Run": 2.0, "P.Wait": 2.0, "P.New": 1.0}),
-        ("--compat report x --no-event-marks", {"P.Run": 3.0, "P.Wait": 2.0}),
+        ("--compat report x topN", {"P.Last": 995.0, "P.Run": 2.0, "P.Wait": 2.0, "P.New": 1.0}),
+        ("--compat report x topN --no-event-marks", {"P.Run": 3.0, "P.Wait": 2.0}),
     ],
 )
 def test_only_samples_are_time_unless_dotnet_trace_is_to_be_followed(

@@ -19,9 +19,11 @@ from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError, UnknownName, near
 from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
+from dotnetdiag.providers.keywords import SAMPLE_PROFILER
 from dotnetdiag.providers.names import misspelled
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.outputs import check_outputs, is_stdout
+from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.recipes.target import LOOK_S, Target, connected
@@ -246,6 +248,8 @@ def _record(
             duration=options.duration,
         )
     notes: list[str] = []
+    if any((one.name or "").lower() == SAMPLE_PROFILER.lower() for one in chosen.providers) and has_no_sampler(pid):
+        notes.append(f"{NO_SAMPLER}: where the time goes is not recorded.")
     with starting as session, stop.ending(session):
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")

@@ -15,6 +15,7 @@ from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.durations import time_of
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError
+from dotnetdiag.recipes.sampler import NO_SAMPLER, is_of_native
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.method_names import Style
@@ -98,6 +99,8 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     if options.state not in STATES:
         raise UsageError(f"state {options.state!r}: one of {', '.join(STATES)}")
     made = cpu(trace, weight=options.weight, marks=options.marks)
+    if not len(made) and is_of_native(trace):  # which no other profile would help
+        made = replace(made, notes=(f"the trace has no CPU samples, and seems to be of NativeAOT: {NO_SAMPLER}",))
     if options.threads:
         made = filters.of_threads(made, options.threads)
     if options.start_s is not None or options.end_s is not None:

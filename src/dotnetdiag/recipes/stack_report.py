@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import DiagnosticsError, NotPossible, UsageError
+from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.system_threads import SystemThread, system_threads
 from dotnetdiag.recipes.thread_stacks import StackReport, ThreadStack
 from dotnetdiag.trace.method_names import Style
@@ -77,10 +78,8 @@ def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
         if found is not None:
             return replace(found, threads=_with_system(found.threads, before, after, elapsed_s))
         if not has_rundown(data):
-            from dotnetdiag.transport.diagnosis import kind_of  # a millisecond that others need not wait for
-
-            if pid is not None and kind_of(pid).native:
-                raise NotPossible("stack report", "NativeAOT has no sample profiler, which takes the stacks")
+            if has_no_sampler(pid):
+                raise NotPossible("stack report", NO_SAMPLER)
             raise DiagnosticsError(
                 "the runtime gave no stacks: it has no sample profiler (NativeAOT has none), or is suspended at startup"
             )

@@ -28,6 +28,7 @@ from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.providers.text import parse_providers
 from dotnetdiag.recipes.report import STATES, UNTOLD_VERSION, untold_state
+from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 from dotnetdiag.trace.frame import FrameKind
@@ -352,11 +353,8 @@ def start_top(
 
 
 def _require_sampler(client: Client) -> None:
-    from dotnetdiag.transport.diagnosis import kind_of
-
-    pid = client.target_pid()
-    if pid is not None and kind_of(pid).native:
-        raise NotPossible("a top of methods", "NativeAOT has no sample profiler, which takes the stacks")
+    if has_no_sampler(client.target_pid()):
+        raise NotPossible("a top of methods", NO_SAMPLER)
 
 
 def _require_told(client: Client, state: str) -> None:
