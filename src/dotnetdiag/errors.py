@@ -297,10 +297,11 @@ class OutputError(DiagnosticsError, OSError):
 
 
 class OutputExists(OutputError, FileExistsError):
-    """A file of that name is there. Nothing was written."""
+    """A file of that name is there. Nothing was written. A note says what overwrites it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "there is a file of this name already")
+        self.add_note("force=True overwrites it")
 
 
 class MissingDependency(DiagnosticsError, ImportError):

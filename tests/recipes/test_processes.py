@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dotnetdiag.cli.advice import advice_for
 from dotnetdiag.errors import AmbiguousName, ProcessNotFound, TransportError, UsageError
 from dotnetdiag.recipes import processes
 
@@ -27,10 +28,14 @@ def test_a_name_is_found_as_it_is_spelled_and_otherwise_in_any_case(monkeypatch:
     found = [Named(1, "dotnet", "Web"), Named(2, "web", "web"), Named(3, "Worker", "worker")]
     monkeypatch.setattr(processes, "list_processes", lambda: found)
     assert [processes.find_pid(name) for name in ("Web", "web", "WORKER")] == [1, 2, 3]
-    with pytest.raises(AmbiguousName):
+    with pytest.raises(AmbiguousName) as several:
         processes.find_pid("WEB")
-    with pytest.raises(ProcessNotFound, match="There is no active process with the given name: we"):
+    assert advice_for(several.value) == "-p takes one of these process ids"
+    with pytest.raises(ProcessNotFound, match=r"^There is no active process with the given name: we; near: web$"):
         processes.find_pid("we")
+    with pytest.raises(ProcessNotFound, match=r"^There is no active process with the given name: nothing$") as caught:
+        processes.find_pid("nothing")
+    assert advice_for(caught.value) == "`dotnetdiag ps` lists what can be reached"
 
 
 @pytest.fixture

@@ -102,8 +102,9 @@ def test_a_result_is_shown_and_handed_on_as_its_table(source: Path) -> None:
 def test_a_file_that_is_there_is_written_over_only_when_told(source: Path, tmp_path: Path) -> None:
     table = dd.cpu(source).methods()
     path = dd.write(table, tmp_path / "methods.csv")
-    with pytest.raises(OutputExists):
+    with pytest.raises(OutputExists) as caught:
         dd.write(table, path)
+    assert caught.value.__notes__ == ["force=True overwrites it"]
     assert dd.write(table, path, force=True) == path
 
 
@@ -131,13 +132,14 @@ def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_p
         (lambda: dd.trim(source, tmp_path / "x"), "give a start, an end, or both"),
         (lambda: dd.filter(source, tmp_path / "x"), "give providers or events"),
         (lambda: dd.report(source, bye="module"), "no such view: bye; there are weight, "),  # type: ignore[call-arg]
+        (lambda: dd.report(source, -1), "-1 rows: give 0 or more"),
         (lambda: dd.report(source, start="soon"), "write 30s, 5m, 1h30m or dd:hh:mm:ss at character 1 of 'soon'"),
         (lambda: dd.report(source, start=[1]), "a time is a number of seconds, or a text"),  # type: ignore[arg-type]
         (lambda: dd.diff(dd.cpu(source), source, by="module"), "a profile is compared as it is"),
         (lambda: dd.cpu(3), "give the path of a file, not a int"),  # type: ignore[arg-type]
         (lambda: dd.convert(dd.open(source), "csv"), "give the path of a file, not a Trace"),  # type: ignore[arg-type]
         (lambda: dd.watch(None), "None is no runtime: give a pid, a name, the address of a port, or a Client"),  # type: ignore[arg-type]
-        (lambda: dd.watch("no such name", limit=-1), "-1"),
+        (lambda: dd.watch("no such name", limit=-1), "a limit of -1 events: give 0 or more"),
         (lambda: dd.open(source).events(where=3), "where=3: give a text"),  # type: ignore[arg-type]
         (lambda: dd.open(source).events(time=5), "time=5: give .from, to."),  # type: ignore[arg-type]
         (lambda: dd.stack(1, style="long"), "style 'long': one of full, short"),

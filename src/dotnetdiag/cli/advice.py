@@ -21,6 +21,7 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
     (errors.UnknownName, {"what": "state"}, "--state all takes all samples"),
     (errors.OutputExists, {}, "--force overwrites it"),
     (errors.NotUnderstood, {}, "--force-partial writes the file with all of that blanked"),
+    (errors.AmbiguousName, {}, "-p takes one of these process ids"),
     (errors.TargetError, {"code": "no-such-process"}, "`dotnetdiag ps` lists what can be reached"),
 )
 

@@ -1,14 +1,17 @@
-"""Files that verbs write: how they are named on the command line, and in what is said of them."""
+"""Files that verbs read and write: how they are named on the command line, and in what is said of them."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dotnetdiag.errors import OutputError
+from dotnetdiag.errors import OutputError, UsageError
+
+STDIN = Path("/dev/stdin")
 
 
 class FilePath(click.Path):
@@ -22,6 +25,21 @@ class FilePath(click.Path):
         text = os.fsdecode(value)
         if text.endswith(("/", os.sep)) and not os.path.isdir(text):
             raise OutputError(text, "there is no such folder, and no name of a file in it")
+        return super().convert(value, param, ctx)
+
+
+class RecordingPath(click.Path):
+    """A recording to read, as a ``Path``; ``-`` is what standard input brings."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises UsageError where a person would have to type it."""
+        if os.fspath(value) == "-":
+            if sys.stdin.isatty():
+                raise UsageError("a recording is not typed in: give a file, or lead one into stdin")
+            return STDIN
         return super().convert(value, param, ctx)
 
 

@@ -28,7 +28,10 @@ def time_options(function: F) -> F:
 def seconds_between(start: str | None, end: str | None, time: str | None) -> tuple[float | None, float | None]:
     """Both ends in seconds since the start; None: open. Raises UsageError, GrammarError."""
     if time is None:
-        return _seconds(start), _seconds(end)
+        first, last = _seconds(start), _seconds(end)
+        if first is not None and last is not None and first > last:
+            raise UsageError(f"--from {start} is after --to {end}")
+        return first, last
     if start is not None or end is not None:
         raise UsageError("--time says both ends: leave out --from and --to")
     from dotnetdiag.recipes.report import parse_time_range

@@ -31,4 +31,4 @@ ENTRIES = {
 
 @click.group(cls=LazyGroup, entries=ENTRIES)
 def trace() -> None:
-    """Record traces, and look into them."""
+    """Record traces, and look into them. A FILE to read may be -: what stdin brings."""

@@ -15,7 +15,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import ARGUMENT_ERROR, SESSION_ERROR, compatible_code, is_compatible
-from dotnetdiag.cli.files import FilePath, shown_path
+from dotnetdiag.cli.files import STDIN, FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
 from dotnetdiag.cli.options import formats_option, json_option
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.trace_rewrite import Rewritten
     from dotnetdiag.trace.trace import Trace
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE = RecordingPath()
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -446,6 +446,8 @@ def convert(
     from dotnetdiag.recipes.outputs import is_stdout
     from dotnetdiag.recipes.trace_files import open_trace
 
+    if file == STDIN and output is None:
+        raise UsageError("what comes from stdin has no name to write beside: name a file with -o")
     version = None if nettrace_version is None else int(nettrace_version)
     options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force, suffixes=is_compatible())
     names = formats

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, SESSION_ERROR, compatible_code, is_compatible
+from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lazy import Kinds
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses, say_losses_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.report import Report, ViewOptions
     from dotnetdiag.recipes.spans import Spans
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE = RecordingPath()
 F = TypeVar("F", bound=Callable[..., Any])
 
 ABOVE = "  <- above the limit"

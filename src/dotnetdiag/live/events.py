@@ -64,7 +64,7 @@ OWN_PROVIDERS = frozenset({"microsoft-windows-dotnetruntimerundown", "microsoft-
 def check_limit(limit: int | None) -> None:
     """Raises UsageError for a number that is none of events."""
     if limit is not None and limit < 0:
-        raise UsageError(f"a limit of {limit} events")
+        raise UsageError(f"a limit of {limit} events: give 0 or more")
 
 
 NO_STACKS = "in a watch without call stacks"

@@ -107,7 +107,7 @@ class Compared:
 def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
     """The second file against the first. Raises what :func:`profile_to_compare` raises."""
     if options.number < 0:
-        raise UsageError(f"the top {options.number}")
+        raise UsageError(f"{options.number} rows: give 0 or more")
     profiles = [profile_to_compare(open_trace(path), replace(options.view, by="method")) for path in (before, after)]
     said = []
     for path, profile in zip((before, after), profiles, strict=True):

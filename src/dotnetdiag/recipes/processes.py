@@ -15,6 +15,7 @@ from dotnetdiag.errors import (
     TargetError,
     UnsupportedCommand,
     UsageError,
+    near,
 )
 from dotnetdiag.table.result import HasTable
 from dotnetdiag.transport import processes as system
@@ -98,11 +99,17 @@ def find_pid(name: str) -> int:
     if not name:
         raise UsageError("an empty name means no process")
     found = [(p.pid, (p.name, p.entry_assembly)) for p in list_processes()]
+    known = {one for _, names in found for one in names if one}
     pids = [pid for pid, names in found if name in names]
     if not pids:  # dotnet-trace does not mind the case
         pids = [pid for pid, names in found if name.casefold() in map(str.casefold, names)]
     if not pids:
-        raise ProcessNotFound(f"There is no active process with the given name: {name}")
+        alike = near(name, known)
+        raise ProcessNotFound(
+            f"There is no active process with the given name: {name}"
+            + (f"; near: {', '.join(alike)}" if alike else ""),
+            code="no-such-process",
+        )
     if len(pids) > 1:
         listed = ", ".join(map(str, sorted(pids)))
         raise AmbiguousName(

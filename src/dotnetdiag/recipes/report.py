@@ -262,6 +262,8 @@ def report(path: Path, options: ReportOptions) -> Report:
 
 def report_of(trace: Trace, options: ReportOptions) -> Report:
     """The top of a trace. Raises UsageError for options that make no sense."""
+    if options.number < 0:
+        raise UsageError(f"{options.number} rows: give 0 or more")
     whole = _ungrouped(trace, options.view)  # groups hide what is unresolved in them
     made = filters.group_by(whole, options.view.by)
     style = options.view.style

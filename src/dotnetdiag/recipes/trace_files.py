@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.errors import InputError
+from dotnetdiag.errors import FormatError, InputError
 from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
         if isinstance(error, InputError):
             raise
         raise InputError(path, getattr(error, "strerror", None) or str(error)) from error
+    head = bytes(buffer[:64])
+    if b"!FastSerialization.1" in head and b"GCHeapDump" in head:
+        raise FormatError("it is a heap dump of dotnet-gcdump, not a recording", where=os.path.basename(path))
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
         pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun
