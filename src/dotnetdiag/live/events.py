@@ -110,7 +110,7 @@ class LiveEvents:
         symbols: LiveSymbols | None = None,
         queue_bytes: int = QUEUE_BYTES,
     ) -> None:
-        """``names`` of events in any spelling, ``where`` a filter (``trace.where``); ``fields`` are those that the caller looks at:
+        """``names`` of events in any spelling, ``where`` a filter, as of ``Trace.events``; ``fields`` are those that the caller looks at:
         ``notes`` tell which no event had. ``providers`` are those asked for,
         which matters for the few that are written unasked. ``stacks`` keeps call stacks, ``frame_names`` names them; ``symbols`` get the
         events that tell of methods, also of windows that are dropped. The session is ours from here on: after an error it is closed.

@@ -204,7 +204,9 @@ class Trace:
         """Events in time order: by ``names``, as ``trace[name]`` takes them, of ``providers``, ... All that is given must hold.
 
         ``time`` is (from, to) in seconds since the start, or as ``"1m30s"``, half-open, None: open; ``fields`` are the payload
-        fields to read; ``where`` is a filter (``trace.where``). Raises UnknownName for names that the file does not have.
+        fields to read; ``where`` is a filter, as in ``'Depth > 0 and Reason == Induced'`` or ``'Path ~ "^/api"'`` (the page Filters has
+        the language). Raises UnknownName for names that the file does not have, GrammarError for a filter that does not parse,
+        UsageError for a negative limit.
         """
         from dotnetdiag.trace.events import Events
         from dotnetdiag.trace.where import Where
