@@ -143,3 +143,14 @@ def test_public_names_are_shown_as_what_they_stand_for() -> None:
     assert "async" not in package["Client.trace"].labels
     assert ":func:" not in package["diff"].docstring.value
     assert 'identifier="dotnetdiag.recipes.verbs.report"' in package["diff"].docstring.value
+
+
+def test_a_member_of_an_enumeration_without_a_docstring_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.html").write_text(
+        '<h3 id="dotnetdiag.DumpType" class="doc doc-heading"></h3><p>Text.</p>'
+        '<h4 id="dotnetdiag.DumpType.MINI" class="doc doc-heading"></h4><p>Text.</p>',
+        encoding="utf-8",
+    )
+    found = list(HOOKS.problems(tmp_path, tmp_path))
+    assert any(one.startswith("dotnetdiag.DumpType.HEAP is not on its page") for one in found)
+    assert not any(one.startswith("dotnetdiag.DumpType.MINI") for one in found)

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
+from enum import EnumType
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,12 @@ def problems(site: Path, docs: Path) -> Iterator[str]:
         yield f"{name} is on no page: docs/reference/python"
     yield from (f"{name}: nothing is said of it on its page" for name, says in sorted(told.items()) if not says)
     for name in sorted(public | shown_names(docs)):
-        yield from (f"{one} has no docstring" for one in without_docstring(thing_of(name), name))
+        thing = thing_of(name)
+        yield from (f"{one} has no docstring" for one in without_docstring(thing, name))
+        members = thing.__members__ if isinstance(thing, EnumType) else ()
+        yield from (
+            f"{name}.{one} is not on its page: it has no docstring" for one in members if f"{name}.{one}" not in told
+        )
     for command, context in all_verbs():
         if anchor(context.command_path) not in ids:
             yield f"{context.command_path} is on no page: docs/reference/cli.md"

@@ -38,7 +38,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodChange:
-    """One method. It is found again by its name as printed in the style of the diff."""
+    """One method of both profiles, found again by its ``name`` as printed in the style of the diff. ``exclusive`` is the weight that it took
+    itself, ``inclusive`` that with all that it called.
+    """
 
     name: str
     frame: Frame
@@ -48,7 +50,7 @@ class MethodChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ProfileDiff(HasTable):
-    """Two profiles against each other.
+    """Two profiles against each other; ``unit`` is that of all weights, ``total`` the change of their sum.
 
     ``methods`` are sorted by the size of the change of their exclusive weight, largest first, then by that of their
     inclusive weight, then by name. ``tree`` has the call paths of both over ``frames``; ``before`` and ``after`` are

@@ -41,7 +41,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class State(IntEnum):
-    """What a thread did while a stack was seen."""
+    """What a thread did while a stack was seen. Its name in lower case (``"cpu"``) may be given instead of a member."""
 
     NONE = 0
     """The samples do not say, or it makes no sense to ask (allocations)."""
@@ -114,7 +114,10 @@ class MethodTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MethodWeight:
-    """One row of a report. Percentages are of the profile's total; 0 when that is 0."""
+    """A frame, and what was seen in it. ``exclusive`` is the weight of the samples in which it is the leaf, ``inclusive`` of those in which it is
+    anywhere in the stack, each counted once, in the profile's unit; percentages are of the profile's total (of the threads asked for), 0 when
+    that is 0. ``frame_id`` is its place in the profile's ``frames``.
+    """
 
     frame_id: int
     frame: Frame
@@ -133,7 +136,9 @@ class MethodWeight:
 
 
 class MethodWeights(HasTable, tuple[MethodWeight, ...]):
-    """Rows of a report. When there are none because the profile has no samples, the repr says why."""
+    """What ``top()`` gives: a tuple of ``MethodWeight``, and a table of them. When there are none because the profile has no samples, the repr
+    says why.
+    """
 
     _nothing: str
 
@@ -146,7 +151,7 @@ class MethodWeights(HasTable, tuple[MethodWeight, ...]):
         return f"<{self._nothing}>" if self._nothing else f"({', '.join(map(repr, self))})"
 
     def table(self) -> Table:
-        """The same rows as a table."""
+        """The same rows, with the columns ``method exclusive inclusive exclusive_percent inclusive_percent``."""
         names = ("exclusive", "inclusive", "exclusive_percent", "inclusive_percent")
         columns = {name: [getattr(row, name) for row in self] for name in names}
         return Table(
@@ -158,7 +163,7 @@ class MethodWeights(HasTable, tuple[MethodWeight, ...]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Profile:
-    """Weighted stacks of threads; ``StackProfile`` is this with the filters as methods. Columns as in the head of this file; nobody changes them.
+    """Weighted stacks of threads; ``StackProfile`` is this with the filters as methods. Nobody changes its columns.
 
     ``name`` says what the weights are (``Thread time``), ``unit`` in what (``ms``, ``samples``, ``bytes``, ...).
     ``from_ns``, ``to_ns`` bound the time that was looked at; ``notes`` are lines on what was done or is odd.
@@ -232,7 +237,7 @@ class Profile:
         return {state: float(sums[state]) for state in State if counts[state]}
 
     def by_method(self, threads: Iterable[int] | None = None, *, inclusive: bool = False) -> MethodTable:
-        """Weights per frame. A frame that calls itself, at once or through others, is counted once per sample.
+        """Weights per frame, as columns. A frame that calls itself, at once or through others, is counted once per sample.
 
         Sorted by the exclusive weight, or with ``inclusive`` by that.
         """
@@ -245,7 +250,9 @@ class Profile:
         return MethodTable(frame=rows.astype(np.int32), exclusive=own[rows], inclusive=entered[rows])
 
     def top(self, number: int = 10, *, inclusive: bool = False, threads: Iterable[int] | None = None) -> MethodWeights:
-        """The frames with the most weight, of all threads or some. UsageError for a negative number."""
+        """The ``number`` frames with the most weight, by the exclusive or the ``inclusive`` one, of all threads or some (indices into
+        ``threads``). UsageError for a negative number.
+        """
         if number < 0:
             raise UsageError(f"the top {number}")
         threads = None if threads is None else tuple(threads)
@@ -266,7 +273,9 @@ class Profile:
         return MethodWeights(rows, nothing="" if len(self) else self._nothing)
 
     def methods(self, style: Style = Style.FULL) -> Table:
-        """A row per frame, as :meth:`by_method` has them: name, module, weights and what share of the total they are."""
+        """A row per frame, in the order of :meth:`by_method`, with the columns ``method module exclusive inclusive exclusive_percent
+        inclusive_percent``; weights are in the profile's unit.
+        """
         found = self.by_method()
         share = 100 / self.total if self.total else 0.0
         weights = {"exclusive": found.exclusive, "inclusive": found.inclusive}

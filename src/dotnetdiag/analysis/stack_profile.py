@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StackProfile(Profile, HasTable):
-    """Weighted stacks of threads: see ``analysis.profile`` for its columns. Filters may follow each other in any order."""
+    """Weighted stacks of threads: samples as columns, sorted by thread and then by time, whose stacks are nodes of one ``tree``.
+
+    Of each sample: ``thread`` (i32, index into ``threads``), ``start_ns`` and ``length_ns`` (i64, since the start of the trace; 0 for what has no
+    length), ``weight`` (f64, in ``unit``: ``ms``, ``samples``, ``bytes``, …), ``node`` (i32, the leaf in ``tree``, 0 without a stack), ``state``
+    (u8, a ``State``). ``frames[tree.frame[node]]`` is the method of a node, ``tree.parent[node]`` its caller. ``name`` says what the weights
+    are, ``from_ns`` and ``to_ns`` bound the time that was looked at, ``origin`` tells of the recording, ``notes`` are lines on what was done or
+    is odd. Nothing of it is changed.
+
+    Filters give a profile each, and may follow each other in any order: ``dd.cpu(trace).focus("Sql").hide_framework().top(10)``. A pattern is a
+    regular expression, searched without regard to case in the full name of a frame, ``module!Namespace.Type.Method(parameters)``.
+    """
 
     def table(self) -> Table:
         """As :meth:`methods`."""
@@ -55,7 +65,9 @@ class StackProfile(Profile, HasTable):
         return filters.hide(self, pattern)
 
     def hide_framework(self) -> StackProfile:
-        """Frames of .NET and the system are left out: their time goes to the program's methods that called them."""
+        """Frames of .NET and the system are left out: their time goes to the program's methods that called them. Stacks without any method of
+        the program keep their weight in ``total``, and are in no row.
+        """
         return filters.hide_framework(self)
 
     def fold_recursion(self) -> StackProfile:
@@ -63,7 +75,9 @@ class StackProfile(Profile, HasTable):
         return filters.fold_recursion(self)
 
     def group_by(self, group: str) -> StackProfile:
-        """Frames by ``module``, ``namespace`` or ``thread``: a call within the group is no frame of its own. ``method`` changes nothing."""
+        """Frames by ``module``, ``namespace`` or ``thread``: a call within the group is no frame of its own. ``method`` changes nothing.
+        UsageError for another group.
+        """
         return filters.group_by(self, group)
 
     def named(self, style: Style) -> StackProfile:

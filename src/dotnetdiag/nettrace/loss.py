@@ -26,9 +26,11 @@ FEW_RUNS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """One place of loss: ``count`` events of ``capture_thread`` between two times in ticks.
+    """One place of loss: ``count`` events of a thread between two times.
 
-    ``after`` is the last event of the thread seen before (None: none was), ``before`` the next event or sequence point.
+    ``capture_thread`` is the OS thread id (version 6: the index of the thread in the file). ``after`` is when the last event of the thread
+    seen before was written (None: none was), ``before`` the next event or sequence point: in ticks of the recording's clock, of which
+    ``trace.raw.info`` has ``frequency`` a second, and ``sync_ticks`` at the start. ``segment`` is the number of sequence points before.
     """
 
     capture_thread: int
@@ -39,10 +41,13 @@ class Gap:
 
 
 class LossAccount:
-    """Counts losses while blocks, sequence points and removed threads go by in file order.
+    """The events that threads tried to write and that are not in the recording, counted by the gaps in their sequence numbers.
 
-    ``by_thread`` and ``by_segment`` (number of sequence points before) hold only what lost something, the first 100,000.
-    ``gaps`` lists the first 10,000 places; ``restarts`` counts thread ids whose numbers fell back (the id was given to a new thread).
+    ``total`` is how many; ``known`` is False where the format has no such numbers (NetPerf): then ``total`` is 0 and says nothing. ``by_thread``
+    (by OS thread id; in version 6 by the thread's index) and ``by_segment`` (by the number of sequence points before) have the events of
+    what lost something, for the first 100,000. ``gaps`` lists the first 10,000 places, each a ``Gap``; ``restarts`` counts thread ids whose
+    numbers fell back (the id was given to a new thread).
+
     ``at_least``: there were more threads than are followed (docs/limits.md). What one has lost that was forgotten, or is seen for the
     first time from then on, is not known before its second event, and not in ``total``.
     """

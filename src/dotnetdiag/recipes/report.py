@@ -54,22 +54,38 @@ class ViewOptions:
 
 
 class View(TypedDict, total=False):
-    """The same, as arguments that may be left out: of several ``threads``, ``focus`` and ``ignore`` one may be given as it is, and times
-    as texts (``"1.5s"``).
+    """Which part of a recording's time is looked at, and as what: keyword arguments of ``dd.report`` and ``dd.diff``, which may all be left out.
+    They are applied in this order. UsageError for one that is not there or makes no sense, GrammarError for what is no pattern.
     """
 
     weight: str
+    """``time`` (in ms, the default) or ``samples``, as in ``dd.cpu``."""
     marks: str
+    """Other events that count as samples, as in ``dd.cpu``: ``none`` (the default), ``allocations``, ``events``."""
     threads: int | str | Sequence[int | str]
+    """Only these: ids, or parts of names; one, or several."""
     start: float | str | None
+    """From this time on: seconds since the start, or a text (``"1.5s"``)."""
     end: float | str | None
+    """Up to this time."""
     state: str
+    """``all`` (the default, but ``cpu`` in ``dd.diff``), ``cpu``, or ``waiting``: in native code, or off the processor. UnknownName where the
+    recording is of .NET 9, whose sampler does not tell.
+    """
     focus: str | Sequence[str]
+    """Only stacks with a frame that matches this pattern; of several patterns, all."""
     ignore: str | Sequence[str]
+    """Only stacks without such a frame."""
     style: Style
+    """How methods are named; those that print alike are one. ``Style.FULL`` when nothing is said."""
     hide_framework: bool
+    """Without frames of .NET and the system: their time goes to the program's methods that called them. Stacks without any method of the
+    program keep their weight in the total, and are in no row.
+    """
     fold_recursion: bool
+    """A method that calls itself at once is one frame."""
     by: str
+    """``method`` (the default), ``module``, ``namespace`` or ``thread``: what rows are of."""
 
 
 def view_options(arguments: View) -> ViewOptions:
@@ -189,9 +205,11 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report(HasTable):
-    """The top rows, and what is missing in the trace. ``lost`` is None where the format does not tell.
+    """The top rows, and what is missing in the trace. ``total`` and all weights are in ``unit``; ``lost`` events is None where the format does
+    not tell.
 
-    ``unresolved`` of ``frames`` different frames are addresses without a name; ``states`` are weights by state.
+    ``unresolved`` of ``frames`` different frames are addresses without a name; ``states`` are weights by the name of the state (``cpu``,
+    ``unmanaged``, ``blocked``).
     """
 
     trace: str

@@ -104,9 +104,11 @@ def collect(
 
 
 def stack(runtime: Runtime, *, thread: int | str | None = None, style: str = "full") -> StackReport:
-    """The stacks of all managed threads now, or of one, by its id or name. ``style`` of the methods' names: ``full`` or ``short``.
+    """The stacks of all managed threads now, or of one, by its id (``0x1f`` and ``"31"`` too) or name. ``style`` of the methods' names is
+    ``full``, ``short``, ``source`` or ``traceevent``, as ``Style`` has them.
 
-    Raises NotPossible for NativeAOT, which has no sample profiler; UsageError for a thread that is not there.
+    Raises ProcessNotFound, AmbiguousName and the other TargetErrors where the runtime is not found, NotPossible for NativeAOT, which has no
+    sample profiler, UsageError for a thread or a style that is not there, and what all commands of a ``Client`` raise.
     """
     from dotnetdiag.recipes.stack_report import take_stacks
     from dotnetdiag.trace.method_names import Style
@@ -125,7 +127,7 @@ def cpu(source: PathText | Trace, *, weight: str = "time", marks: str = "none") 
 
     Takes the kernel's samples where the recording has some. One without samples gives an empty profile, with a note. ``marks`` are other
     events that count as samples: ``allocations``, or ``events`` (those, and events of EventSources), as dotnet-trace has them.
-    Raises UsageError.
+    Raises UsageError for another weight or other marks; InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.cpu import cpu as ask
 
@@ -140,7 +142,7 @@ def stacks(
 
     ``weight`` is the name of a field to add up instead: ``dd.stacks(trace, "GC/AllocationTick", weight="AllocationAmount64",
     unit="bytes")``; events without the field count 0. Raises UnknownName for names that are not there, UsageError for a field that is no
-    number.
+    number; InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.stacks import stacks as ask
 
@@ -149,11 +151,18 @@ def stacks(
 
 
 def spans(source: PathText | Trace, start: str, stop: str, *, by: str | Sequence[str] | None = None) -> Table:
-    """What begins with an event ``start`` and ends with an event ``stop`` (``analysis.spans`` has the rules): a row each, by the time of
-    the start, with ``start_ms``, ``stop_ms``, ``duration_ms`` and the fields of both.
+    """What begins with an event ``start`` and ends with an event ``stop``: a row for each start, by its time.
 
-    ``by`` names the columns that say which belong together; None: activity ids, else a field that numbers both, else the thread. Raises
-    UnknownName for events or columns that are not there, UsageError where an event is both.
+    Columns: ``start_ms``, ``stop_ms``, ``duration_ms`` (the last two None where the recording has no stop), ``pid``, ``tid``, ``stop_tid``, the
+    fields of the start, and those of the stop as ``stop_Name``. Stops without a start are counted in ``notes``, whose first line says by what
+    the two were brought together.
+
+    ``by`` names the columns that both have and that say which belong together, always within a process: the start that came last and is still
+    open is the one that ends. None: the activity ids if every event of both has one; else the first field of whole numbers with the same name
+    in both, in which no two starts and no two stops are equal and more than half of the values are in both (``Count`` of ``GC/Start``); else
+    the thread. What happened in one tick is in the order of the thread; of several threads, starts come before stops.
+
+    Raises UnknownName for events or columns that are not there, UsageError where an event is both.
     """
     from dotnetdiag.analysis.spans import spans as ask
 
@@ -175,8 +184,9 @@ def info(source: PathText | Trace) -> TraceContents:
 def report(source: PathText | Trace, number: int = 5, *, inclusive: bool = False, **view: Unpack[View]) -> Report:
     """The ``number`` methods of a recording that took the most time, by their own, or by ``inclusive`` time with all that they called.
 
-    ``view``: ``by="module"``, ``state="cpu"``, ``focus="Sql"`` (or several), ``start="2s"``: see ``recipes.report.View``. Raises UsageError
-    for what makes no sense.
+    ``view``: ``by="module"``, ``state="cpu"``, ``focus="Sql"`` (or several), ``start="2s"``, …, all of which ``View`` has. Raises UsageError for
+    what makes no sense, GrammarError for what is no pattern, UnknownName for a state of .NET 9, which does not tell it; InputError and
+    FormatError for a path, as ``open``.
     """
     from dotnetdiag.recipes.report import ReportOptions, report_of, view_options
 
@@ -196,7 +206,8 @@ def diff(
     (``state="cpu"``): waiting depends on how long was recorded. ``shares``: the second is scaled to the total of the first. ``view`` is of
     recordings, as in :func:`report`.
 
-    Raises UsageError when their units differ, or one of them has no samples, UnknownName when it has none in the state.
+    Raises UsageError when their units differ, or one of them has no samples, UnknownName when it has none in the state; InputError and
+    FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.diff import diff as compare
 
@@ -211,7 +222,8 @@ def merge(*paths: PathText | Sequence[PathText], force: bool = False) -> Rewritt
     """Make one trace (nettrace 6), the last path, of several, in time order: ``dd.merge("a.nettrace", "b.nettrace", "all.nettrace")``, or
     with the recordings in a list.
 
-    Raises OutputExists for a file that is there, unless ``force``.
+    Raises OutputExists for a file that is there, unless ``force``, OutputError for what the system refuses, InputError and FormatError for a
+    recording, as ``open``, UsageError for less than two names.
     """
     from dotnetdiag.recipes.trace_rewrite import merge_files
 
@@ -234,7 +246,8 @@ def trim(
     """The events from ``start`` up to ``end`` after the start (seconds, or texts such as ``"1.5s"``; None: open), and those that name
     methods, types and processes unless ``strict``.
 
-    Raises UsageError for a time after the end, OutputExists for a file that is there, unless ``force``.
+    Raises UsageError for a time after the end, and without any; OutputExists for a file that is there, unless ``force``, OutputError for what
+    the system refuses; InputError and FormatError for the recording, as ``open``.
     """
     from dotnetdiag.recipes.trace_rewrite import trim as cut
 
@@ -254,7 +267,8 @@ def filter(
 ) -> Rewritten:
     """The events of some providers, and events by name; and those that name methods, types and processes unless ``strict``.
 
-    Raises UnknownName for what the recording does not have, OutputExists for a file that is there, unless ``force``.
+    Raises UnknownName for what the recording does not have, UsageError without any name; OutputExists for a file that is there, unless
+    ``force``, OutputError for what the system refuses; InputError and FormatError for the recording, as ``open``.
     """
     from dotnetdiag.recipes.trace_rewrite import filter_events
 
@@ -273,7 +287,9 @@ def redact(
 ) -> Rewritten:
     """A copy with command lines, environments and ``fields`` (``Provider/Event.Field``) made unreadable.
 
-    Raises NotUnderstood for a file of which a part was not understood; with ``force_partial`` all that is blanked.
+    Raises NotUnderstood for a file of which a part was not understood; with ``force_partial`` all that is blanked. Raises UnknownName for
+    fields that the recording does not have, UsageError for one that is no text; OutputExists for a file that is there, unless ``force``,
+    OutputError for what the system refuses; InputError and FormatError for the recording, as ``open``.
     """
     from dotnetdiag.recipes.trace_rewrite import redact_file
 
@@ -283,7 +299,8 @@ def redact(
 def convert(source: PathText, *formats: str, output: PathText | None = None, force: bool = False) -> list[Converted]:
     """Write a recording in some formats, beside it or named after ``output``: ``dd.convert("app.nettrace", "speedscope")``.
 
-    Raises UsageError for an unknown format, OutputExists for a file that is there, unless ``force``.
+    Raises UsageError for an unknown format, MissingDependency for one whose library is not installed; OutputExists for a file that is there,
+    unless ``force``, OutputError for what the system refuses; InputError and FormatError for the recording, as ``open``.
     """
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
 

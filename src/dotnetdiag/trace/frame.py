@@ -52,7 +52,7 @@ class Frame:
         return method_names.namespace_of(self.type_name)
 
     def name(self, style: Style = Style.FULL) -> str:
-        """The printed name, see :mod:`.method_names`."""
+        """The printed name."""
         if self.kind is FrameKind.PSEUDO:
             return self.text
         if style is Style.TRACEEVENT and self.kind is not FrameKind.METHOD:

@@ -23,9 +23,13 @@ class Style(StrEnum):
     """How the name of a frame is printed."""
 
     FULL = "full"
+    """``module!Namespace.Type.Method(parameters)``"""
     SHORT = "short"
+    """``Namespace.Type<T>.Method``, as in C#; overloads print alike."""
     SOURCE = "source"
+    """As ``SHORT``, but lambdas, local functions and async methods as the method that they are written in."""
     TRACEEVENT = "traceevent"
+    """As ``FULL``; what has no name as the library of PerfView and dotnet-trace prints it."""
 
 
 class SourceKind(StrEnum):

@@ -22,7 +22,9 @@ _SHARED_FRAMEWORK = re.compile(r"[/\\]Microsoft\.NETCore\.App[/\\](\d+\.\d+[^/\\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessDetails:
-    """What a trace says of a process; None where it says nothing."""
+    """What a trace says of a process; None where it says nothing. ``os`` and ``architecture`` are words of the runtime (``Linux``, ``x64``),
+    ``processors`` is how many the machine has.
+    """
 
     pid: int | None = None
     command_line: str | None = None

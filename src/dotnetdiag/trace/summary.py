@@ -15,7 +15,9 @@ from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSummary:
-    """One event of one provider: all its versions together. Times in ns since the start of the trace."""
+    """One event of one provider: all its versions together, ``count`` events with ``bytes`` bytes of payload. ``first_ns`` and ``last_ns`` are
+    when the first and the last one were written, in nanoseconds since the start of the trace.
+    """
 
     provider: str
     event: str
@@ -27,7 +29,9 @@ class EventSummary:
 
     @property
     def rate(self) -> float | None:
-        """Events per second between the first and the last, None where there is only one moment."""
+        """Events a second from the first to the last, the first not counted: ``(count - 1) / (last - first)``. So of a short burst it is high,
+        however long the recording is. None where all are of one moment.
+        """
         span = self.last_ns - self.first_ns
         return (self.count - 1) * 1e9 / span if span > 0 else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
-    """A thread that events are of. ``name`` and ``pid`` are None where the file does not say."""
+    """A thread that events are of: its OS thread id, and how many ``events``. ``name`` and ``pid`` are None where the file does not say."""
 
     tid: int
     pid: int | None
