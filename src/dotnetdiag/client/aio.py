@@ -35,7 +35,9 @@ class AsyncRoute:
 
 
 class AsyncClient(Commands, Awaited):
-    """``Client`` for asyncio: the same methods, awaited."""
+    """``Client`` for asyncio: the same commands, to be awaited; closed by ``aclose``, or by ``async with``. They raise what those of ``Client``
+    raise; one that is cancelled leaves nothing open.
+    """
 
     def __init__(self, target: int | Route, *, timeout_s: float = TIMEOUT_S) -> None:
         self._route: AsyncRoute = AsyncRoute(target if isinstance(target, Route) else PidRoute(target))

@@ -23,7 +23,13 @@ class Client(Commands, AtOnce, Closing):
     """Talks to one runtime. Every command is a connection of its own, so threads may share a client.
 
     ``timeout_s`` bounds each call: all connecting, sending and quick answers of it together. Answers that take long (dumps, profilers,
-    hooks, the end of a session) have limits of their own. After an error nothing stays open.
+    hooks, the end of a session) have limits of their own, ``answer_timeout_s``.
+
+    Every command raises TransportError where the runtime cannot be reached or breaks off, TimedOut (which is one) after its limit,
+    ProtocolError for an answer that is none, and ServerError for a refusal, with the runtime's ``hresult``: UnsupportedCommand where it does not
+    know the command, NotSupported where it was built without the feature. A client of a pid also raises ProcessNotFound, NoDiagnostics and
+    TargetStopped. What is said of a command below is in addition to that. RequestRefused (DangerousRequest, NotPossible) and other UsageErrors
+    mean that nothing was done to the target. After any error nothing stays open, and the client can be used again.
     """
 
     def __init__(self, target: int | Route, *, timeout_s: float = TIMEOUT_S) -> None:

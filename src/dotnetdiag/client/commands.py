@@ -110,12 +110,17 @@ class Commands(Shell):
 
     @command
     def environment(self) -> Operation[dict[str, str]]:
-        """The runtime's environment."""
+        """The runtime's environment, by name. Raises UnsupportedCommand on .NET Core 3.x."""
         return operations.environments.environment()
 
     @command
     def set_environment_variable(self, name: str, value: str | None) -> Operation[None]:
-        """Set a variable of the runtime's environment; ``None`` removes it."""
+        """Set a variable of the runtime's environment; ``None`` removes it. Managed code and child processes see it, native code that has asked
+        before does not.
+
+        Raises UnsupportedCommand on .NET 5 and older, ServerError for the removal of one that is not there, UsageError for what is no name, and
+        DangerousRequest for a removal on NativeAOT, which would die of it.
+        """
         return operations.environments.set_environment_variable(name, value)
 
     @command
@@ -128,7 +133,9 @@ class Commands(Shell):
 
     @command
     def resume(self) -> Operation[None]:
-        """Let a runtime run that is suspended at startup; no effect on others."""
+        """Let a runtime run that is suspended at startup; no effect on others. Raises UnsupportedCommand on .NET Core 3.x, which has no such
+        state.
+        """
         return operations.startup.resume()
 
     @command
@@ -142,6 +149,9 @@ class Commands(Shell):
     ) -> Operation[None]:
         """A dump, written by the target into its own file system. A path that is absolute on any system goes as it is; another one
         is made absolute from our working directory. The target stands still meanwhile.
+
+        Raises RuntimeTooOld for flags other than ``LOGGING`` on .NET 5 and older, and ServerError where no dump was written: on NativeAOT,
+        without a permission, on a full disk. A file that is there is overwritten.
         """
         from dotnetdiag.client.arguments import absolute_path
 
@@ -157,24 +167,34 @@ class Commands(Shell):
         timeout_s: float = 10.0,
         answer_timeout_s: float | None = SLOW_TIMEOUT_S,  # noqa: ARG002 - Command takes it
     ) -> Operation[None]:
-        """Attach a profiler; the path is one of the target's file system. ``timeout_s`` is what the runtime gives the profiler."""
+        """Attach a profiler; the path is one of the target's file system. ``timeout_s`` is what the runtime gives the profiler.
+
+        Raises ProfilerAlreadyActive where one is attached, NotSupported on NativeAOT, ServerError for what cannot be loaded and while the runtime
+        is suspended at startup.
+        """
         from dotnetdiag.client.arguments import milliseconds
 
         return operations.profilers.attach_profiler(clsid, path, client_data, milliseconds(timeout_s))
 
     @command
     def startup_profiler(self, clsid: UUID, path: str) -> Operation[None]:
-        """Register a profiler with a runtime that is suspended at startup."""
+        """Register a profiler with a runtime that is suspended at startup; one that runs takes the command and never loads it. Raises
+        BadEncoding or UnsupportedCommand on .NET 5 and older, NotSupported on NativeAOT.
+        """
         return operations.profilers.startup_profiler(clsid, path)
 
     @command
     def enable_perf_map(self, perf_map_type: int = PerfMapType.ALL) -> Operation[None]:
-        """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``. Refused while a .NET 8 or 9 is, or may be, suspended."""
+        """Write ``/tmp/perf-PID.map`` and ``/tmp/jit-PID.dump``, until it is disabled.
+
+        Raises UnsupportedCommand on .NET 7 and older, NotSupported on NativeAOT, and DangerousRequest while a .NET 8 or 9 is, or may be,
+        suspended at startup: it would die of it.
+        """
         yield from operations.perf_map.enable_perf_map(perf_map_type, (yield from _is_suspended()))
 
     @command
     def disable_perf_map(self) -> Operation[None]:
-        """Stop writing the perf map."""
+        """Stop writing the perf map; the files stay. Raises UnsupportedCommand on .NET 7 and older, NotSupported on NativeAOT."""
         return operations.perf_map.disable_perf_map()
 
     @command
@@ -184,7 +204,11 @@ class Commands(Shell):
         *,
         answer_timeout_s: float | None = SLOW_TIMEOUT_S,  # noqa: ARG002 - Command takes it
     ) -> Operation[None]:
-        """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first."""
+        """Run a managed startup hook in the target, before Main while it is suspended. The file is checked first.
+
+        Raises DangerousRequest for a file that is no startup hook, or cannot be looked at as the target sees it (.NET 9 and 10 die of one),
+        UnsupportedCommand on .NET 7 and older, NotSupported on NativeAOT.
+        """
         from dotnetdiag.client.arguments import require_usable_hook
         from dotnetdiag.transport.waiting import call_within
 
@@ -214,7 +238,8 @@ class Commands(Shell):
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
     ) -> Operation[Either[TraceSession, AsyncTraceSession]]:
         """Start a session. ``providers`` is the text of ``--providers``, or values; ``duration`` (seconds, or ``"30s"``) is how long
-        ``save`` records; ``drain_timeout_s`` bounds all that comes after the stop. Raises RuntimeTooOld, GrammarError.
+        ``save`` records; ``drain_timeout_s`` bounds all that comes after the stop. Raises RuntimeTooOld for a feature that the runtime lacks
+        (``feature``, ``needs``), GrammarError for a text that is no provider, UsageError for other values that cannot be.
 
         On a runtime that is suspended at startup nothing comes before :meth:`resume`.
         """
