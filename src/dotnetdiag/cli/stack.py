@@ -63,12 +63,12 @@ def report(
 ) -> None:
     """Print the stacks of all managed threads, the innermost frame first; threads with equal stacks together.
 
-    CPU: the thread was running managed code, or native code and was seen to use a processor (on this machine: the
-    runtime itself cannot tell). Names of threads come from the system (.NET 6 and newer), numbers like #5 are managed
+    CPU: the thread was running managed code, or native code and was seen to use a processor, or to wait for one (on this
+    machine: the runtime itself cannot tell). Names of threads come from the system (.NET 6 and newer), numbers like #5 are managed
     thread ids (.NET 9 and newer).
 
-    --json: one object, {pid, utc, threads: [{tid, name, managed_id, role, state, mode, cpu, frames: [innermost first]}],
-    unresolved, lost}; with --count above 1 such an object on a line of its own for each time.
+    --json: one object, {pid, utc, threads: [{tid, name, managed_id, role, state, mode, cpu, runnable, frames: [innermost
+    first]}], unresolved, lost}; with --count above 1 such an object on a line of its own for each time.
 
     \b
     dotnetdiag stack report -p 1234
