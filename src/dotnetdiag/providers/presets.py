@@ -54,7 +54,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             name="dotnet-sampled-thread-time",
-            description="Stacks of all managed threads, about 100 times a second: where wall-clock time goes.",
+            description="Stacks of all managed threads, several hundred times a second: where wall-clock time goes.",
             providers=(Provider(name=SAMPLE_PROFILER, keywords=0xF00000000000, level=4),),
         ),
         Preset(
