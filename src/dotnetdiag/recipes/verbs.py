@@ -108,7 +108,8 @@ def stack(runtime: Runtime, *, thread: int | str | None = None, style: str = "fu
     ``full``, ``short``, ``source`` or ``traceevent``, as ``Style`` has them.
 
     Raises ProcessNotFound, AmbiguousName and the other TargetErrors where the runtime is not found, NotPossible for NativeAOT, which has no
-    sample profiler, UsageError for a thread or a style that is not there, and what all commands of a ``Client`` raise.
+    sample profiler, UsageError for a thread or a style that is not there, and what all commands of a ``Client`` raise; DiagnosticsError for a
+    runtime that is suspended at startup.
     """
     from dotnetdiag.recipes.stack_report import take_stacks
     from dotnetdiag.trace.method_names import Style
@@ -171,7 +172,8 @@ def spans(source: PathText | Trace, start: str, stop: str, *, by: str | Sequence
 
 
 def info(source: PathText | Trace) -> TraceContents:
-    """What is in a recording: events (by type, with counts, bytes, events a second), losses, threads, processes, whether it is whole.
+    """What is in a recording: events (by type, with counts, bytes, and events a second from the first to the last of them), losses, threads,
+    processes, whether it is whole.
 
     Raises InputError for a file that cannot be read, FormatError for one that is no recording.
     """
