@@ -49,11 +49,19 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
-    if path.stem == "start_and_record":
+    if path.stem in ("start_and_record", "let_programs_connect"):
         if major(NEWEST) == "3.1":
             skip_without("a program that is recorded from its first instruction (.NET 5)")
         words, environment = command(NEWEST, DEMO)
-        assert "demo" in run(tmp_path, path, *words, **environment)
+        if path.stem == "start_and_record":
+            assert "demo" in run(tmp_path, path, *words, **environment)
+            return
+        address = str(tmp_path / "port")
+        with subprocess.Popen(words, env={**os.environ, **environment, "DOTNET_DiagnosticPorts": address}) as process:
+            try:
+                assert "demo has loaded" in run(tmp_path, path, address, 1)
+            finally:
+                process.kill()
         return
     with workload(NEWEST, DEMO) as target:
         assert run(tmp_path, path, target.pid)
