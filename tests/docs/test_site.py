@@ -13,6 +13,7 @@ import pytest
 from tests.docs.pages import DOCS
 
 import dotnetdiag
+from dotnetdiag.client.limits import TIMEOUT_S
 
 
 def tool(name: str) -> ModuleType:
@@ -154,3 +155,14 @@ def test_a_member_of_an_enumeration_without_a_docstring_is_told(tmp_path: Path) 
     found = list(HOOKS.problems(tmp_path, tmp_path))
     assert any(one.startswith("dotnetdiag.DumpType.HEAP is not on its page") for one in found)
     assert not any(one.startswith("dotnetdiag.DumpType.MINI") for one in found)
+
+
+def test_signatures_have_numbers_in_place_of_the_names_of_constants() -> None:
+    griffe = pytest.importorskip("griffe")
+    package = griffe.load(
+        "dotnetdiag",
+        search_paths=[DOCS.parent / "src"],
+        extensions=griffe.load_extensions(tool("annotations").Readable),
+    )
+    assert package["Client.connect"].parameters["timeout_s"].default == str(TIMEOUT_S)
+    assert str(package["Client.write_dump"].parameters["dump_type"].default) == "DumpType.FULL"

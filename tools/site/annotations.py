@@ -13,11 +13,13 @@ from typing import Any
 
 from griffe import (
     Alias,
+    AliasResolutionError,
     Attribute,
     Class,
     Docstring,
     Expr,
     ExprAttribute,
+    ExprName,
     ExprSubscript,
     ExprTuple,
     Extension,
@@ -44,6 +46,8 @@ class Readable(Extension):
             if isinstance(one, Class):
                 _give_commands(pkg, one)
         for one in _all(pkg):
+            if isinstance(one, Function):
+                _say_defaults(pkg, one)
             if one.docstring is not None:
                 one.docstring.value = readable(one.docstring.value, one)
 
@@ -61,6 +65,24 @@ def _all(one: Object) -> Iterator[Object]:
     for member in list(one.members.values()):
         if isinstance(member, Object):
             yield from _all(member)
+
+
+def _say_defaults(pkg: Module, function: Function) -> None:
+    """The number in place of the constant's name."""
+    for parameter in function.parameters:
+        if isinstance(parameter.default, ExprName):
+            path = parameter.default.canonical_path.partition(".")[2]
+            constant = pkg.get_member(path) if path and _is_there(pkg, path) else None
+            if isinstance(constant, Attribute) and isinstance(constant.value, str) and constant.parent is not None:
+                parameter.default = constant.value if constant.parent.is_module else parameter.default
+
+
+def _is_there(pkg: Module, path: str) -> bool:
+    try:
+        pkg.get_member(path)
+    except (KeyError, AliasResolutionError):
+        return False
+    return True
 
 
 def _give_commands(pkg: Module, owner: Class) -> None:

@@ -55,7 +55,7 @@ class Client(Commands, AtOnce, Closing):
 
     @classmethod
     def at(cls, known: Sequence[Endpoint], *, timeout_s: float = TIMEOUT_S) -> Self:
-        """A client of the process whose endpoints ``transport.endpoints`` has found, best first. It looks again when none answers."""
+        """A client of the process of these endpoints, which have been found before, best first. It looks again when none answers."""
         return cls(PidRoute.at(known), timeout_s=timeout_s)
 
     def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:

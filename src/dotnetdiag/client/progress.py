@@ -207,7 +207,7 @@ class Followed:
 
     @property
     def state(self) -> State:
-        """Where the session stands (``ipc.session_life``)."""
+        """Where the session stands."""
         return self._progress.state
 
     @property

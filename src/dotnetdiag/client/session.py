@@ -63,7 +63,7 @@ class StreamedSession(Followed):
 class TraceSession(StreamedSession):
     """The stream of one session. Iterate it for bytes, or :meth:`save` it; leaving the ``with`` block stops and drains it.
 
-    Stop is sent on a second connection, while the first is read to its end: that is when the rundown comes (ipc-protocol.md §5.5).
+    Stop is sent on a second connection, while the first is read to its end: that is when the rundown comes.
     What goes wrong is raised by the call that reads, and stays in ``problem``; the connection is closed then.
     """
 

@@ -14,7 +14,7 @@ SESSION_USER_EVENTS = 1
 
 
 class EventLevel(IntEnum):
-    """How much to say. ``LOG_ALWAYS`` lets all levels through from .NET 8 on, and nothing on 3.1 (§21.4)."""
+    """How much to say. ``LOG_ALWAYS`` lets all levels through from .NET 8 on, and nothing on 3.1."""
 
     LOG_ALWAYS = 0
     """All levels, from .NET 8 on."""

@@ -21,11 +21,17 @@ class State(Enum):
     """Where a session stands."""
 
     STARTING = "starting"
+    """It was asked for."""
     STREAMING = "streaming"
+    """It runs."""
     STOPPING = "stopping"
+    """It was told to end."""
     DRAINING = "draining"
+    """The runtime has written all of it; what is on the way is read."""
     ENDED = "ended"
+    """It is over, and all was read."""
     BROKEN = "broken"
+    """It was aborted, or what ``problem`` says has ended it: something may lack."""
 
 
 class Event(Enum):
