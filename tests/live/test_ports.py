@@ -96,7 +96,7 @@ def test_a_program_that_is_started_with_its_own_socket_suspending_runs(tmp_path:
     assert read((tmp_path / "x").read_bytes()).complete
 
 
-def held_by(port: Path) -> dict[str, str]:
+def held_by(port: Path) -> dict[str, Any]:
     """A variable that makes a runtime wait at this port, and nowhere else."""
     return {"DOTNET_DiagnosticPorts": f"{port},suspend", "DOTNET_DefaultDiagnosticPortSuspend": "0"}
 

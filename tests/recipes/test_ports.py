@@ -29,7 +29,7 @@ def port() -> Iterator[Path]:
 
 
 def test_runtimes_come_and_go_until_it_is_stopped(port: Path) -> None:
-    stop, told = Stop(), []
+    stop, told = Stop(), list[str]()
     came = visits(str(port), stop=stop, listening=told.append)
     with DiallingRuntime(port, number=7) as runtime:
         first = next(came)

@@ -122,10 +122,10 @@ def watch(
 
     A runtime that is held at its start by the port whose address is given is let run.
 
-    ``providers`` is a provider text (None: the preset ``dotnet-common``), ``events`` names in any
-    spelling, ``where`` a filter as of ``trace events``. With ``symbols`` windows have stacks, for ``analysis.cpu.CpuFold`` and the like, and
-    filters by ``leaf``. The session runs when this returns. Raises what ``client.trace`` raises, GrammarError, UnknownName for a filter by
-    stacks without ``symbols``.
+    ``providers`` is a provider text (None: the preset ``dotnet-common``), ``events`` names in any spelling, ``where`` a filter as of
+    ``Trace.events`` (the page Filters has the language). With ``symbols`` windows have stacks, for ``CpuFold`` and the like, and filters by
+    ``leaf``. The session runs when this returns. Raises what ``Client.trace`` raises, GrammarError, UnknownName for a filter by stacks
+    without ``symbols``.
     """
     target = target_of(runtime)
     begin = watching(
