@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +13,7 @@ from typing import Any
 
 import click
 import pytest
-from tests.docs.pages import DOCS
+from tests.docs.pages import DOCS, files
 
 import dotnetdiag
 from dotnetdiag.client.limits import TIMEOUT_S
@@ -37,6 +40,7 @@ HOOKS = tool("hooks")
         ("Type `dotnetdiag completion zsh`.\n", True),
         ("1. One\n\n    ```sh\n    dotnetdiag completion\n    ```\n", True),
         ("dotnetdiag has completion.\n", False),
+        ("```console\n```\n", False),
         ("`dotnetdiag trace collect`, then completion\n", False),
         ("```text\ndotnetdiag trace collect completion\n```\n", False),
         ("```text\ncomplete -F _dotnetdiag completion\n```\n", False),
@@ -61,6 +65,20 @@ def test_a_verb_stands_behind_the_argument_of_the_one_above_it(tmp_path: Path) -
 
 def test_the_pages_show_every_verb() -> None:
     assert not HOOKS.unshown([context for _, context in HOOKS.all_verbs()], DOCS)
+
+
+def test_what_an_example_imports_is_installed_by_a_line_of_its_page() -> None:
+    for page in DOCS.rglob("*.md"):
+        text = page.read_text("utf-8")
+        for file in files(page):
+            names = {
+                alias.name
+                for node in ast.walk(ast.parse(file.read_text("utf-8")))
+                if isinstance(node, ast.Import)
+                for alias in node.names
+            }
+            for name in names - sys.stdlib_module_names - {"dotnetdiag"}:
+                assert re.search(rf"pip install .*\b{name}\b", text), f"{page.name}: {file.name} needs {name}"
 
 
 def said() -> None:
@@ -129,6 +147,8 @@ def test_the_build_tells_of_a_name_without_a_section_and_of_one_without_text(
     assert "dotnetdiag mute is on no page: docs/reference/cli.md" in found
     assert "dotnetdiag mute has no help" in found
     assert "no page shows dotnetdiag mute: docs/how-to" in found
+    (tmp_path / "y.html").write_text("<p>As :meth:<code>x</code></p>", encoding="utf-8")
+    assert ":meth: is shown as it is: tools/site/annotations.py" in HOOKS.problems(tmp_path, tmp_path)
 
 
 def test_public_names_are_shown_as_what_they_stand_for() -> None:

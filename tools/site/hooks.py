@@ -50,7 +50,9 @@ _CODE = re.compile(r"^( *)(```+)[^\n]*\n(.*?)^\1\2 *$|(`+)([^`\n]+)\4(?!`)", re.
 def code_of(docs: Path) -> str:
     """What the pages show as code, but the reference that is made of the verbs themselves."""
     pages = (page.read_text(encoding="utf-8") for page in sorted(docs.rglob("*.md")))
-    return "\n".join(block[3] or block[5] for page in pages if VERBS not in page for block in _CODE.finditer(page))
+    return "\n".join(
+        block[3] or block[5] or "" for page in pages if VERBS not in page for block in _CODE.finditer(page)
+    )
 
 
 def unshown(contexts: Iterable[click.Context], docs: Path) -> list[str]:
@@ -134,6 +136,10 @@ def problems(site: Path, docs: Path) -> Iterator[str]:
     pages = [page.read_text(encoding="utf-8") for page in site.rglob("*.html")]
     ids = {one for page in pages for one in re.findall(r'\bid="([^"]+)"', page)}
     told = {name: says for page in pages for name, says in headings(page).items()}
+    for role in sorted(
+        {role for page in pages for role in re.findall(r":(?:class|meth|func|attr|data|mod|exc):<", page)}
+    ):
+        yield f"{role.removesuffix('<')} is shown as it is: tools/site/annotations.py"
     public = {f"dotnetdiag.{name}" for name in dir(dotnetdiag) if not name.startswith("_")}
     for name in sorted(public - told.keys()):
         yield f"{name} is on no page: docs/reference/python"
