@@ -41,7 +41,7 @@ class Trace:
         release: Callable[[int, int], None] | None = None,
         oddities: Sequence[str] = (),
     ) -> None:
-        """``buffer`` must not change. ``name`` is for messages; the threads of an ``executor`` share work (see ``nettrace.read``).
+        """``buffer`` must not change. ``name`` is for messages; the threads of an ``executor`` share work.
 
         ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind; ``oddities`` are warnings of how it was got.
         Raises FormatError for what is no trace.
