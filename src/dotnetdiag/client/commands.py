@@ -115,8 +115,8 @@ class Commands(Shell):
 
     @command
     def set_environment_variable(self, name: str, value: str | None) -> Operation[None]:
-        """Set a variable of the runtime's environment; ``None`` removes it. Managed code and child processes see it, native code that has asked
-        before does not.
+        """Set a variable of the runtime's environment; ``None`` removes it. Managed code and child processes see it, ``getenv`` in native
+        code does not.
 
         Raises UnsupportedCommand on .NET 5 and older, ServerError for the removal of one that is not there, UsageError for what is no name, and
         DangerousRequest for a removal on NativeAOT, which would die of it.
