@@ -323,11 +323,37 @@ def test_diff_says_what_grew_and_exits_with_its_code(files: tuple[Path, Path]) -
     assert run("diff", *files).exit_code == 0
 
 
-def test_diff_shows_what_is_above_the_limit_even_beyond_the_rows(files: tuple[Path, Path]) -> None:
-    done = run("diff", *files, "-n", "0", "--fail-above", "5%", "--json")
-    assert done.exit_code == WORSE
-    assert [row["name"] for row in json.loads(done.stdout)["above"]] == ["(total)", "app!App.P.Slow()"]
-    assert "App.P.Slow" in run("diff", *files, "-n", "0", "--fail-above", "5%").stdout
+@pytest.mark.parametrize("more", [[], ["--inclusive"]])
+def test_diff_shows_as_many_rows_as_asked_for_first_those_above_the_limit(more: list[str], tmp_path: Path) -> None:
+    """A method that shrank by more than all that grew, and one that grew by more than the limit allows beside one that did not."""
+    took = {"P.Shrunk": (90, 10), "P.Grown": (10, 40), "P.Longer": (10, 60), "P.Same": (5, 5)}
+    files = [tmp_path / "before.nettrace", tmp_path / "after.nettrace"]
+    for at, path in enumerate(files):
+        samples, now = [], 0
+        for name, times in took.items():
+            samples.append(managed(now, 1, name))
+            now += times[at]
+        path.write_bytes(bytes(traced(*samples, managed(now, 1)).raw.buffer))
+
+    def shown(*words: str) -> list[str]:
+        said = run("diff", *files, "--short", "--fail-above", "20ms", *more, *words)
+        assert said.exit_code == WORSE
+        return re.findall(r"P\.\w+|\(total\)", said.stdout)
+
+    for number, names in (
+        (0, ["(total)"]),
+        (1, ["(total)", "P.Longer"]),
+        (3, ["(total)", "P.Longer", "P.Grown", "P.Shrunk"]),
+    ):
+        assert shown("-n", str(number)) == names
+        assert [
+            re.findall(r"P\.\w+|\(total\)", row)[0]
+            for row in run(
+                "diff", *files, "--short", "--fail-above", "20ms", "-n", str(number), "--format", "csv", *more
+            ).stdout.splitlines()[1:]
+        ] == names
+    done = json.loads(run("diff", *files, "--short", "-n", "0", "--fail-above", "20ms", "--json", *more).stdout)
+    assert [row["name"] for row in done["above"]] == ["P.Longer", "P.Grown"]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,9 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The rows that changed most, and those that grew by more than the limit: ``above``, among them ``(total)``."""
+    """All that grew by more than the limit: ``above``, among them ``(total)``. Of ``rows`` there are as many as were asked for: those
+    above first, then those that changed most.
+    """
 
     before: str
     after: str
@@ -90,13 +92,13 @@ class Compared:
         return asdict(self)
 
     def table(self) -> Table:
-        """The rows, the total first, and those above the limit, marked so."""
+        """The total, and the rows; those above the limit are marked so."""
         from dataclasses import asdict, fields
 
-        rows = dict.fromkeys((self.total, *self.rows, *self.above))
+        above = {row.name for row in self.above}
         names = [field.name for field in fields(DiffRow)]
         return Table.of_rows(
-            [{**asdict(row), "above": row in self.above} for row in rows],
+            [{**asdict(row), "above": row.name in above} for row in (self.total, *self.rows)],
             columns=[*names, "above"],
             title=f"{self.after} against {self.before}, {'inclusive' if self.inclusive else 'exclusive'}",
             units={"before": self.unit, "after": self.unit, "absolute": self.unit, "relative": "%"},
@@ -126,6 +128,9 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
     limit = None if options.limit is None else options.limit.of(profiles[0].total)
     exclusive = _rows(made, inclusive=False) if options.inclusive else changed
     above = [] if limit is None else [row for row in (total, *exclusive) if row.absolute > limit]
+    grown = [row.name for row in sorted(above, key=lambda row: -row.absolute)]
+    first = {name: place for place, name in enumerate(grown)}
+    chosen = sorted(changed, key=lambda row: first.get(row.name, len(first)))[: options.number]
     return Compared(
         before=str(before),
         after=str(after),
@@ -134,7 +139,7 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
         inclusive=options.inclusive,
         scale=made.scale,
         total=total,
-        rows=tuple(changed[: options.number]),
+        rows=tuple(chosen),
         limit=limit,
         above=tuple(sorted(above, key=lambda row: -row.absolute)),
         shortcomings=tuple(said),
