@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -226,3 +227,17 @@ def test_spans_show_the_longest_and_give_all_to_programs() -> None:
     assert "ClrInstanceID=0" in said[0]
     for form in ("csv", "sqlite"):
         assert rows_of(form, printed(line, "--format", form)) == 22
+
+
+@pytest.mark.parametrize(
+    ("kind", "longest"), [("report FILE", 2), ("diff FILE FILE", 2), ("report spans FILE GC/Start GC/Stop", 3)]
+)
+def test_what_people_read_has_as_many_decimals_as_a_table_and_programs_get_all(kind: str, longest: int) -> None:
+    words = ("trace", *kind.replace("FILE", str(recording("default-10.nettrace"))).split())
+    decimals = {
+        form: max(len(found) for found in re.findall(r"\d\.(\d+)\b", printed(words, "--format", form).decode()))
+        for form in ("markdown", "html", "csv")
+    }
+    assert decimals["markdown"] <= longest
+    assert decimals["html"] <= longest
+    assert decimals["csv"] > longest

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 TABLE = "table"
+READ_BY_PEOPLE = ("markdown", "html")
 CHOICES = (TABLE, "json", "jsonl", "csv", "markdown", "html", "parquet", "sqlite")
 """What people read, and export's formats of tables."""
 
@@ -36,9 +37,11 @@ def show(
     people: Callable[[], None],
     document: Callable[[], Any] | None = None,
     err: bool = False,
+    digits: int | None = None,
 ) -> None:
     """Print a result: for ``people``, as the ``document`` that its JSON is (else its tables), or as tables, of which some formats take the
-    first alone. ``err``: the document on stderr (:func:`refuse_second_output` refuses the tables before).
+    first alone. ``err``: the document on stderr (:func:`refuse_second_output` refuses the tables before). ``digits``:
+    so many decimals for people, also where they read Markdown or HTML.
     """
     if form == TABLE:
         people()
@@ -50,8 +53,26 @@ def show(
         found = find_format(form, table=True)
         found.check()
         refuse_terminal(form, is_text=found.is_text)
+        made = tables()
+        if digits is not None and form in READ_BY_PEOPLE:
+            from dotnetdiag.table import Table
+
+            made = [_rounded(one, digits) for one in ([made] if isinstance(made, Table) else made)]
         with to_stdout(form) as stream:
-            found.write(tables(), stream)
+            found.write(made, stream)
+
+
+def _rounded(table: Table, digits: int) -> Table:
+    from dotnetdiag.table import Table
+
+    columns: dict[str, Any] = {}
+    for name in table.columns:
+        values = table.values(name)
+        is_float = any(isinstance(value, float) for value in values)
+        columns[name] = (
+            [None if one is None else round(one, digits) + 0.0 for one in values] if is_float else table[name]
+        )
+    return Table(columns, title=table.title, units=table.units, notes=table.notes, losses=table.losses)
 
 
 def refuse_second_output(form: str, *, to_stdout: bool) -> None:

@@ -151,7 +151,7 @@ def spans(file: Path, start: str, stop: str, by: tuple[str, ...], number: int, f
 
     trace = open_trace(file)
     made = spans_of(trace, start, stop, by=by)
-    show(form, made.table, people=lambda: _show_spans(made, number))
+    show(form, made.table, people=lambda: _show_spans(made, number), digits=3)
     say_losses_of(trace)
 
 
@@ -213,7 +213,7 @@ def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **vi
     with compatible_code(DiagnosticsError, SESSION_ERROR):
         made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
     say_losses(made.trace, made.lost, made.damage)
-    show(form, made.table, people=lambda: _show(made, verbose), document=made.to_json)
+    show(form, made.table, people=lambda: _show(made, verbose), document=made.to_json, digits=2)
     if is_compatible() and not made.complete:
         raise click.exceptions.Exit(SESSION_ERROR)
 
@@ -277,7 +277,14 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
 @click.command(cls=Command)
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE)
-@click.option("-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many rows below the total: first those above the limit, then those that changed most.",
+)
 @click.option("--inclusive", is_flag=True, help="Show the time of methods with all that they called.")
 @click.option("--shares", is_flag=True, help="Scale AFTER to the total of BEFORE: for recordings of unequal length.")
 @click.option(
@@ -320,7 +327,7 @@ def diff(
     made = compare(before, after, options)
     for line in made.shortcomings:
         echo(line, err=True)
-    show(form, made.table, people=lambda: _show_diff(made, verbose), document=made.to_json)
+    show(form, made.table, people=lambda: _show_diff(made, verbose), document=made.to_json, digits=2)
     if made.above:
         if form == TABLE:
             sys.stdout.flush()
@@ -345,9 +352,7 @@ def _show_diff(made: Compared, verbose: bool) -> None:
         echo(f"the second scaled by {made.scale:.4f} to the total of the first")
     echo()
     above = frozenset(row.name for row in made.above)
-    shown = list(made.rows)
-    shown += [row for row in made.above if row.name != made.total.name and row.name not in {one.name for one in shown}]
-    cells = [_diff_cells(row, above) for row in (made.total, *shown)]
+    cells = [_diff_cells(row, above) for row in (made.total, *made.rows)]
     _rows((f"before {made.unit}", f"after {made.unit}", "change", "relative", made.by), cells, verbose)
     echo()
     for note in made.notes:
