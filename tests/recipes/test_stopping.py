@@ -163,15 +163,17 @@ def test_a_recording_stops_once_at_the_event_whose_fields_have_all_the_values(
     assert wanted is not None
     count, notes = watched(wanted, session(blocks=3), piece)
     assert count == comes
-    name = event or "an event of Web"
-    assert notes == [
-        f"Stopped at {name}." if comes else f"The stopping event {name} did not come before the recording was ended."
-    ]
+    came = f"Stopped at {event or 'an event of Web'}."
+    missed = f"The stopping event {event} did not come before the recording was ended."
+    assert notes == [came if comes else missed]
 
 
 @pytest.mark.parametrize("provider", ["Other", "We", "Web2"])
 def test_an_event_of_another_provider_stops_nothing(provider: str) -> None:
     assert watched(StoppingEvent(provider=provider, event="Request"), session(), 1 << 20)[0] == 0
+    if provider != "Other":
+        _, notes = watched(StoppingEvent(provider=provider), session(), 1 << 20)
+        assert notes == [f"No event of {provider} came before the recording was ended."]
 
 
 def test_a_field_that_the_event_has_not_is_told() -> None:

@@ -11,7 +11,7 @@ from dotnetdiag.cli.render import write_raw
 @click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script for a shell; it completes verbs, options, process ids and names.
+    """Print the completion script for a shell; it completes verbs, options, their values, process ids and names.
 
     \b
     dotnetdiag completion bash >> ~/.bashrc

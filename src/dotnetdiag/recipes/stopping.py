@@ -118,7 +118,10 @@ class EventWatcher:
             return [f"Stopped at {name}."]
         if self.missing:
             return [f"The stopping event {name} has no field {', '.join(sorted(self.missing))}."]
-        return [f"The stopping event {name} did not come before the recording was ended."]
+        missed = f"No event of {self.wanted.provider} came"
+        if self.wanted.event is not None:
+            missed = f"The stopping event {name} did not come"
+        return [f"{missed} before the recording was ended."]
 
     def _in(self, batch: EventBatch) -> bool:
         batch = self._carried.typed_batch(batch)
