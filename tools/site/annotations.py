@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 from griffe import (
     Alias,
@@ -111,7 +111,7 @@ def result(returns: Any, shell: int) -> str | Expr | None:
         if isinstance(returns, ExprSubscript) and str(returns.left) == name:
             inner = returns.slice
             returns = inner.elements[shell] if isinstance(inner, ExprTuple) else inner
-    return returns  # type: ignore[no-any-return]
+    return cast("str | Expr | None", returns)
 
 
 def readable(text: str, owner: Object) -> str:
