@@ -158,6 +158,7 @@ def test_silent_connections_delay_nobody(stage: Stage, port: Path) -> None:
         for number in range(1, 101):
             silent = held.enter_context(socket.socket(socket.AF_UNIX))
             silent.connect(str(port))
+            silent.sendall(b"ADVR_V1"[: number % 8])
             held.enter_context(dial(port, number))
         eventually(lambda: len(server.runtimes) == 100, "all are there")
         assert sorted(numbers(server)) == list(range(1, 101))

@@ -19,6 +19,7 @@ from uuid import UUID
 from dotnetdiag.client.limits import Limits
 from dotnetdiag.client.running import run
 from dotnetdiag.errors import ConnectFailed, DiagnosticsError, ServerError, TimedOut, TransportError
+from dotnetdiag.ipc.advertise import SIZE as ADVERTISE_SIZE
 from dotnetdiag.ipc.advertise import Advertise, receive_advertise
 from dotnetdiag.ipc.exchange import Run
 from dotnetdiag.ipc.operations import startup
@@ -185,9 +186,12 @@ class ReversePort(Closing):
                 self._closed.wait(SHORTAGE_PAUSE_S)
             else:
                 heard = threading.Event()
-                with self._lock:
-                    self._talk(self._admit, heard, stream)
-                heard.wait(self._in_order_s)
+                if stream.has_arrived(ADVERTISE_SIZE):  # a thread costs more than to listen to it
+                    self._admit(heard, stream)
+                else:
+                    with self._lock:
+                        self._talk(self._admit, heard, stream)
+                    heard.wait(self._in_order_s)
             if time.monotonic() - swept >= SWEEP_S:
                 swept = time.monotonic()
                 self._drop_the_gone()
@@ -238,13 +242,12 @@ class ReversePort(Closing):
                     return
                 self._diallers.setdefault(advertise.cookie, dialler)
                 decision, replaced = self._runtimes.admit(advertise, stream)
-                kept = decision is Decision.KEEP
+                kept = True
+                if decision is Decision.RESUME and not self._talk(self._resume, advertise.cookie, stream):
+                    self._runtimes.not_resumed(advertise.cookie)
                 self._notify()
-            heard.set()
             if replaced is not None:
                 replaced.close()
-            if not kept:
-                self._resume(advertise.cookie, stream)
         except DiagnosticsError:
             pass  # not a runtime; the port goes on
         finally:

@@ -71,8 +71,8 @@ class AsyncStream:
     def is_alive(self) -> bool:
         return self._inner.is_alive()
 
-    def has_arrived(self) -> bool:
-        return self._inner.has_arrived()
+    def has_arrived(self, size: int = 1) -> bool:
+        return self._inner.has_arrived(size)
 
     def peer_pid(self) -> int | None:
         return self._inner.peer_pid()

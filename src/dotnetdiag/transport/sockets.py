@@ -109,11 +109,16 @@ class SocketStream(SocketEnd, Stream):
         finally:
             self._refs.release()
 
-    def has_arrived(self) -> bool:
+    def has_arrived(self, size: int = 1) -> bool:
         if not self._refs.acquire():
             return False
         try:
-            return is_ready(self._socket.fileno(), False, 0)
+            if not is_ready(self._socket.fileno(), False, 0):
+                return False
+            there = size if size == 1 else len(self._socket.recv(size, socket.MSG_PEEK))
+            return there in (0, size)
+        except OSError:
+            return True  # it is reset: that is its end
         finally:
             self._refs.release()
 

@@ -69,8 +69,8 @@ class Stream(Closing):
     def is_alive(self) -> bool:
         """Whether the peer still holds its end. Takes no bytes, never waits."""
 
-    def has_arrived(self) -> bool:
-        """Whether bytes, or the end, wait to be read. Never waits; false where the system does not say."""
+    def has_arrived(self, size: int = 1) -> bool:  # noqa: ARG002 - a protocol has it
+        """Whether so many bytes, or the end, wait to be read. Never waits; false where the system does not say."""
         return False
 
     def peer_pid(self) -> int | None:
