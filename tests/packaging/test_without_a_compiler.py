@@ -14,9 +14,9 @@ pytestmark = pytest.mark.slow
 
 def test_doctor_says_that_the_decoders_are_not_compiled_and_how_to_compile_them(uncompiled: Environment) -> None:
     done = uncompiled.run("dotnetdiag", "doctor")
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if "decoders" in line)
-    assert line.startswith("FAIL  the decoders are not compiled")
+    assert line.startswith("warn  the decoders are not compiled")
     source = uncompiled.folder.parent / "source"
     assert line.endswith(f"pip install --force-reinstall --no-deps --no-cache-dir {source}")
 
