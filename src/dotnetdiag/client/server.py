@@ -69,7 +69,7 @@ class Connected(Generic[C]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether it is still there. A process that has ended is noticed within a second."""
+        """Whether it is still there. That a process has ended is noticed about a second later."""
         return self._dialler in self._port.diallers()
 
     def __repr__(self) -> str:
