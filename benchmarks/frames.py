@@ -9,7 +9,7 @@ polars          ``to_polars()`` of a million events with a text and three number
                 and how many times faster that is than ``polars.DataFrame`` of the rows as dicts
 duckdb          ``select count(*), max(text)`` over the same table, by its name
 events          ``for event in trace.events()`` (the gate: ≥ 400,000 a second)
-pandas          ``to_pandas()`` of the flood, all columns, in a process of its own (the gates: ≤ 3 s, ≤ 1.2 GB)
+pandas          ``to_pandas()`` of the flood, all columns, the median of processes of their own (the gates: ≤ 3 s, ≤ 1.2 GB)
 ==============  ======================================================================================================
 """
 
@@ -20,6 +20,7 @@ import json
 import struct
 import subprocess
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -117,10 +118,13 @@ def main() -> None:
     figures["events/s"] = round(some / took)
     print(f"events   {some / took:,.0f} a second, one by one (at least 400,000)")
 
-    done = subprocess.run(
-        [sys.executable, "-c", PANDAS, str(trace("flood"))], capture_output=True, text=True, check=True
-    )
-    rows, took, megabytes = json.loads(done.stdout)
+    command = [sys.executable, "-c", PANDAS, str(trace("flood"))]
+    runs = [
+        json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(options.rounds)
+    ]
+    # the first has memory that the system must find: up to half as much again, on a machine that is itself one of many
+    rows, took, megabytes = sorted(runs, key=itemgetter(1))[len(runs) // 2]
     figures |= {"pandas s": round(took, 2), "pandas MB": round(megabytes)}
     print(
         f"pandas   {took:.2f} s and {megabytes:,.0f} MB for {rows:,} rows of the flood (at most {GATES_S['pandas']} s, 1,200 MB)"
