@@ -22,6 +22,7 @@ from dotnetdiag.cli.commands import commands
 from dotnetdiag.nettrace import read
 
 SILENT = {
+    "run",
     "setenv",
     "resume",
     "startup-hook",
@@ -161,7 +162,7 @@ def test_completion_knows_verbs_and_options() -> None:
     [
         (("inof",), "Did you mean 'info'?"),
         (("trace", "colect"), "Did you mean 'collect'?"),
-        (("info",), "Must specify either --process-id, --name, or --diagnostic-port."),
+        (("info",), "Must specify either --process-id, --name, --wait-for, or --diagnostic-port."),
         (("info", "-p", "x"), "is not a valid integer"),
         (("info", "-p", "999999999"), "process 999999999: is not running here"),
         (("trace", "info", "/nonexistent.nettrace"), "/nonexistent.nettrace"),

@@ -214,7 +214,8 @@ def test_a_verb_that_waits_at_a_port_removes_it_and_has_the_exit_code_of_the_sig
             "import os\n"
             "from dotnetdiag.cli import options, trace_collect\n"
             "from dotnetdiag.cli.main import main\n"
-            f"options.say_waiting = trace_collect.say_waiting = lambda address: (print(os.listdir({folder!r})), signal.raise_signal({number:d}))\n"
+            f"tell = lambda address: (print(os.listdir({folder!r})), signal.raise_signal({number:d}))\n"
+            "options.say_waiting = trace_collect.say_waiting = lambda _: tell\n"
             "unlink = os.unlink\n"
             "os.unlink = lambda *given, **more: (signal.raise_signal(signal.SIGHUP), unlink(*given, **more))\n"
             "main()",

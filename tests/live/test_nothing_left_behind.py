@@ -23,6 +23,7 @@ from dotnetdiag.cli.trace_collect import ends_nicely
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.nettrace import read
 from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop, collect
+from dotnetdiag.recipes.launch import Launch
 from dotnetdiag.transport import processes
 
 pytestmark = [
@@ -134,7 +135,7 @@ def test_ctrl_c_at_the_moment_when_the_program_has_started_ends_it(
     monkeypatch.setattr(subprocess, "_fork_exec", fork_exec)
     stop, observer = Stop(), Observer()
     with pytest.raises((KeyboardInterrupt, DiagnosticsError)), ends_nicely(stop, observer, enter=False):
-        collect(CollectOptions(command=tuple(words), output=tmp_path / "x", duration=1), observer, stop)
+        collect(CollectOptions(launch=Launch(command=tuple(words)), output=tmp_path / "x", duration=1), observer, stop)
     assert len(made) == 1
     assert not processes.exists(made[0])
 

@@ -27,6 +27,7 @@ from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes import collect as collecting
 from dotnetdiag.recipes import launch
 from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop, collect
+from dotnetdiag.recipes.launch import Launch
 from dotnetdiag.recipes.outcome import has_exited
 from dotnetdiag.recipes.stopping import StoppingEvent
 from dotnetdiag.recipes.target import Target
@@ -118,7 +119,7 @@ def test_a_job_that_waits_for_its_runtime_is_ended(what: str, verb: str, tmp_pat
         options = CollectOptions(target=Target(port=f"{tmp_path}/port,listen"), output=tmp_path / "x.nettrace")
         observer = Observer(waiting=lambda _: waits.set())
     else:  # no runtime of .NET will come of it
-        options = CollectOptions(command=("sleep", "600"), output=tmp_path / "x.nettrace")
+        options = CollectOptions(launch=Launch(command=("sleep", "600")), output=tmp_path / "x.nettrace")
         observer = Observer()
         waits.set()
 
@@ -250,7 +251,7 @@ def test_the_program_that_was_started_tells_how_it_ended(
     monkeypatch.setattr(launch, "launched", launched)
     stop = Stop()
     stop.stop()
-    done = collect(CollectOptions(command=("app",), output=tmp_path / "x.nettrace"), stop=stop)
+    done = collect(CollectOptions(launch=Launch(command=("app",)), output=tmp_path / "x.nettrace"), stop=stop)
     assert (done.child_exit_code, done.child_signal) == (code, name)
 
 
@@ -319,53 +320,3 @@ def test_files_of_formats_are_those_of_the_recording(
     (tmp_path / "x.speedscope.json").touch()
     with pytest.raises(OutputExists):
         collect(options_for(runtime, tmp_path, formats=("speedscope",)))
-
-
-class Child:
-    """A program that ends with the first of ``ending`` signals that comes, or after so many looks."""
-
-    def __init__(self, *, looks: int | None = None, ending: tuple[int, ...] = ()) -> None:
-        self.looks, self.ending, self.sent = looks, ending, list[int]()
-
-    def send_signal(self, number: int) -> None:
-        self.sent.append(number)
-
-    def wait(self, _: float) -> int | None:
-        if self.looks is not None:
-            self.looks -= 1
-            if self.looks < 0:
-                return 7
-        return next((-number for number in self.sent if number in self.ending), None)
-
-
-ENDED, KILLED = "The program still ran, and was told to end (SIGTERM).", "The program still ran, and was killed."
-
-
-@pytest.mark.parametrize(
-    ("child", "came", "ended_by_us", "expected"),
-    [
-        (Child(looks=5), None, False, (7, [], [])),
-        (Child(looks=0), None, True, (7, [], [])),
-        (Child(ending=(signal.SIGTERM,)), None, True, (None, [ENDED], [signal.SIGTERM])),
-        (Child(), None, True, (None, [KILLED], [signal.SIGTERM])),
-        (Child(ending=(signal.SIGINT,)), signal.SIGINT, True, (-signal.SIGINT, [], [signal.SIGINT])),
-        (Child(ending=(signal.SIGHUP,)), signal.SIGHUP, False, (-signal.SIGHUP, [], [signal.SIGHUP])),
-        (Child(), signal.SIGINT, True, (None, [KILLED], [signal.SIGINT])),
-    ],
-)
-def test_the_end_of_a_program_that_was_recorded(
-    child: Child, came: int | None, ended_by_us: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter(range(1000))
-    monkeypatch.setattr(collecting, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    made = Child(looks=child.looks, ending=child.ending)
-    code, notes = collecting._end_of(made, Observer(child_signal=came), Stop(), ended_by_us=ended_by_us)  # type: ignore[arg-type]
-    assert (code, notes, made.sent) == expected
-
-
-def test_of_what_runs_still_three_are_named_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "comm", {1: "web", 2: "db", 4: "no"}.get)
-    for count, said in ((1, "1 (web):"), (3, "1 (web), 2 (db), 3 (?):"), (5, "1 (web), 2 (db), 3 (?) and 2 more:")):
-        (line,) = collecting._told_of(tuple(range(1, count + 1)))
-        assert line.startswith(f"What the program has started runs still, as {said}")
-    assert collecting._told_of(()) == []

@@ -19,7 +19,7 @@ from tests.client.dialling import DiallingRuntime
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes import inherited_port
 from dotnetdiag.recipes.inherited_port import heirs, leave
-from dotnetdiag.recipes.launch import launched
+from dotnetdiag.recipes.launch import Launch, launched
 from dotnetdiag.recipes.suspension import PORTS_VARIABLE
 from dotnetdiag.transport import processes
 
@@ -137,7 +137,7 @@ def test_what_was_ended_keeps_no_port(program: str, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(tempfile, "tempdir", place)
         with (
             pytest.raises(LookupError),
-            launched([sys.executable, "-c", f"import os, time; {program}"], check=_give_up),
+            launched(Launch(command=(sys.executable, "-c", f"import os, time; {program}")), check=_give_up),
         ):
             raise AssertionError("it has no runtime")
         assert os.listdir(place) == []

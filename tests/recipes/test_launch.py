@@ -9,13 +9,24 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.client.dialling import DiallingRuntime
 
 from dotnetdiag.errors import ProcessNotFound, UsageError
 from dotnetdiag.recipes import launch
-from dotnetdiag.recipes.launch import LONGEST_PORT, _environment, _port_folder, launched, shell_code
+from dotnetdiag.recipes.launch import (
+    LONGEST_PORT,
+    Launch,
+    _environment,
+    end_of,
+    launched,
+    port_folder,
+    shell_code,
+    told_of_heirs,
+)
 from dotnetdiag.transport import processes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -41,7 +52,18 @@ def test_the_code_is_that_of_a_shell(code: int | None, told: tuple[int | None, s
     [("exit 3", r"ended with code 3 before"), ("kill -9 $$", r"ended with code 137 \(SIGKILL\) before")],
 )
 def test_a_program_that_ends_without_a_runtime_may_be_too_old(program: str, told: str) -> None:
-    with pytest.raises(ProcessNotFound, match=told) as gone, launched(["sh", "-c", program]):
+    with (
+        pytest.raises(ProcessNotFound, match=told) as gone,
+        launched(
+            Launch(
+                command=(
+                    "sh",
+                    "-c",
+                    program,
+                )
+            )
+        ),
+    ):
         pass
     assert ".NET Core 3.1" in str(gone.value)
 
@@ -50,7 +72,15 @@ def test_what_a_script_has_started_is_waited_for_and_ended_when_no_runtime_comes
     """The script ends before its runtime has dialled; whoever dials later would wait for ever."""
     with (
         pytest.raises(ProcessNotFound, match=r"ended with code 3 before") as gone,
-        launched(["sh", "-c", "sleep 0.5 & exit 3"]),
+        launched(
+            Launch(
+                command=(
+                    "sh",
+                    "-c",
+                    "sleep 0.5 & exit 3",
+                )
+            )
+        ),
     ):
         pass
     group = gone.value.pid
@@ -70,7 +100,7 @@ class Dials:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="dotnetdiag-test-", dir="/tmp"))
         self.runtime: DiallingRuntime | None = None
-        monkeypatch.setattr(launch, "_port_folder", lambda: str(self.folder))
+        monkeypatch.setattr(launch, "port_folder", lambda: str(self.folder))
 
     def __call__(self) -> None:
         if self.runtime is None:
@@ -92,7 +122,19 @@ def dials(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dials]:
 def test_a_program_that_still_runs_when_its_recording_is_over_is_ended_with_all_it_has_started(
     program: str, fails: bool, dials: Dials
 ) -> None:
-    with suppress(LookupError), launched(["sh", "-c", program], check=dials) as child:
+    with (
+        suppress(LookupError),
+        launched(
+            Launch(
+                command=(
+                    "sh",
+                    "-c",
+                    program,
+                )
+            ),
+            check=dials,
+        ) as child,
+    ):
         assert members(child.pid)
         if fails:
             raise LookupError
@@ -102,7 +144,19 @@ def test_a_program_that_still_runs_when_its_recording_is_over_is_ended_with_all_
 
 
 def test_what_a_program_that_has_ended_has_started_is_ended_when_the_recording_failed(dials: Dials) -> None:
-    with suppress(LookupError), launched(["sh", "-c", "sleep 60 & exit 7"], check=dials) as child:
+    with (
+        suppress(LookupError),
+        launched(
+            Launch(
+                command=(
+                    "sh",
+                    "-c",
+                    "sleep 60 & exit 7",
+                )
+            ),
+            check=dials,
+        ) as child,
+    ):
         assert child.wait() == 7
         assert members(child.pid)
         raise LookupError
@@ -111,7 +165,16 @@ def test_what_a_program_that_has_ended_has_started_is_ended_when_the_recording_f
 
 
 def test_a_signal_is_passed_on_to_all_of_the_group(dials: Dials) -> None:
-    with launched(["sh", "-c", "trap '' INT; (trap - INT; exec sleep 60) & wait"], check=dials) as child:
+    with launched(
+        Launch(
+            command=(
+                "sh",
+                "-c",
+                "trap '' INT; (trap - INT; exec sleep 60) & wait",
+            )
+        ),
+        check=dials,
+    ) as child:
         child.send_signal(signal.SIGTERM)
         assert child.wait() == -signal.SIGTERM
     assert members(child.pid) == []
@@ -122,7 +185,7 @@ def test_what_cannot_be_executed_is_said_so(tmp_path: Path) -> None:
     program.write_bytes(b"\x7fELF no program")
     program.chmod(0o755)
     for command in ([str(program)], ["/bin/sh", "-c", "a" * 200_000], ["/bin/sh", "a\0b"], ["no-such-program"]):
-        with pytest.raises(UsageError, match=r"cannot be started|no program"), launched(command):
+        with pytest.raises(UsageError, match=r"cannot be started|no program"), launched(Launch(command=tuple(command))):
             pass
 
 
@@ -145,7 +208,7 @@ def test_a_started_program_waits_for_nobody_but_us(monkeypatch: pytest.MonkeyPat
 def test_a_port_is_made_where_a_runtime_can_dial_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
     (tmp_path / name).mkdir()
-    folder = _port_folder()
+    folder = port_folder()
     os.rmdir(folder)
     assert len(f"{folder}/port") <= LONGEST_PORT
     assert not {",", ";"} & set(folder)
@@ -155,4 +218,54 @@ def test_a_port_is_made_where_a_runtime_can_dial_it(name: str, tmp_path: Path, m
 def test_a_port_is_made_in_the_usual_place_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as place:
         monkeypatch.setattr(tempfile, "tempdir", place)
-        assert os.path.dirname(_port_folder()) == place
+        assert os.path.dirname(port_folder()) == place
+
+
+class Child:
+    """A program that ends with the first of ``ending`` signals that comes, or after so many looks."""
+
+    def __init__(self, *, looks: int | None = None, ending: tuple[int, ...] = ()) -> None:
+        self.looks, self.ending, self.sent = looks, ending, list[int]()
+
+    def send_signal(self, number: int) -> None:
+        self.sent.append(number)
+
+    def wait(self, _: float) -> int | None:
+        if self.looks is not None:
+            self.looks -= 1
+            if self.looks < 0:
+                return 7
+        return next((-number for number in self.sent if number in self.ending), None)
+
+
+ENDED, KILLED = "The program still ran, and was told to end (SIGTERM).", "The program still ran, and was killed."
+
+
+@pytest.mark.parametrize(
+    ("child", "came", "ended_by_us", "expected"),
+    [
+        (Child(looks=5), None, False, (7, [], [])),
+        (Child(looks=0), None, True, (7, [], [])),
+        (Child(ending=(signal.SIGTERM,)), None, True, (None, [ENDED], [signal.SIGTERM])),
+        (Child(), None, True, (None, [KILLED], [signal.SIGTERM])),
+        (Child(ending=(signal.SIGINT,)), signal.SIGINT, True, (-signal.SIGINT, [], [signal.SIGINT])),
+        (Child(ending=(signal.SIGHUP,)), signal.SIGHUP, False, (-signal.SIGHUP, [], [signal.SIGHUP])),
+        (Child(), signal.SIGINT, True, (None, [KILLED], [signal.SIGINT])),
+    ],
+)
+def test_the_end_of_a_program_that_was_recorded(
+    child: Child, came: int | None, ended_by_us: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(launch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    made = Child(looks=child.looks, ending=child.ending)
+    end = end_of(made, ended_by_us=ended_by_us, signal_for_it=lambda: came)  # type: ignore[arg-type]
+    assert (end.code, list(end.notes), made.sent) == expected
+
+
+def test_of_what_runs_still_three_are_named_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "comm", {1: "web", 2: "db", 4: "no"}.get)
+    for count, said in ((1, "1 (web):"), (3, "1 (web), 2 (db), 3 (?):"), (5, "1 (web), 2 (db), 3 (?) and 2 more:")):
+        (line,) = told_of_heirs(tuple(range(1, count + 1)))
+        assert line.startswith(f"What the program has started runs still, as {said}")
+    assert told_of_heirs(()) == ()

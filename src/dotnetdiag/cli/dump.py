@@ -13,6 +13,7 @@ from dotnetdiag.cli.processes import ps
 from dotnetdiag.cli.render import echo
 
 if TYPE_CHECKING:
+    from dotnetdiag.recipes.target import Target
     from dotnetdiag.table import Table
 
 
@@ -35,9 +36,7 @@ def dump() -> None:
 @click.option("--crashreport", is_flag=True, help="Write a crash report beside the dump (.NET 6 and newer).")
 @format_option
 def dump_collect(
-    pid: int | None,
-    name: str | None,
-    port: str | None,
+    target: Target,
     output: str | None,
     kind: str,
     diag: bool,
@@ -54,7 +53,7 @@ def dump_collect(
     """
     from dotnetdiag.recipes.dumps import write_dump
 
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         echo("Writing the dump …", err=True)
         done = write_dump(client, output, kind, (1 if diag else 0) | (4 if crashreport else 0))
     told = {**done.to_json(), "type": kind}

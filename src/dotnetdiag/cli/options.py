@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +13,7 @@ from dotnetdiag.cli.render import clean, echo
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
+    from dotnetdiag.recipes.startup import Startup
     from dotnetdiag.recipes.suspension import Hold
     from dotnetdiag.recipes.target import Client, Target
 
@@ -99,8 +101,26 @@ def _complete_name(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return sorted(name for name in names if name and name.startswith(incomplete))
 
 
+NO_TARGET = "Must specify either --process-id, --name, --wait-for, or --diagnostic-port."
+
+
 def target_options(function: F) -> F:
-    """``-p``, ``-n``, ``--diagnostic-port``: passed on as one keyword, ``target``, made by :func:`target_of`."""
+    """``-p``, ``-n``, ``--wait-for``, ``--diagnostic-port``: passed on as one keyword, ``target``."""
+
+    @wraps(function)
+    def with_target(
+        *args: Any, pid: int | None, name: str | None, wait_for: str | None, port: str | None, **others: Any
+    ) -> Any:
+        target = target_of(pid, name, wait_for, port)
+        if target is None:
+            raise UsageError(NO_TARGET)
+        return function(*args, target=target, **others)
+
+    return target_parameters(with_target)  # type: ignore[return-value]
+
+
+def target_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same options, as the keywords ``pid``, ``name``, ``wait_for``, ``port``."""
     function = click.option(
         "--diagnostic-port",
         "--dport",
@@ -109,6 +129,9 @@ def target_options(function: F) -> F:
         help="A diagnostic port. listen (the default): wait there for a runtime started with DOTNET_DiagnosticPorts=ADDRESS; "
         "connect: dial a runtime that listens there. The runtime waits at its start until it is resumed over that port, unless "
         "the variable ends with ,nosuspend.",
+    )(function)
+    function = click.option(
+        "--wait-for", metavar="NAME", help="The first process of this name, as soon as it is there."
     )(function)
     return process_options(function)
 
@@ -174,28 +197,32 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")(function)
 
 
-def target_of(pid: int | None, name: str | None, port: str | None) -> Target:
-    """Raises UsageError unless exactly one is given."""
+def target_of(
+    pid: int | None, name: str | None, wait_for: str | None, port: str | None, *, startup: Startup | None = None
+) -> Target | None:
+    """None when none is given. Raises UsageError when several are."""
+    from dotnetdiag.recipes.startup import Startup
     from dotnetdiag.recipes.target import Target
 
-    given = sum(value is not None for value in (pid, name, port))
+    given = sum(value is not None for value in (pid, name, wait_for, port))
     if given > 1:  # in the words of dotnet-trace, as in all that follows
-        raise UsageError("Only one of the --name, --process-id, or --diagnostic-port options may be specified.")
-    if given == 0:
-        raise UsageError("Must specify either --process-id, --name, or --diagnostic-port.")
-    return Target(pid=pid, name=name, port=port)
+        raise UsageError(
+            "Only one of the --name, --process-id, --wait-for, or --diagnostic-port options may be specified."
+            if wait_for is not None
+            else "Only one of the --name, --process-id, or --diagnostic-port options may be specified."
+        )
+    return Target(pid=pid, name=name, wait_for=wait_for, port=port, startup=startup or Startup()) if given else None
 
 
 @contextmanager
-def client_of(pid: int | None, name: str | None, port: str | None, *, resumes: bool = False) -> Iterator[Client]:
+def client_of(target: Target, *, resumes: bool = False) -> Iterator[Client]:
     """A client of the target that the options mean.
 
     A runtime that has dialled our port is left suspended, and how it goes on is said, unless what is done with it ``resumes`` it.
     """
     from dotnetdiag.recipes.target import connected
 
-    target = target_of(pid, name, port)
-    with connected(target, waiting=say_waiting, resumes=resumes) as client:
+    with connected(target, waiting=say_waiting(target), resumes=resumes) as client:
         try:
             yield client
         finally:
@@ -241,7 +268,16 @@ def how_to_resume(hold: Hold) -> str:
     return f"{make}dotnetdiag resume --diagnostic-port {shlex.quote(port)}"
 
 
-def say_waiting(address: str) -> None:
-    """What dotnet-trace says there."""
-    echo(f"Waiting for connection on {address}", err=True)
-    echo(f"Start an application with the following environment variable: DOTNET_DiagnosticPorts={address}", err=True)
+def say_waiting(target: Target | None) -> Callable[[str], None]:
+    """What is said when the target is not there yet, to be called with its address or name; of a port what dotnet-trace says there."""
+
+    def say(awaited: str) -> None:
+        if target is not None and target.wait_for is not None:
+            echo(f"Waiting for a process {clean(awaited)}", err=True)
+            return
+        echo(f"Waiting for connection on {awaited}", err=True)
+        echo(
+            f"Start an application with the following environment variable: DOTNET_DiagnosticPorts={awaited}", err=True
+        )
+
+    return say

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import client_of, target_options
 from dotnetdiag.cli.processes import ps
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.target import Target
 
 
 @click.group(commands=[ps])
@@ -23,7 +28,7 @@ def perfmap() -> None:
     default="All",
     show_default=True,
 )
-def perfmap_enable(pid: int | None, name: str | None, port: str | None, kind: str) -> None:
+def perfmap_enable(target: Target, kind: str) -> None:
     """Start writing /tmp/perf-PID.map and /tmp/jit-PID.dump (.NET 8 and newer).
 
     \b
@@ -31,17 +36,17 @@ def perfmap_enable(pid: int | None, name: str | None, port: str | None, kind: st
     """
     from dotnetdiag.recipes.details import enable_perf_map
 
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         enable_perf_map(client, kind)
 
 
 @perfmap.command("disable", cls=Command)
 @target_options
-def perfmap_disable(pid: int | None, name: str | None, port: str | None) -> None:
+def perfmap_disable(target: Target) -> None:
     """Stop writing them.
 
     \b
     dotnetdiag perfmap disable -p 1234
     """
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         client.disable_perf_map()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.options import client_of, how_to_resume, target_of, target_options
+from dotnetdiag.cli.options import client_of, how_to_resume, target_options
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.process_list import show_processes
 from dotnetdiag.cli.render import echo
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.target import Target
 
 
 @click.command(cls=Command)
@@ -37,7 +42,7 @@ def ps(form: str) -> None:
 @click.command(cls=Command)
 @target_options
 @format_option
-def info(pid: int | None, name: str | None, port: str | None, form: str) -> None:
+def info(target: Target, form: str) -> None:
     """Show who a runtime is: pid, version, entry assembly, command line, operating system.
 
     \b
@@ -46,7 +51,7 @@ def info(pid: int | None, name: str | None, port: str | None, form: str) -> None
     """
     from dotnetdiag.recipes.details import process_details
 
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         details = process_details(client)
     from dotnetdiag.table import Table
 
@@ -60,13 +65,13 @@ def info(pid: int | None, name: str | None, port: str | None, form: str) -> None
 @click.command(cls=Command)
 @target_options
 @format_option
-def env(pid: int | None, name: str | None, port: str | None, form: str) -> None:
+def env(target: Target, form: str) -> None:
     """Show a runtime's environment, as it was at its start and was changed by setenv.
 
     \b
     dotnetdiag env -p 1234 | grep ^DOTNET_
     """
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         variables = client.environment()
     from dotnetdiag.table import Table
 
@@ -84,7 +89,7 @@ def env(pid: int | None, name: str | None, port: str | None, form: str) -> None:
 @click.command(cls=Command)
 @target_options
 @click.argument("assignments", nargs=-1, required=True, metavar="NAME=VALUE...")
-def setenv(pid: int | None, name: str | None, port: str | None, assignments: tuple[str, ...]) -> None:
+def setenv(target: Target, assignments: tuple[str, ...]) -> None:
     """Set variables of a runtime's environment; NAME alone removes one.
 
     Of use while the runtime is suspended at startup: it reads most of its own variables then.
@@ -95,13 +100,13 @@ def setenv(pid: int | None, name: str | None, port: str | None, assignments: tup
     """
     from dotnetdiag.recipes.details import set_variables
 
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         set_variables(client, assignments)
 
 
 @click.command(cls=Command)
 @target_options
-def resume(pid: int | None, name: str | None, port: str | None) -> None:
+def resume(target: Target) -> None:
     """Let a runtime run that is suspended at startup: by a port of DOTNET_DiagnosticPorts, over that port.
 
     \b
@@ -112,7 +117,7 @@ def resume(pid: int | None, name: str | None, port: str | None) -> None:
     """
     from dotnetdiag.recipes.suspension import resume as resume_runtime
 
-    with client_of(pid, name, port, resumes=True) as client:
-        for hold in resume_runtime(client, over=None if port is None else target_of(pid, name, port).address):
+    with client_of(target, resumes=True) as client:
+        for hold in resume_runtime(client, over=target.address if target.port else None):
             whose = "It still waits at its own socket" if hold.port is None else "Its port still holds it"
             echo(f"{whose}: {how_to_resume(hold)}", err=True)

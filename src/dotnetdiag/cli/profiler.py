@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import click
@@ -9,6 +10,9 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import client_of, target_options
 from dotnetdiag.cli.processes import ps
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.target import Target
 
 
 @click.group(commands=[ps])
@@ -21,7 +25,7 @@ def profiler() -> None:
 @click.argument("clsid", type=click.UUID)
 @click.argument("path")
 @click.option("--data", default="", help="Client data for the profiler, sent as UTF-8.")
-def profiler_attach(pid: int | None, name: str | None, port: str | None, clsid: UUID, path: str, data: str) -> None:
+def profiler_attach(target: Target, clsid: UUID, path: str, data: str) -> None:
     """Attach the profiler CLSID in the library PATH, as the target sees it.
 
     \b
@@ -29,7 +33,7 @@ def profiler_attach(pid: int | None, name: str | None, port: str | None, clsid: 
     """
     from dotnetdiag.recipes.details import attach_profiler
 
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         attach_profiler(client, clsid, path, data)
 
 
@@ -37,7 +41,7 @@ def profiler_attach(pid: int | None, name: str | None, port: str | None, clsid: 
 @target_options
 @click.argument("clsid", type=click.UUID)
 @click.argument("path")
-def profiler_startup(pid: int | None, name: str | None, port: str | None, clsid: UUID, path: str) -> None:
+def profiler_startup(target: Target, clsid: UUID, path: str) -> None:
     """Register a profiler with a runtime that is suspended at startup; it loads when the runtime is resumed.
 
     PATH is one of the target's file system, and is looked at first.
@@ -47,5 +51,5 @@ def profiler_startup(pid: int | None, name: str | None, port: str | None, clsid:
     """
     from dotnetdiag.recipes.details import startup_profiler
 
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         startup_profiler(client, clsid, path)

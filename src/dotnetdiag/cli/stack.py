@@ -15,6 +15,7 @@ from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, json_text
 
 if TYPE_CHECKING:
+    from dotnetdiag.recipes.target import Target
     from dotnetdiag.recipes.thread_stacks import StackReport, ThreadGroup
 
 ENTRIES = {
@@ -50,9 +51,7 @@ def _check_duration(_: click.Context, __: click.Parameter, text: str | None) -> 
 @click.option("--no-fold", is_flag=True, help="Equal stacks are printed for each thread.")
 @format_option
 def report(
-    pid: int | None,
-    name: str | None,
-    port: str | None,
+    target: Target,
     count: int,
     interval: str,
     thread: str | None,
@@ -83,7 +82,7 @@ def report(
     require_interval(interval_s)
     style = Style.SOURCE if source else Style.SHORT if short else Style.FULL
     taken: list[StackReport] = []
-    with client_of(pid, name, port) as client:
+    with client_of(target) as client:
         for turn, found in enumerate(iter_reports(client, count=count, interval_s=interval_s, style=style)):
             shown = found if thread is None else found.only(thread)
             if form == "json":

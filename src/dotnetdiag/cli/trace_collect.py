@@ -17,16 +17,14 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
 from dotnetdiag.cli.files import FilePath, shown_path
+from dotnetdiag.cli.launching import source_options, watched
 from dotnetdiag.cli.options import (
-    client_of,
     formats_option,
     joined,
     json_option,
     provider_options,
     say_held,
     say_waiting,
-    target_of,
-    target_options,
 )
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import clean, echo, json_text, seconds_text, timespan_text, write_raw
@@ -35,6 +33,8 @@ from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition, Observer, Stop
+    from dotnetdiag.recipes.launch import Launch
+    from dotnetdiag.recipes.target import Target
 
 OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
 """Which option each source of providers is here."""
@@ -49,7 +49,7 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
 
 
 @click.command(cls=Command)
-@target_options
+@source_options
 @click.option(
     "-o",
     "--output",
@@ -91,13 +91,10 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
 @click.option(
     "--force", is_flag=True, help="Overwrite files of --format that are there; the recording's own always is."
 )
-@click.option("--show-child-io", is_flag=True, help="Leave the started command its input and output.")
 @json_option
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def collect(
-    pid: int | None,
-    name: str | None,
-    port: str | None,
+    target: Target | None,
+    launch: Launch | None,
     output: Path | None,
     providers: str | None,
     presets: str | None,
@@ -114,10 +111,8 @@ def collect(
     stop_provider: str | None,
     stop_event: str | None,
     stop_payload: str | None,
-    show_child_io: bool,
     force: bool,
     as_json: bool,
-    command: tuple[str, ...],
 ) -> None:
     """Record a trace of a process, of a diagnostic port, or of a COMMAND that is started for it.
 
@@ -133,18 +128,14 @@ def collect(
     from dotnetdiag.errors import DiagnosticsError, UsageError
     from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop
     from dotnetdiag.recipes.collect import collect as record
+    from dotnetdiag.recipes.launch import Output
     from dotnetdiag.recipes.outputs import is_stdout
 
-    if command and (pid is not None or name is not None or port is not None):
-        raise UsageError(
-            "None of the --name, --process-id, or --diagnostic-port options may be specified when launching a child process."
-        )
-    if show_child_io and not command:
-        raise UsageError("--show-child-io must not be specified when attaching to a process")
+    shows_output = launch is not None and launch.output is not Output.NOWHERE
     wanted = tuple(name for name in formats if name != "nettrace")
     to_stdout = output is not None and is_stdout(output)
     if to_stdout:
-        _require_free_stdout(wanted, show_child_io)
+        _require_free_stdout(wanted, shows_output)
     stopping_event = None
     if stop_provider or stop_event or stop_payload:
         from dotnetdiag.recipes.stopping import parse_stopping_event
@@ -155,9 +146,8 @@ def collect(
             raise UsageError("--stopping-event-payload-filter needs --stopping-event-event-name")
         stopping_event = parse_stopping_event(stop_provider, stop_event, stop_payload)
     options = CollectOptions(
-        target=None if command else target_of(pid, name, port),
-        command=command,
-        show_child_io=show_child_io,
+        target=target,
+        launch=launch,
         output=output,
         providers=providers,
         presets=presets,
@@ -174,17 +164,17 @@ def collect(
         formats=wanted,
         force=force,
     )
-    display = Display(duration, quiet=show_child_io)
+    display = Display(duration, quiet=shows_output)
     stop = Stop()
     observer = Observer(
         started=display.started,
         progress=display.progress,
-        waiting=say_waiting,
+        waiting=say_waiting(target),
         suspended=say_held,
         stopping=display.stopping,
     )
     try:
-        with ends_nicely(stop, observer, enter=not show_child_io):
+        with ends_nicely(stop, observer, enter=not shows_output):
             done = record(options, observer, stop)
     except DiagnosticsError as error:
         if to_stdout and isinstance(error.__cause__, BrokenPipeError):  # `| head`
@@ -469,25 +459,31 @@ def list_profiles(form: str) -> None:
 
 
 @click.command("user-events", cls=Command)
-@target_options
+@source_options
 @click.option("--providers", required=True, multiple=True, callback=joined(","), help="As in trace collect.")
 @click.option("--tracepoint", required=True, help="Name of the kernel tracepoint that gets the events.")
 @click.option("--duration", help="30s, 5m; without it until Ctrl-C.")
 def user_events(
-    pid: int | None, name: str | None, port: str | None, providers: str, tracepoint: str, duration: str | None
+    target: Target | None, launch: Launch | None, providers: str, tracepoint: str, duration: str | None
 ) -> None:
     """Have a runtime write its events to the kernel's user_events, for perf or record-trace to collect (Linux, .NET 10).
 
     \b
     dotnetdiag trace user-events -p 1234 --providers Microsoft-Windows-DotNETRuntime:GC --tracepoint dotnet_gc
     """
+    from dotnetdiag.recipes.stop import Stop
     from dotnetdiag.recipes.user_events import hold_user_events
 
-    with client_of(pid, name, port, resumes=True) as client:
+    stop = Stop()
+    with watched(target, launch) as source:
+        source.on_exit(stop.stop)
         hold_user_events(
-            client,
+            source.client,
             providers,
             tracepoint,
             duration,
             lambda: echo("Writing to user_events; Ctrl-C ends.", err=True),
+            stop,
         )
+    if source.exit_code is not None:
+        raise click.exceptions.Exit(source.exit_code)

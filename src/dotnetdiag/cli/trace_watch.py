@@ -15,7 +15,8 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.options import client_of, provider_options, say_held, target_of, target_options
+from dotnetdiag.cli.launching import source_options, watched
+from dotnetdiag.cli.options import provider_options, say_held
 from dotnetdiag.cli.output import CHOICES, TABLE
 from dotnetdiag.cli.render import echo, stdout_bytes
 from dotnetdiag.cli.signals import ending, pressed
@@ -24,7 +25,9 @@ from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.target import Client
+    from dotnetdiag.cli.launching import Source
+    from dotnetdiag.recipes.launch import Launch
+    from dotnetdiag.recipes.target import Target
     from dotnetdiag.recipes.top import LiveTop, TopOptions
     from dotnetdiag.recipes.watching import Account, LiveEvents, WatchOptions
 
@@ -57,7 +60,7 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @click.command(cls=Command)
-@target_options
+@source_options
 @provider_options
 @click.option("--event", "names", multiple=True, help="Only these: GC/Start, GCStart_V2, or Provider/Event.")
 @click.option("--where", help='A filter, as in: Duration > 5 and Path ~ "^/api"')
@@ -76,9 +79,8 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     help="How to print it.",
 )
 def watch(
-    pid: int | None,
-    name: str | None,
-    port: str | None,
+    target: Target | None,
+    launch: Launch | None,
     providers: str | None,
     presets: str | None,
     clrevents: str | None,
@@ -105,6 +107,7 @@ def watch(
     dotnetdiag trace watch -p 1234 --providers System.Net.Http
     dotnetdiag trace watch -n MyApp --clrevents gc --event GC/Start --fields Depth,Reason
     dotnetdiag trace watch -p 1234 --clrevents exception --json | jq .payload.ExceptionMessage
+    dotnetdiag trace watch --clrevents exception -- dotnet MyApp.dll
     dotnetdiag trace watch -p 1234 --top 20 --state cpu
     dotnetdiag trace watch -p 1234 --top --interval 10s --json | jq '.rows[0].name'
     dotnetdiag trace watch -p 1234 --top --profile gc-verbose --event GC/AllocationTick
@@ -125,34 +128,36 @@ def watch(
         duration=duration,
         buffer_mb=buffersize,
     )
-    over = None if port is None else target_of(pid, name, port).address
     question = top_of(options, **top)
     for note in misspelled_providers(
         (question or options).composed()
     ):  # mistakes are told before anything is waited for
         echo(f"note: {note}", err=True)
     with (
-        client_of(pid, name, port, resumes=True) as client,
-        _started(client, question or options, over) as (live, source),
-        _ends_nicely(live),
+        watched(target, launch) as source,
+        _started(source, question or options) as (live, shown),
+        _ends_nicely(live, source),
     ):
-        exited = exit_of(client)
+        exited = exit_of(source.client)
+        source.on_exit(live.stop)
         echo("Watching. Press <Ctrl+C> to end.", err=True)
-        if isinstance(source, LiveEvents):
+        if isinstance(shown, LiveEvents):
             finished = _print(live, _pieces(live, form, options.fields), stdout_bytes())
         else:
-            finished = _print(live, blocks(source, form), stdout_bytes(), says_missed=False)
+            finished = _print(live, blocks(shown, form), stdout_bytes(), says_missed=False)
     if not finished:
         _lead_stdout_nowhere()
-    for note in (*source.notes, *([live.ended] if live.ended else [])):
+    for note in (*shown.notes, *([live.ended] if live.ended else [])):
         echo(f"note: {note}", err=True)
     gone = exited(EXIT_WAIT_S if live.ended else 0)
     if gone is not None:
         died = " before the session had its end: the last events may be missing" if live.ended else ""
         echo(f"note: process {gone} has exited{died}", err=True)
-    echo(account_text(live.account, "shown" if source is live else "read"), err=True)
+    echo(account_text(live.account, "shown" if shown is live else "read"), err=True)
     if live.aborted:
         raise KeyboardInterrupt
+    if source.exit_code is not None:
+        raise click.exceptions.Exit(source.exit_code)
     if gone is not None and live.ended:
         raise click.exceptions.Exit(TRACING_ERROR)
 
@@ -169,19 +174,17 @@ def _pieces(live: LiveEvents, form: str, fields: tuple[str, ...]) -> Iterator[by
 
 
 @contextmanager
-def _started(
-    client: Client, options: WatchOptions | TopOptions, over: str | None
-) -> Iterator[tuple[LiveEvents, LiveEvents | LiveTop]]:
+def _started(source: Source, options: WatchOptions | TopOptions) -> Iterator[tuple[LiveEvents, LiveEvents | LiveTop]]:
     """The session that runs, and what is shown of it."""
     from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
     if isinstance(options, WatchOptions):
-        with start_watching(client, options, over=over, suspended=say_held) as live:
+        with start_watching(source.client, options, over=source.over, suspended=say_held) as live:
             yield live, live
         return
     from dotnetdiag.recipes.top import start_top
 
-    with start_top(client, options, over=over, suspended=say_held) as top:
+    with start_top(source.client, options, over=source.over, suspended=say_held) as top:
         yield top.live, top
 
 
@@ -244,12 +247,13 @@ def account_text(account: Account, taken: str = "shown") -> str:
 
 
 @contextmanager
-def _ends_nicely(live: LiveEvents) -> Iterator[None]:
+def _ends_nicely(live: LiveEvents, source: Source) -> Iterator[None]:
     """Ctrl-C ends it at once, with the account of what came; SIGTERM, SIGHUP and SIGQUIT let the session come to its end first.
     A second signal does not even wait for the account.
     """
 
     def on_press(number: int, *, again: bool) -> None:
+        source.child_signal = number
         if again:
             live.abort()
             raise ending(number)  # also out of a write that nobody reads

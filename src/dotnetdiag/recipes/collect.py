@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,14 +24,11 @@ from dotnetdiag.recipes.outputs import check_outputs, is_stdout
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
-from dotnetdiag.recipes.target import LOOK_S, Target, connected
+from dotnetdiag.recipes.target import Target, connected
 from dotnetdiag.transport import processes
 
-CHILD_EXIT_S = 5.0
-"""What a program has to end, after its recording was ended."""
-
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.launch import Launched
+    from dotnetdiag.recipes.launch import Launch
     from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent
 
 __all__ = ["CollectOptions", "Collected", "Composition", "Observer", "ProviderSource", "Stop", "collect", "misspelled"]
@@ -43,13 +38,12 @@ __all__ = ["CollectOptions", "Collected", "Composition", "Observer", "ProviderSo
 class CollectOptions:
     """What to record and where to put it; the texts are those of ``trace collect``.
 
-    ``command``: a program to start and to record from its first instruction, instead of ``target``. ``formats``: what
+    ``launch``: a program to start and to record from its first instruction, instead of ``target``. ``formats``: what
     :func:`convert_recording` is to write beside it; their files are overwritten with ``force`` only.
     """
 
     target: Target | None = None
-    command: tuple[str, ...] = ()
-    show_child_io: bool = False
+    launch: Launch | None = None
     output: Path | None = None
     providers: str | None = None
     presets: str | None = None
@@ -155,24 +149,31 @@ def collect(options: CollectOptions, observer: Observer | None = None, stop: Sto
     observer, stop = observer or Observer(), stop or Stop()
     composed = options.composed()  # mistakes are told before anything is started or waited for
     seconds_of(options.duration)
-    label = (
-        os.path.basename(options.command[0]) if options.command else options.target.label() if options.target else ""
-    )
+    target, launch = options.target, options.launch
+    label = launch.label if launch is not None else target.label() if target is not None else ""
     options.check_outputs(options.output or _new_path(label))
-    if options.command:
-        from dotnetdiag.recipes.launch import launched, shell_code
+    if launch is not None:
+        from dotnetdiag.recipes.launch import end_of, launched, shell_code, told_of_heirs
 
-        with launched(options.command, show_io=options.show_child_io, check=stop.check_wait) as child:
+        with launched(launch, check=stop.check_wait) as child:
+            if (
+                launch.stop_on_exit and child.client.target_pid() != child.pid
+            ):  # its own runtime ends the session itself
+                child.on_exit(stop.stop)
             done = _record(options, composed, child.client, label, observer, stop, child.address)
-            code, notes = _end_of(child, observer, stop, ended_by_us=done.was_stopped)
-        code, name = shell_code(code)
-        return replace(
-            done, child_exit_code=code, child_signal=name, notes=(*done.notes, *notes, *_told_of(child.heirs))
-        )
-    assert options.target is not None, "a target or a command"
+            end = end_of(
+                child,
+                ended_by_us=done.was_stopped,
+                signal_for_it=lambda: observer.child_signal,
+                is_cancelled=lambda: stop.is_cancelled,
+            )
+        code, name = shell_code(end.code)
+        notes = (*done.notes, *end.notes, *told_of_heirs(child.heirs))
+        return replace(done, child_exit_code=code, child_signal=name, notes=notes)
+    assert target is not None, "a target or a program"
     resumes = options.resume
-    with connected(options.target, waiting=observer.waiting, check=stop.check_wait, resumes=resumes) as client:
-        over = options.target.address if options.target.port else None
+    with connected(target, waiting=observer.waiting, check=stop.check_wait, resumes=resumes) as client:
+        over = target.address if target.port else None
         return _record(options, composed, client, label, observer, stop, over)
 
 
@@ -197,33 +198,6 @@ def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
 
     return [made.path for made in convert_file(done.path, options.formats, options=ConvertOptions(force=options.force))]
-
-
-def _end_of(child: Launched, observer: Observer, stop: Stop, *, ended_by_us: bool) -> tuple[int | None, list[str]]:
-    """The program's exit code, and what is to be said. One whose recording was ended is told to end too (SIGTERM, or the signal that
-    came), and has a moment for it; another one runs as long as it wants, and gets the signals that come. No code: it was ended by us.
-    """
-    ends, sent = math.inf, None
-    while (code := child.wait(LOOK_S)) is None and not stop.is_cancelled and time.monotonic() < ends:
-        if sent is None and (observer.child_signal is not None or ended_by_us):
-            sent, ends = observer.child_signal or signal.SIGTERM, time.monotonic() + CHILD_EXIT_S
-            child.send_signal(sent)
-    if code is None:
-        return None, ["The program still ran, and was killed."]
-    if sent is None or observer.child_signal is not None:
-        return code, []
-    return None, ["The program still ran, and was told to end (SIGTERM)."]
-
-
-def _told_of(found: tuple[int, ...]) -> list[str]:
-    if not found:
-        return []
-    shown = ", ".join(f"{pid} ({processes.comm(pid) or '?'})" for pid in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return [
-        f"What the program has started runs still, as {shown}{more}: a process stays that resumes .NET programs which they start, "
-        "and ends with them."
-    ]
 
 
 def _record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -9,15 +10,27 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import ProcessNotFound, ServerError, TimedOut, UsageError
+from dotnetdiag.errors import (
+    DiagnosticsError,
+    ProcessNotFound,
+    RuntimeTooOld,
+    ServerError,
+    TimedOut,
+    UnsupportedCommand,
+    UsageError,
+)
 from dotnetdiag.recipes.inherited_port import heirs, leave
+from dotnetdiag.recipes.startup import Startup
 from dotnetdiag.recipes.suspension import OLD_NAMES, OWN_SOCKET_VARIABLE, PORTS_VARIABLE
 from dotnetdiag.recipes.target import LOOK_S
+from dotnetdiag.transport import processes
 
 # The reference tool gives a child 10 s; a cold container may need more.
 CONNECT_TIMEOUT_S = 30.0
@@ -25,12 +38,44 @@ LONGEST_PORT = 107
 """Bytes of ``sun_path`` without its NUL; a runtime drops a longer address, and says nothing (ipc-protocol.md §21.5)."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Launched:
-    """A child whose runtime waits to be resumed."""
+EXIT_S = 5.0
+"""What a program has to end, after what was done with it has ended."""
+TOO_OLD_S = 1.0
+"""A runtime that knows ports has dialled by then, when it answers at its own socket."""
 
+
+class Output(Enum):
+    """Where what a started program prints goes."""
+
+    NOWHERE = "nowhere"
+    OURS = "ours"
+    STDERR = "stderr"
+    """All of it to our standard error: standard output is for results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A program to start: the words of its ``command``, what its runtime is given first, and what becomes of its ``output``; one that has
+    any has our input too. ``stop_on_exit``: what is done with it ends with the command, also where it has left others behind.
+    """
+
+    command: tuple[str, ...]
+    startup: Startup = field(default_factory=Startup)
+    output: Output = Output.NOWHERE
+    stop_on_exit: bool = False
+
+    @property
+    def label(self) -> str:
+        """A word for file names."""
+        return os.path.basename(self.command[0])
+
+
+@dataclass(slots=True, kw_only=True)
+class Child:
+    """A program that was started with a port of ours."""
+
+    launch: Launch
     process: subprocess.Popen[bytes]
-    client: Client
     address: str
     heirs: tuple[int, ...] = ()
     """Once the block was left: what it had started that runs still, for which the port is kept."""
@@ -39,6 +84,15 @@ class Launched:
     def pid(self) -> int:
         """Of the child."""
         return self.process.pid
+
+    def on_exit(self, do: Callable[[], None]) -> None:
+        """Call ``do`` in a thread of its own once the program has ended."""
+
+        def wait() -> None:
+            self.process.wait()
+            do()
+
+        threading.Thread(target=wait, name="dotnetdiag child", daemon=True).start()
 
     def send_signal(self, number: int) -> None:
         """Pass on a signal that was meant for it too, and for what it has started: they are a process group of their own."""
@@ -52,12 +106,72 @@ class Launched:
             return None
 
 
+@dataclass(slots=True, kw_only=True)
+class Launched(Child):
+    """A child whose runtime waits to be resumed."""
+
+    client: Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildEnd:
+    """How a program ended: its exit code, None when we ended it, and what is to be said of that."""
+
+    code: int | None
+    notes: tuple[str, ...] = ()
+
+
 @contextmanager
-def launched(
-    command: Sequence[str], *, show_io: bool = False, check: Callable[[], None] = lambda: None
-) -> Iterator[Launched]:
-    """Run ``command`` with a diagnostic port of ours, in a process group of its own: Ctrl-C must not end it before its session has
-    ended. What still runs of the group when the block is left is ended, unless the program has ended by itself and all went well.
+def started(launch: Launch, address: str) -> Iterator[Child]:
+    """Run a program that finds a port at ``address``, where somebody listens by now, in a process group of its own: Ctrl-C must not end it
+    before its session has ended. What still runs of the group when the block is left is ended, unless the program has ended by itself and
+    all went well; :func:`leave` is left to the caller, who closes the port first. Raises UsageError when it cannot be started.
+    """
+    yield from _running(launch, address)
+
+
+@contextmanager
+def started_alone(launch: Launch) -> Iterator[Child]:
+    """The same for a program whose runtime is not needed: it finds no port of ours."""
+    yield from _running(launch, None)
+
+
+def _running(launch: Launch, address: str | None) -> Iterator[Child]:
+    program = shutil.which(launch.command[0])
+    if program is None:
+        raise UsageError(f"{launch.command[0]} is no program that can be started")
+    shows = launch.output is not Output.NOWHERE
+    quiet = None if shows else subprocess.DEVNULL
+    # a process of a background group that reads the terminal is stopped: it gets what we read there
+    typed = subprocess.PIPE if shows and sys.stdin is not None and sys.stdin.isatty() else quiet
+    try:
+        process = subprocess.Popen(
+            [program, *launch.command[1:]],
+            env=launch.startup.environment(os.environ if address is None else _environment(address)),
+            stdin=typed,
+            stdout=2 if launch.output is Output.STDERR else quiet,
+            stderr=quiet,
+            process_group=None if sys.platform == "win32" else 0,
+        )
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{launch.command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
+        ) from error
+    if typed == subprocess.PIPE:
+        threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
+    has_failed = True
+    try:
+        yield Child(launch=launch, process=process, address=address or "")
+        has_failed = False
+    finally:
+        if process.poll() is None or has_failed:
+            _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+        process.wait()
+
+
+@contextmanager
+def launched(launch: Launch, *, check: Callable[[], None] = lambda: None) -> Iterator[Launched]:
+    """Run a program (:func:`started`), whose runtime waits for what is done in the block, and was given what the ``startup`` says.
 
     Runtimes that the program starts must not wait for our port, which may be gone by then (under dotnet-trace they wait for ever): the
     program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once. Nobody can
@@ -66,51 +180,60 @@ def launched(
     ``check`` is called several times a second while its runtime is waited for, and may raise to end that. Raises UsageError when the
     program cannot be started, ProcessNotFound when it ends before its runtime has connected.
     """
-    program = shutil.which(command[0])
-    if program is None:
-        raise UsageError(f"{command[0]} is no program that can be started")
-    folder = _port_folder()
+    folder = port_folder()
     address = os.path.join(folder, "port")
-    quiet = None if show_io else subprocess.DEVNULL
-    process = child = None
+    pid = child = None
     try:
-        with Client.connect(f"{address},listen") as client:
-            # a process of a background group that reads the terminal is stopped: it gets what we read there
-            typed = subprocess.PIPE if show_io and sys.stdin is not None and sys.stdin.isatty() else quiet
-            try:
-                process = subprocess.Popen(
-                    [program, *command[1:]],
-                    env=_environment(address),
-                    stdin=typed,
-                    stdout=quiet,
-                    stderr=quiet,
-                    process_group=None if sys.platform == "win32" else 0,
-                )
-            except (OSError, ValueError) as error:
-                raise UsageError(
-                    f"{command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
-                ) from error
-            if typed == subprocess.PIPE:
-                threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
-            has_failed = True
-            try:
-                _wait_for_runtime(client, process, address, check)
-                with suppress(ServerError):  # empty is no port; .NET 5 cannot be told
-                    client.set_environment_variable(PORTS_VARIABLE, os.environ.get(PORTS_VARIABLE, ""))
-                child = Launched(process=process, client=client, address=address)
-                yield child
-                has_failed = False
-            finally:
-                if process.poll() is None or has_failed:
-                    _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
-                process.wait()
+        with Client.connect(f"{address},listen") as client, started(launch, address) as begun:
+            pid = begun.pid
+            _wait_for_runtime(client, begun.process, address, check)
+            with suppress(ServerError):  # empty is no port; .NET 5 cannot be told
+                client.set_environment_variable(PORTS_VARIABLE, os.environ.get(PORTS_VARIABLE, ""))
+            launch.startup.prepare(client, has_variables=True)
+            child = Launched(launch=launch, process=begun.process, client=client, address=address)
+            yield child
     finally:
-        if process is None:
+        if pid is None:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            found = leave(address, process.pid)
+            left = leave(address, pid)
             if child is not None:
-                child.heirs = found
+                child.heirs = left
+
+
+def end_of(
+    child: Child,
+    *,
+    ended_by_us: bool,
+    signal_for_it: Callable[[], int | None] = lambda: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> ChildEnd:
+    """Wait for the program's end. One that was done with is told to end too (SIGTERM, or the signal that came), and has a moment for it;
+    another one runs as long as it wants, and gets the signals that come. No code: it was ended by us.
+    """
+    ends, sent = math.inf, None
+    while (code := child.wait(LOOK_S)) is None and not is_cancelled() and time.monotonic() < ends:
+        came = signal_for_it()
+        if sent is None and (came is not None or ended_by_us):
+            sent, ends = came or signal.SIGTERM, time.monotonic() + EXIT_S
+            child.send_signal(sent)
+    if code is None:
+        return ChildEnd(code=None, notes=("The program still ran, and was killed.",))
+    if sent is None or signal_for_it() is not None:
+        return ChildEnd(code=code)
+    return ChildEnd(code=None, notes=("The program still ran, and was told to end (SIGTERM).",))
+
+
+def told_of_heirs(left: tuple[int, ...]) -> tuple[str, ...]:
+    """What is to be said of what a program has left behind."""
+    if not left:
+        return ()
+    shown = ", ".join(f"{pid} ({processes.comm(pid) or '?'})" for pid in left[:3])
+    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    return (
+        f"What the program has started runs still, as {shown}{more}: a process stays that resumes .NET programs which they start, "
+        "and ends with them.",
+    )
 
 
 def _environment(address: str) -> dict[str, str]:
@@ -120,7 +243,7 @@ def _environment(address: str) -> dict[str, str]:
     return kept | {PORTS_VARIABLE: f"{address},connect,suspend"}
 
 
-def _port_folder() -> str:
+def port_folder() -> str:
     """A folder of ours with a name that a runtime can dial a port in: 107 bytes of path, in a list that has commas and semicolons."""
     folder = tempfile.mkdtemp(prefix="dotnetdiag-")
     if len(os.fsencode(folder)) + len("/port") <= LONGEST_PORT and not {",", ";"} & set(folder):
@@ -163,13 +286,16 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
 def _wait_for_runtime(
     client: Client, process: subprocess.Popen[bytes], address: str, check: Callable[[], None]
 ) -> None:
-    left = CONNECT_TIMEOUT_S
+    left, is_asked = CONNECT_TIMEOUT_S, False
     while left > 0:
         check()
         try:
             client.target_pid(timeout_s=LOOK_S)
         except TimedOut:
             left -= LOOK_S
+            if not is_asked and left <= CONNECT_TIMEOUT_S - TOO_OLD_S:
+                is_asked = True
+                _refuse_too_old(address, process.pid)
             if process.poll() is not None and not heirs(address, process.pid):
                 code, name = shell_code(process.returncode)
                 raise ProcessNotFound(
@@ -184,3 +310,19 @@ def _wait_for_runtime(
         "(.NET 5 or newer), and DOTNET_EnableDiagnostics not 0?",
         pid=process.pid,
     )
+
+
+def _refuse_too_old(address: str, group: int) -> None:
+    """Raise RuntimeTooOld where one of the program's processes has a runtime that answers, and knows no ports."""
+    for pid in heirs(address, group):
+        try:
+            Client(pid, timeout_s=LOOK_S).process_info()
+        except UnsupportedCommand as error:
+            raise RuntimeTooOld(
+                "ResumeRuntime",
+                "to be held at its start, and recorded from its first instruction,",
+                needs=".NET 5",
+                has=".NET Core 3.x: start it alone, and record it by its process id",
+            ) from error
+        except DiagnosticsError:
+            continue

@@ -138,8 +138,8 @@ def _describe(known: list[Endpoint], timeout_s: float) -> Process:
     return Process(
         pid=endpoint.pid,
         namespace_pid=endpoint.namespace_pid,
-        name=(argv[0].rpartition("/")[2] if argv else "") or system.comm(endpoint.pid) or "?",
-        entry_assembly=entry or _entry_assembly(argv),
+        name=program_of(endpoint.pid, argv) or "?",
+        entry_assembly=entry or entry_assembly_of(argv),
         runtime_version=version,
         uptime_s=None if uptime_s is None else round(uptime_s, 3),
         command_line=command_line(endpoint.pid) or command,
@@ -149,7 +149,12 @@ def _describe(known: list[Endpoint], timeout_s: float) -> Process:
     )
 
 
-def _entry_assembly(argv: Sequence[str]) -> str:
+def program_of(pid: int, argv: Sequence[str]) -> str:
+    """The name of a process's program, ``""`` where the system does not say."""
+    return (argv[0].rpartition("/")[2] if argv else "") or system.comm(pid) or ""
+
+
+def entry_assembly_of(argv: Sequence[str]) -> str:
     """As the command line has it: the DLL that ``dotnet`` was given, or the program itself (an apphost is called as its assembly)."""
     if not argv:
         return ""

@@ -1,14 +1,15 @@
-"""Which runtime is meant: a pid, a name, a diagnostic port, or a client that somebody has."""
+"""Which runtime is meant: a pid, a name, one that is waited for, a diagnostic port, or a client that somebody has."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, TimedOut, UsageError
+from dotnetdiag.recipes.startup import Startup
 
 __all__ = ["Client", "Target", "connected"]
 
@@ -20,15 +21,19 @@ PARTING_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Exactly one of the four. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it)."""
+    """Exactly one of the five. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it);
+    ``wait_for`` the name of a process that may not be there yet. ``startup``: what the runtime is given while it waits at its start.
+    """
 
     pid: int | None = None
     name: str | None = None
+    wait_for: str | None = None
     port: str | None = None
     client: Client | None = None
+    startup: Startup = field(default_factory=Startup)
 
     def __post_init__(self) -> None:
-        given = sum(value is not None for value in (self.pid, self.name, self.port, self.client))
+        given = sum(value is not None for value in (self.pid, self.name, self.wait_for, self.port, self.client))
         if given > 1:
             raise UsageError("a runtime is named by a pid, a name or a port: by one of them")
         if given == 0:
@@ -52,8 +57,8 @@ class Target:
 
         if self.port is not None:
             return os.path.basename(self.address.replace(":", "_")) or "trace"
-        if self.name is not None:
-            return os.path.basename(self.name)
+        if (name := self.name or self.wait_for) is not None:
+            return os.path.basename(name)
         pid = self.pid
         if self.client is not None:
             with suppress(DiagnosticsError):  # nobody has come to its port yet
@@ -79,11 +84,13 @@ def connected(
 ) -> Iterator[Client]:
     """A client of the target; the caller's own stays open.
 
-    For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long;
-    ``check`` is called several times a second, and may raise to end that. When what is done with the client fails, a runtime that has
+    For a port that listens, ``waiting`` is told its address, then a runtime is waited for, however long; so for a process that is waited
+    for, and ``waiting`` is told its name. ``check`` is called several times a second, and may raise to end that. When what is done with
+    the client fails, a runtime that has
     dialled our port is let run (``resumes``): nobody else would.
     """
     if target.client is not None:
+        target.startup.prepare(target.client)
         yield target.client
         return
     if target.port is not None:
@@ -93,6 +100,7 @@ def connected(
                 while not _has_connected(client):
                     check()
             try:
+                target.startup.prepare(client)
                 yield client
             except BaseException:
                 if target.listens and resumes:
@@ -101,13 +109,22 @@ def connected(
                         client.resume()
                 raise
         return
+    client = Client(_pid_of(target, waiting, check))
+    target.startup.prepare(client)
+    yield client
+
+
+def _pid_of(target: Target, waiting: Callable[[str], None], check: Callable[[], None]) -> int:
     if target.pid is not None:
-        yield Client(target.pid)
-        return
+        return target.pid
+    if target.wait_for is not None:
+        from dotnetdiag.recipes.appearing import wait_for_process
+
+        return wait_for_process(target.wait_for, waiting=waiting, check=check)
     from dotnetdiag.recipes.processes import find_pid
 
     assert target.name is not None
-    yield Client(find_pid(target.name))
+    return find_pid(target.name)
 
 
 def _has_connected(client: Client) -> bool:

@@ -79,12 +79,13 @@ def collect(
     """
     from dotnetdiag.recipes.collect import CollectOptions, Observer, convert_recording
     from dotnetdiag.recipes.collect import collect as record
+    from dotnetdiag.recipes.launch import Launch
 
     if (runtime is None) == (not command):
         raise UsageError("give a runtime or a command to record")
     options = CollectOptions(
         target=None if runtime is None else target_of(runtime),
-        command=_some(command),
+        launch=Launch(command=_some(command)) if command else None,
         output=None if output is None else _path(output),
         providers=providers,
         presets=preset,

@@ -1,0 +1,47 @@
+"""``run``: start a program with something that its runtime gets before the first instruction."""
+
+from __future__ import annotations
+
+import signal
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.launching import startup_options
+from dotnetdiag.cli.render import echo
+from dotnetdiag.cli.signals import handled
+from dotnetdiag.errors import UsageError
+
+PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
+
+
+@click.command(cls=Command)
+@startup_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(
+    variables: tuple[str, ...], hooks: tuple[str, ...], profilers: tuple[str, ...], command: tuple[str, ...]
+) -> None:
+    """Start COMMAND, and give its runtime what the options say before its first instruction: it waits at its start meanwhile.
+
+    The program has our input and output, and gets the signals that we get; its exit code is ours. .NET programs that it starts
+    are left alone.
+
+    \b
+    dotnetdiag run --env LOG_LEVEL=debug --startup-hook MyHook.dll -- dotnet MyApp.dll --its-own options
+    dotnetdiag run --profiler cf0d821e-299b-5307-a3d8-b283c03916dd=libprofiler.so -- ./MyApp
+    """
+    from dotnetdiag.recipes.launch import Launch, Output
+    from dotnetdiag.recipes.running import run_program
+    from dotnetdiag.recipes.startup import parse_startup
+
+    if not command[0]:
+        raise UsageError("no program is named")
+    came: list[int] = []
+    launch = Launch(command=command, startup=parse_startup(variables, hooks, profilers), output=Output.OURS)
+    with handled(PASSED_ON, lambda number, _: came.append(number)):
+        end = run_program(launch, signals=came)
+    for note in end.notes:
+        echo(note, err=True)
+    if end.signal is not None and hasattr(signal, end.signal):
+        echo(f"The program was ended by {end.signal}.", err=True)
+    raise click.exceptions.Exit(end.code)
