@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError
@@ -23,6 +24,8 @@ GRACE_S = 0.5
 AGAIN_S = 0.05
 """For another look: of what just begins, or becomes another program, nothing is seen."""
 START_S = 30.0
+LET_GO_S = 3.0
+"""A runtime that finds nobody dials again after half a second at the most (ipc-protocol.md §21.3)."""
 
 
 def heirs(address: str, group: int) -> tuple[int, ...]:
@@ -67,13 +70,22 @@ def _wait_for_the_end(address: str, group: int) -> None:
         time.sleep(AGAIN_S)
 
 
-def _start_keeper(address: str, group: int) -> bool:
+def words(address: str) -> list[str]:
+    """What Python is started with to keep the port; the group comes behind it, or nothing where the port is in nobody's environment."""
+    return ["-P", "-m", __name__, address]
+
+
+def environment() -> dict[str, str]:
+    """In which Python finds this package."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))}
+
+
+def _start_keeper(address: str, group: int) -> bool:
     try:
         starter = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, address, str(group)],
-            env={**os.environ, "PYTHONPATH": path},
+            [sys.executable, *words(address), str(group)],
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -87,25 +99,51 @@ def _start_keeper(address: str, group: int) -> bool:
 
 def serve(address: str, group: int) -> None:
     """Resume every runtime that dials, until nobody is left that could, or a signal comes. Then the port and its folder are removed."""
-    is_chosen_resumed = False
-    unseen = 0
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit())
     try:
-        with Client.connect(f"{address},listen", timeout_s=LOOK_S) as client:
+        with _keeping(address) as resume:
+            unseen = 0
             while unseen < 2:  # one that was started while we looked is seen the next time
                 began = time.monotonic()
-                if not is_chosen_resumed:  # all but the first that dials are resumed by the port itself
-                    with suppress(DiagnosticsError):
-                        client.resume()
-                        is_chosen_resumed = True
+                resume()
                 time.sleep(max(0.0, began + LOOK_S - time.monotonic()))
                 unseen = 0 if heirs(address, group) else unseen + 1
     finally:
         shutil.rmtree(os.path.dirname(address), ignore_errors=True)
 
 
+def let_go(address: str) -> None:
+    """Resume every runtime that waits at a port that is in nobody's environment but theirs: those dial within a second. Another who listens
+    there by now has them.
+    """
+    with suppress(DiagnosticsError), _keeping(address) as resume:
+        ends = time.monotonic() + LET_GO_S
+        while time.monotonic() < ends:
+            resume()
+            time.sleep(AGAIN_S)
+
+
+@contextmanager
+def _keeping(address: str) -> Iterator[Callable[[], None]]:
+    """Listening there; what is given resumes the first that has dialled. All others are resumed by the port itself."""
+    is_chosen_resumed = False
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit())
+    with Client.connect(f"{address},listen", timeout_s=LOOK_S) as client:
+
+        def resume() -> None:
+            nonlocal is_chosen_resumed
+            if not is_chosen_resumed:
+                with suppress(DiagnosticsError):
+                    client.resume()
+                    is_chosen_resumed = True
+
+        yield resume
+
+
 if __name__ == "__main__":
     if os.fork():  # who started us waits for that: a library's process gets no child that it does not know
         os._exit(0)
-    serve(sys.argv[1], int(sys.argv[2]))
+    if sys.argv[2:] and sys.argv[2]:
+        serve(sys.argv[1], int(sys.argv[2]))
+    else:
+        let_go(sys.argv[1])

@@ -30,6 +30,7 @@ from dotnetdiag.recipes.inherited_port import heirs, leave
 from dotnetdiag.recipes.startup import Startup
 from dotnetdiag.recipes.suspension import OLD_NAMES, OWN_SOCKET_VARIABLE, PORTS_VARIABLE
 from dotnetdiag.recipes.target import LOOK_S
+from dotnetdiag.recipes.watchdog import watched_over
 from dotnetdiag.transport import processes
 
 # The reference tool gives a child 10 s; a cold container may need more.
@@ -184,7 +185,12 @@ def launched(launch: Launch, *, check: Callable[[], None] = lambda: None) -> Ite
     address = os.path.join(folder, "port")
     pid = child = None
     try:
-        with Client.connect(f"{address},listen") as client, started(launch, address) as begun:
+        with (
+            watched_over(address) as dog,
+            Client.connect(f"{address},listen") as client,
+            started(launch, address) as begun,
+        ):
+            dog.is_of(begun.pid)
             pid = begun.pid
             _wait_for_runtime(client, begun.process, address, check)
             with suppress(ServerError):  # empty is no port; .NET 5 cannot be told

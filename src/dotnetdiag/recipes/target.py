@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from dotnetdiag.client import Client
@@ -94,7 +94,10 @@ def connected(
         yield target.client
         return
     if target.port is not None:
-        with Client.connect(target.port if "," in target.port else target.port + ",listen") as client:
+        with (
+            _watch(target, resumes),
+            Client.connect(target.port if "," in target.port else target.port + ",listen") as client,
+        ):
             if target.listens:
                 waiting(target.address)
                 while not _has_connected(client):
@@ -112,6 +115,17 @@ def connected(
     client = Client(_pid_of(target, waiting, check))
     target.startup.prepare(client)
     yield client
+
+
+def _watch(target: Target, resumes: bool) -> AbstractContextManager[object]:
+    """Those who wait at a port are let run should we be killed, where they would be otherwise."""
+    if not (target.listens and resumes):
+        return nullcontext()
+    from dotnetdiag.recipes.watchdog import watched_over
+    from dotnetdiag.transport.addresses import UnixAddress, parse_address
+
+    address = parse_address(target.address)
+    return watched_over(os.path.abspath(address.path) if isinstance(address, UnixAddress) else str(address))
 
 
 def _pid_of(target: Target, waiting: Callable[[str], None], check: Callable[[], None]) -> int:
