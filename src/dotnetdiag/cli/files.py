@@ -28,6 +28,16 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class FileOrFolderPath(FilePath):
+    """A file to write; with ``--follow``, which is read first (``is_eager``), the folder of many."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises what ``FilePath`` raises, where it is a file's."""
+        if ctx is not None and ctx.params.get("follow"):
+            return Path(os.fsdecode(value))
+        return super().convert(value, param, ctx)
+
+
 class RecordingPath(click.Path):
     """A recording to read, as a ``Path``; ``-`` is what standard input brings."""
 

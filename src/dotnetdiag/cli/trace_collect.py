@@ -16,7 +16,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
-from dotnetdiag.cli.files import FilePath, shown_path
+from dotnetdiag.cli.files import FileOrFolderPath, shown_path
 from dotnetdiag.cli.launching import source_options, watched
 from dotnetdiag.cli.options import (
     formats_option,
@@ -33,6 +33,7 @@ from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition, Observer, Stop
+    from dotnetdiag.recipes.follow import FollowObserver
     from dotnetdiag.recipes.launch import Launch
     from dotnetdiag.recipes.target import Target
 
@@ -53,8 +54,8 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
 @click.option(
     "-o",
     "--output",
-    type=FilePath(),
-    help="File to write; - for stdout, with all that is said on stderr.  [default: NAME_DATE_TIME.nettrace]",
+    type=FileOrFolderPath(),
+    help="File to write (with --follow: folder); - for stdout, with all that is said on stderr.  [default: NAME_DATE_TIME.nettrace]",
 )
 @provider_options
 @click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
@@ -91,6 +92,12 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
 @click.option(
     "--force", is_flag=True, help="Overwrite files of --format that are there; the recording's own always is."
 )
+@click.option(
+    "--follow",
+    is_flag=True,
+    is_eager=True,
+    help="Record everything .NET that the command starts, or that dials the port: a file for each process, into the folder of -o.",
+)
 @json_option
 def collect(
     target: Target | None,
@@ -112,6 +119,7 @@ def collect(
     stop_event: str | None,
     stop_payload: str | None,
     force: bool,
+    follow: bool,
     as_json: bool,
 ) -> None:
     """Record a trace of a process, of a diagnostic port, or of a COMMAND that is started for it.
@@ -124,6 +132,7 @@ def collect(
     dotnetdiag trace collect -n MyApp --profile gc-verbose -o app.nettrace
     dotnetdiag trace collect -p 1234 --providers Microsoft-Windows-DotNETRuntime:GC+Exception:Verbose
     dotnetdiag trace collect --clrevents gc -- dotnet MyApp.dll --its-own options
+    dotnetdiag trace collect --follow -o traces -- dotnet build
     """
     from dotnetdiag.errors import DiagnosticsError, UsageError
     from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop
@@ -164,6 +173,11 @@ def collect(
         formats=wanted,
         force=force,
     )
+    if follow:
+        from dotnetdiag.cli.trace_follow import follow_all
+
+        follow_all(options, as_json=as_json)
+        return
     display = Display(duration, quiet=shows_output)
     stop = Stop()
     observer = Observer(
@@ -197,7 +211,7 @@ def _tell(done: Collected, notes: tuple[str, ...], options: CollectOptions, *, a
     """Say what was recorded, and convert it; ``notes`` were shown at its start."""
     from dotnetdiag.recipes.collect import convert_recording
 
-    outcome = (*done.notes, *_outcome(done))
+    outcome = (*done.notes, *outcome_notes(done))
     for note in outcome:
         echo(note, err=True)
     converted = convert_recording(done, options)
@@ -228,7 +242,7 @@ def _require_free_stdout(formats: tuple[str, ...], show_child_io: bool) -> None:
         raise UsageError(f"stdout is a file that has {status.st_size} bytes already; a recording begins an empty one")
 
 
-def _notes(composition: Composition) -> Iterator[str]:
+def notes_on(composition: Composition) -> Iterator[str]:
     """What dotnet-trace says there, and providers that are probably misspelled."""
     if composition.is_default:
         from dotnetdiag.recipes.presets import DEFAULT_PRESETS
@@ -249,7 +263,7 @@ def misspelled_providers(composition: Composition) -> Iterator[str]:
             yield f"The provider {provider.name} is recorded, if there is one; near: {meant}."
 
 
-def _outcome(done: Collected) -> Iterator[str]:
+def outcome_notes(done: Collected) -> Iterator[str]:
     """How the recording went, where it did not go as one would like."""
     who = "The process" if done.pid is None else f"Process {done.pid}"
     if done.target_died:
@@ -308,7 +322,7 @@ class Display:
         """What was said of the composition at the start."""
 
     def started(self, composition: Composition, path: Path, pid: int | None) -> None:
-        self.notes = tuple(_notes(composition))
+        self.notes = tuple(notes_on(composition))
         self._path = path
         for note in self.notes:
             echo(note, err=True)
@@ -374,7 +388,7 @@ class Display:
 
 
 @contextmanager
-def ends_nicely(stop: Stop, observer: Observer, *, enter: bool) -> Iterator[None]:
+def ends_nicely(stop: Stop, observer: Observer | FollowObserver, *, enter: bool) -> Iterator[None]:
     """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once. What is not recorded yet
     they end as they end every verb.
     """

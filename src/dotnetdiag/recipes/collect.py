@@ -160,7 +160,7 @@ def collect(options: CollectOptions, observer: Observer | None = None, stop: Sto
                 launch.stop_on_exit and child.client.target_pid() != child.pid
             ):  # its own runtime ends the session itself
                 child.on_exit(stop.stop)
-            done = _record(options, composed, child.client, label, observer, stop, child.address)
+            done = record(options, composed, child.client, label, observer, stop, child.address)
             end = end_of(
                 child,
                 ended_by_us=done.was_stopped,
@@ -174,7 +174,7 @@ def collect(options: CollectOptions, observer: Observer | None = None, stop: Sto
     resumes = options.resume
     with connected(target, waiting=observer.waiting, check=stop.check_wait, resumes=resumes) as client:
         over = target.address if target.port else None
-        return _record(options, composed, client, label, observer, stop, over)
+        return record(options, composed, client, label, observer, stop, over)
 
 
 def _new_path(label: str, *, take: bool = False) -> Path:
@@ -200,7 +200,7 @@ def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
     return [made.path for made in convert_file(done.path, options.formats, options=ConvertOptions(force=options.force))]
 
 
-def _record(
+def record(
     options: CollectOptions,
     chosen: Composition,
     client: Client,
@@ -209,6 +209,9 @@ def _record(
     stop: Stop,
     over: str | None,
 ) -> Collected:
+    """One session of ``client`` into one file, which is named after ``label`` where nobody has named it. ``over``: the address of the port
+    that the client is of.
+    """
     with stop.waiting():
         pid = client.target_pid()
         started_ticks = None if pid is None else processes.start_time_ticks(pid)
