@@ -20,25 +20,37 @@ MARKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @click.command(cls=Command)
 @process_options
+@click.option(
+    "--diagnostic-port",
+    "--dport",
+    "port",
+    metavar="ADDRESS[,connect|listen]",
+    help="A diagnostic port, as other verbs take it.",
+)
 @format_option
-def doctor(pid: int | None, name: str | None, form: str) -> None:
-    """Say why the process PID can or cannot be attached to; without PID, what this installation can do and sees.
+def doctor(pid: int | None, name: str | None, port: str | None, form: str) -> None:
+    """Say why the process PID can or cannot be attached to, or who comes to a port; without one, what this installation can do and sees.
 
     One finding a line, each with what to do. The process is asked who it is, and otherwise only looked at: no session is started.
     Exit code 1 when something is wrong; a warning is not.
 
     \b
     dotnetdiag doctor 1234
+    dotnetdiag doctor --diagnostic-port /run/app.sock
     dotnetdiag doctor --json
     """
     from dotnetdiag.errors import UsageError
     from dotnetdiag.recipes.examination import examine, examine_installation
+    from dotnetdiag.recipes.port_examination import examine_port
     from dotnetdiag.recipes.processes import find_pid
 
-    if pid is not None and name is not None:
-        raise UsageError("give one process: PID, -p or -n")
-    pid = pid if name is None else find_pid(name)
-    findings = examine_installation() if pid is None else examine(pid)
+    if sum(one is not None for one in (pid, name, port)) > 1:
+        raise UsageError("give one process or port: PID, -p, -n or --diagnostic-port")
+    if port is not None:
+        findings = examine_port(port)
+    else:
+        pid = pid if name is None else find_pid(name)
+        findings = examine_installation() if pid is None else examine(pid)
     from dataclasses import asdict
 
     from dotnetdiag.table import Table

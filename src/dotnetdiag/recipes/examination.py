@@ -23,7 +23,7 @@ def examine(pid: int) -> tuple[Finding, ...]:
     """The operating system's view of a process, then the runtime's own answers where it can be reached."""
     found = list(diagnose(pid))
     if any(finding.code == "reachable" for finding in found):
-        found += _answers(Client(pid, timeout_s=PROBE_TIMEOUT_S))
+        found += answers(Client(pid, timeout_s=PROBE_TIMEOUT_S))
     return tuple(found)
 
 
@@ -32,7 +32,8 @@ def holds_of(pid: int) -> tuple[Hold, ...]:
     return holds(Client(pid).target_pid())
 
 
-def _answers(client: Client) -> list[Finding]:
+def answers(client: Client) -> list[Finding]:
+    """What a runtime says of itself, as findings."""
     try:
         info = client.process_info()
     except UnsupportedCommand:
