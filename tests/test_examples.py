@@ -49,12 +49,15 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
-    if path.stem in ("start_and_record", "let_programs_connect"):
+    if path.stem in ("start_and_record", "let_programs_connect", "follow_a_build"):
         if major(NEWEST) == "3.1":
             skip_without("a program that is recorded from its first instruction (.NET 5)")
         words, environment = command(NEWEST, DEMO)
         if path.stem == "start_and_record":
             assert "demo" in run(tmp_path, path, *words, **environment)
+            return
+        if path.stem == "follow_a_build":
+            assert "demo_" in run(tmp_path, path, "timeout", 3, *words, **environment)
             return
         address = str(tmp_path / "port")
         with subprocess.Popen(words, env={**os.environ, **environment, "DOTNET_DiagnosticPorts": address}) as process:

@@ -47,6 +47,7 @@ _PUBLIC: dict[str, str] = {
             "cpu",
             "diff",
             "filter",
+            "follow",
             "info",
             "merge",
             "redact",
@@ -58,6 +59,7 @@ _PUBLIC: dict[str, str] = {
         ),
         "dotnetdiag.recipes.verbs",
     ),
+    "Startup": "dotnetdiag.recipes.startup",
     "Stop": "dotnetdiag.recipes.stop",
     "Process": "dotnetdiag.recipes.processes",
     "processes": "dotnetdiag.recipes.processes:list_processes",
@@ -167,12 +169,14 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.processes import Process as Process
+    from dotnetdiag.recipes.startup import Startup as Startup
     from dotnetdiag.recipes.stop import Stop as Stop
     from dotnetdiag.recipes.verbs import collect as collect
     from dotnetdiag.recipes.verbs import convert as convert
     from dotnetdiag.recipes.verbs import cpu as cpu
     from dotnetdiag.recipes.verbs import diff as diff
     from dotnetdiag.recipes.verbs import filter as filter
+    from dotnetdiag.recipes.verbs import follow as follow
     from dotnetdiag.recipes.verbs import info as info
     from dotnetdiag.recipes.verbs import merge as merge
     from dotnetdiag.recipes.verbs import redact as redact

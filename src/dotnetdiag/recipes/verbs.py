@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union, Unpack
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected
     from dotnetdiag.recipes.contents import TraceContents
     from dotnetdiag.recipes.exporting import Converted
+    from dotnetdiag.recipes.follow import Followed, FollowObserver
     from dotnetdiag.recipes.report import Report, View
+    from dotnetdiag.recipes.startup import Startup
     from dotnetdiag.recipes.stop import Stop
     from dotnetdiag.recipes.thread_stacks import StackReport
     from dotnetdiag.recipes.trace_rewrite import Rewritten
@@ -66,11 +69,13 @@ def collect(
     rundown: bool | None = None,
     stacks: bool = True,
     resume: bool = True,
+    startup: Startup | None = None,
     force: bool = False,
     progress: Callable[[int, float], None] | None = None,
     stop: Stop | None = None,
 ) -> Collected:
     """Record a runtime, or a ``command`` from its first instruction, until ``duration`` is over, it ends, or ``stop.stop()`` is called.
+    ``startup`` is what a runtime is given while it waits at its start.
 
     ``preset`` is a named set of providers (``gc-verbose``, ``dotnet-sampled-thread-time``, several with commas), ``providers`` a provider text; both
     add up. ``output`` is overwritten; None: named after the program. ``formats`` are written beside it. ``progress`` gets the bytes so
@@ -80,12 +85,13 @@ def collect(
     from dotnetdiag.recipes.collect import CollectOptions, Observer, convert_recording
     from dotnetdiag.recipes.collect import collect as record
     from dotnetdiag.recipes.launch import Launch
+    from dotnetdiag.recipes.startup import Startup
 
     if (runtime is None) == (not command):
         raise UsageError("give a runtime or a command to record")
     options = CollectOptions(
-        target=None if runtime is None else target_of(runtime),
-        launch=Launch(command=_some(command)) if command else None,
+        target=None if runtime is None else replace(target_of(runtime), startup=startup or Startup()),
+        launch=Launch(command=_some(command), startup=startup or Startup()) if command else None,
         output=None if output is None else _path(output),
         providers=providers,
         presets=preset,
@@ -102,6 +108,47 @@ def collect(
     done = record(options, Observer() if progress is None else Observer(progress=progress), stop)
     convert_recording(done, options)
     return done
+
+
+def follow(
+    command: str | Sequence[str],
+    folder: PathText,
+    *,
+    providers: str | None = None,
+    preset: str | None = None,
+    duration: Seconds = None,
+    formats: str | Sequence[str] = (),
+    buffer_mb: int = 256,
+    rundown: bool | None = None,
+    stacks: bool = True,
+    startup: Startup | None = None,
+    stop_on_exit: bool = False,
+    observer: FollowObserver | None = None,
+    stop: Stop | None = None,
+) -> Followed:
+    """Start a program, and record it and everything .NET that it starts, each from its first instruction, into a file of its own in
+    ``folder``, named by entry assembly and pid.
+
+    Ends when nothing that it has started runs any more, with the program itself (``stop_on_exit``), after ``duration``, or with
+    ``stop.stop()``. ``observer`` is told of each. Raises what ``collect`` raises; of one process that could not be recorded the result tells.
+    """
+    from dotnetdiag.recipes.collect import CollectOptions
+    from dotnetdiag.recipes.follow import follow as record
+    from dotnetdiag.recipes.launch import Launch
+    from dotnetdiag.recipes.startup import Startup
+
+    options = CollectOptions(
+        launch=Launch(command=_some(command), startup=startup or Startup(), stop_on_exit=stop_on_exit),
+        output=_path(folder),
+        providers=providers,
+        presets=preset,
+        duration=duration,
+        formats=_some(formats),
+        buffer_mb=buffer_mb,
+        rundown=rundown,
+        stacks=stacks,
+    )
+    return record(options, observer, stop)
 
 
 def stack(runtime: Runtime, *, thread: int | str | None = None, style: str = "full") -> StackReport:
