@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from dotnetdiag.cli.render import echo, json_text, seconds_text, table
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.processes import Process
 
 
 def processes_as_json() -> None:
@@ -11,7 +17,23 @@ def processes_as_json() -> None:
 
     from dotnetdiag.recipes.processes import list_processes
 
-    json_text([asdict(process) for process in list_processes()])
+    found = list_processes()
+    json_text([asdict(process) for process in found])
+    say_foreign(found)
+
+
+def say_foreign(known: Iterable[Process]) -> None:
+    """Of runtimes that have no pid here, and how they are reached all the same."""
+    import shlex
+
+    from dotnetdiag.recipes.processes import list_foreign_sockets
+
+    for path in list_foreign_sockets(known):
+        echo(
+            f"A runtime whose process is not seen from here listens at {path}: "
+            f"dotnetdiag info --diagnostic-port {shlex.quote(path)},connect",
+            err=True,
+        )
 
 
 def show_processes() -> None:
@@ -21,6 +43,7 @@ def show_processes() -> None:
     found = list_processes()
     if not found:
         echo("No supported .NET processes were found")
+        say_foreign(found)
         return
     table(
         ("pid", "name", "assembly", "runtime", "uptime", "command line"),
@@ -37,3 +60,4 @@ def show_processes() -> None:
         ],
         right=("pid", "uptime"),
     )
+    say_foreign(found)

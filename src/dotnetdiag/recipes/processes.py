@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from dotnetdiag.table.result import HasTable
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.discovery import Endpoint, endpoints
+from dotnetdiag.transport.foreign import foreign_sockets
 from dotnetdiag.transport.waiting import call_within, start
 
 if TYPE_CHECKING:
@@ -87,6 +88,16 @@ def list_processes(*, timeout_s: float = ASK_TIMEOUT_S) -> Processes:
     if failures:
         raise failures[0]
     return Processes(sorted(found, key=lambda process: (process.name, process.pid)))
+
+
+def list_foreign_sockets(known: Iterable[Process] = ()) -> list[str]:
+    """Sockets of runtimes that have no pid here, since they run in another pid namespace that shares a folder with ours, and are none of
+    the ``known``: what ``Client.connect(PATH + ",connect")`` takes.
+    """
+    addresses = {one.address for one in known}
+    return call_within(
+        lambda: foreign_sockets(addresses), Deadline(LIST_TIMEOUT_S), "the folder of sockets does not answer"
+    )
 
 
 def command_line(pid: int | None) -> str:
