@@ -141,3 +141,41 @@ def test_a_runtime_that_waits_is_said_to_and_waits_on(tmp_path: Path) -> None:
         assert dd.Client(target.pid).is_suspended()
         run("resume", "--diagnostic-port", str(port))
         assert target.expect("ready")
+
+
+@pytest.mark.parametrize("prefix", ["DOTNET", "COMPlus"])
+@pytest.mark.parametrize("runtime", ["8", "9", "10", "NativeAOT"])
+def test_runtimes_take_the_old_names_of_their_variables_too_but_for_native_aot(
+    runtime: str, prefix: str, tmp_path: Path
+) -> None:
+    words, environment = command(runtime, "gc", "gen0=3")
+    environment |= {f"{prefix}_DiagnosticPorts": str(tmp_path / "port")}
+    with (
+        dd.listen(str(tmp_path / "port")) as server,
+        subprocess.Popen(words, env={**os.environ, **environment}, stdout=PIPE, text=True) as process,
+    ):
+        if (runtime, prefix) == ("NativeAOT", "COMPlus"):
+            assert "done gc" in process.communicate(timeout=60)[0]
+            assert server.runtimes == ()
+            return
+        connected = server.wait(timeout_s=30)
+        assert connected.is_suspended
+        connected.resume()
+        assert "done gc" in process.communicate(timeout=60)[0]
+
+
+@pytest.mark.parametrize("name", ["DOTNET_DefaultDiagnosticPortSuspend", "COMPlus_DefaultDiagnosticPortSuspend"])
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_a_runtime_that_waits_at_its_own_socket_is_recorded_from_its_start_and_let_run(
+    runtime: str, name: str, tmp_path: Path
+) -> None:
+    words, environment = command(runtime, "gc", "gen0=3")
+    path = tmp_path / "x.nettrace"
+    with subprocess.Popen(words, env={**os.environ, **environment, name: "1"}, stdout=PIPE, text=True) as process:
+        done = run("trace", "collect", "-p", str(process.pid), "--clrevents", "gc+loader", "-o", str(path))
+        assert done.returncode == 0, done.stderr
+        assert "done gc" in process.communicate(timeout=60)[0]
+    with dd.open(path) as trace:
+        counts = trace.counts()["Microsoft-Windows-DotNETRuntime"]
+        assert counts["Runtime/Start"] == 1
+        assert counts["GC/Start"] >= 3
