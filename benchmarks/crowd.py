@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -58,17 +59,12 @@ def dial(address: str) -> None:
 def round_() -> list[float]:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, dd.listen(f"{folder}/port") as server:
 
-        def resume(runtime: dd.ConnectedRuntime) -> None:
-            try:
-                runtime.resume()
-            except DiagnosticsError:  # the diallers have ended
-                pass
-
-        def accept() -> None:
+        def serve() -> None:
             for runtime in server:
-                threading.Thread(target=resume, args=(runtime,), daemon=True).start()
+                with suppress(DiagnosticsError):  # the diallers have ended
+                    runtime.resume()
 
-        accepting = threading.Thread(target=accept)
+        accepting = threading.Thread(target=serve)
         accepting.start()
         done = subprocess.run(
             [sys.executable, __file__, "dial", f"{folder}/port"], capture_output=True, check=True, text=True, timeout=60

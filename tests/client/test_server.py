@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.client.dialling import DiallingRuntime
-from tests.client.scripted import INFO, PATIENCE_S, Talk, eventually, says
+from tests.client.scripted import DONE, PATIENCE_S, Talk, eventually, says
 from tests.client.shells import Act, Stage
 from tests.client.test_reverse import dial
 
@@ -84,31 +84,32 @@ def test_two_runtimes_are_asked_each_its_own(stage: Stage, port: Path) -> None:
 
 
 def test_who_asks_first_gets_the_connection_first(stage: Stage, port: Path) -> None:
-    hold, order = threading.Event(), list[int]()
+    hold, asked = threading.Event(), list[bytes]()
 
     def slow(talk: Talk) -> None:
         hold.wait(PATIENCE_S)
-        says(INFO.pack())(talk)
+        asked.append(bytes(talk.frame.payload))
+        says(DONE)(talk)
 
     with (
         stage.server(str(port), timeout_s=PATIENCE_S) as server,
-        DiallingRuntime(port, {Command.ProcessInfo3: slow}, number=1) as runtime,
+        DiallingRuntime(port, {Command.SetEnvironmentVariable: slow}, number=1) as runtime,
     ):
         client = server.wait().client
 
         def ask(turn: int) -> None:
-            client.process_info()
-            order.append(turn)
+            client.set_environment_variable("TURN", str(turn))
 
         acts = [Act(lambda: ask(0))]
-        runtime.wait_for(Command.ProcessInfo3)
+        runtime.wait_for(Command.SetEnvironmentVariable)
         for turn in range(1, 5):
             acts.append(Act(lambda turn=turn: ask(turn)))  # type: ignore[misc]
             eventually(lambda: waiting_in_line(server) == turn, "it waits")  # noqa: B023 - waited for at once
         hold.set()
         for act in acts:
             act.result()
-    assert order == [0, 1, 2, 3, 4]
+    values = [payload.decode("utf-16-le").rstrip("\0")[-1] for payload in asked]
+    assert values == list("01234")
 
 
 def waiting_in_line(server: Any) -> int:

@@ -1,21 +1,24 @@
 """The owner's side of a reverse port: runtimes dial us (``DOTNET_DiagnosticPorts=ADDRESS``) and say who they are.
 
-What is decided about them is in ``ipc.waiting``; here is one thread that accepts, and a short-lived one for each connection that has
-something to say, so that a silent one delays nobody. Who waits for one is told of changes by a callback.
+What is decided about them is in ``ipc.waiting``; here is one thread that accepts, one that listens to connections which have not said yet
+who they are (``hearing``), so that a silent one delays nobody, and a short-lived one for each runtime that is resumed. Who waits for one
+is told of changes by a callback.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
+from dotnetdiag.client.hearing import Hearing
 from dotnetdiag.client.limits import Limits
 from dotnetdiag.client.running import run
 from dotnetdiag.errors import ConnectFailed, DiagnosticsError, ServerError, TimedOut, TransportError
@@ -77,6 +80,7 @@ class ReversePort(Closing):
         self._lock = threading.RLock()
         self._observers: list[Callable[[], None]] = []
         self._talking: dict[threading.Thread, Stream] = {}
+        self._hearing = Hearing(self._admit, size=ADVERTISE_SIZE, limit_s=ADVERTISE_TIMEOUT_S)
         self._diallers: dict[UUID, Dialler] = {}
         self._queues: defaultdict[UUID, deque[object]] = defaultdict(deque)
         self._closed = threading.Event()
@@ -166,6 +170,7 @@ class ReversePort(Closing):
             talking = tuple(self._talking)
             self._notify()
         self._listener.close()
+        self._hearing.close()
         for stream in left:
             stream.close()
         for thread in (self._thread, *talking):
@@ -189,14 +194,22 @@ class ReversePort(Closing):
                 if stream.has_arrived(ADVERTISE_SIZE):  # a thread costs more than to listen to it
                     self._admit(heard, stream)
                 else:
-                    with self._lock:
-                        self._talk(self._admit, heard, stream)
+                    self._hear(heard, stream)
                     heard.wait(self._in_order_s)
             if time.monotonic() - swept >= SWEEP_S:
                 swept = time.monotonic()
                 self._drop_the_gone()
-            while len(self._talking) >= MOST_TALKING and not self._closed.wait(SHORTAGE_PAUSE_S):
+            while len(self._talking) + len(self._hearing) >= MOST_TALKING and not self._closed.wait(SHORTAGE_PAUSE_S):
                 pass
+
+    def _hear(self, heard: threading.Event, stream: Stream) -> None:
+        """Listen to it until it has said who it is: together with others, where the system can do that."""
+        if sys.platform == "win32":
+            with self._lock:
+                self._talk(self._admit, heard, stream)
+            return
+        with suppress(TransportError):  # no more threads: the runtime dials again
+            self._hearing.add(heard, stream)
 
     def _drop_the_gone(self) -> None:
         with self._lock:
