@@ -113,12 +113,12 @@ def flood(each: int, buffer_mb: int, *, quiet: bool) -> Outcome:
         shown_at = 0.0
         while not done.wait(0.5):
             now = time.monotonic() - begin
-            outcome.memory.append((now, _resident(watcher.pid)))
+            outcome.memory.append((now, resident_bytes(watcher.pid)))
             if not quiet and now - shown_at >= 10:
                 shown_at = now
                 print(f"{now:7.0f} s  {outcome.memory[-1][1] / 1e6:6.1f} MB  {outcome.lines:,} lines", flush=True)
         outcome.seconds = time.monotonic() - begin
-        outcome.memory.append((outcome.seconds, _resident(watcher.pid)))
+        outcome.memory.append((outcome.seconds, resident_bytes(watcher.pid)))
         watcher.send_signal(signal.SIGINT)
         for thread in threads:
             thread.join()
@@ -139,7 +139,7 @@ def _count(descriptor: int, outcome: Outcome) -> None:
         outcome.lines += data.count(b"\n")
 
 
-def _resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize()
 

@@ -59,6 +59,7 @@ _PUBLIC: dict[str, str] = {
         ),
         "dotnetdiag.recipes.verbs",
     ),
+    "FlightRecorder": "dotnetdiag.recipes.flight_recorder",
     "Startup": "dotnetdiag.recipes.startup",
     "Stop": "dotnetdiag.recipes.stop",
     "Process": "dotnetdiag.recipes.processes",
@@ -168,6 +169,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes import processes as _processes
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write
+    from dotnetdiag.recipes.flight_recorder import FlightRecorder as FlightRecorder
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.startup import Startup as Startup
     from dotnetdiag.recipes.stop import Stop as Stop

@@ -7,7 +7,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
 from dotnetdiag.cli.files import FileOrFolderPath, shown_path
+from dotnetdiag.cli.keeping import KeptOptions, file_line, keeping_options
 from dotnetdiag.cli.launching import source_options, watched
 from dotnetdiag.cli.options import (
     formats_option,
@@ -34,6 +35,7 @@ from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition, Observer, Stop
     from dotnetdiag.recipes.follow import FollowObserver
+    from dotnetdiag.recipes.kept_files import KeptFile
     from dotnetdiag.recipes.launch import Launch
     from dotnetdiag.recipes.target import Target
 
@@ -82,6 +84,7 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
 @click.option("--stopping-event-provider-name", "stop_provider", help="Stop at an event of this provider …")
 @click.option("--stopping-event-event-name", "stop_event", help="… of this name …")
 @click.option("--stopping-event-payload-filter", "stop_payload", help="… with these values: field:value,field:value.")
+@keeping_options
 @click.option(
     "--dsrouter",
     type=click.Choice(["ios", "ios-sim", "android", "android-emu"]),
@@ -118,14 +121,15 @@ def collect(
     stop_provider: str | None,
     stop_event: str | None,
     stop_payload: str | None,
+    kept: KeptOptions,
     force: bool,
     follow: bool,
     as_json: bool,
 ) -> None:
     """Record a trace of a process, of a diagnostic port, or of a COMMAND that is started for it.
 
-    Ends after --duration, at the stopping event, with the process, or with Enter or Ctrl-C: then the runtime still writes the names
-    of its methods, which may take a while. A second Ctrl-C ends at once and keeps the file.
+    Ends after --duration, at the stopping event, at --max-size, with the process, or with Enter or Ctrl-C: then the runtime still writes the
+    names of its methods, which may take a while. A second Ctrl-C ends at once and keeps the file.
 
     \b
     dotnetdiag trace collect -p 1234 --duration 30s
@@ -133,6 +137,9 @@ def collect(
     dotnetdiag trace collect -p 1234 --providers Microsoft-Windows-DotNETRuntime:GC+Exception:Verbose
     dotnetdiag trace collect --clrevents gc -- dotnet MyApp.dll --its-own options
     dotnetdiag trace collect --follow -o traces -- dotnet build
+    dotnetdiag trace collect -p 1234 --clrevents gc --stop-on "GC/Start where Depth >= 2" --stop-delay 5s
+    dotnetdiag trace collect -p 1234 --rotate 100MB --keep 5
+    dotnetdiag trace collect -p 1234 --ring 60s --dump-on signal
     """
     from dotnetdiag.errors import DiagnosticsError, UsageError
     from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop
@@ -170,6 +177,7 @@ def collect(
         duration=duration,
         resume=resume_runtime,
         stopping_event=stopping_event,
+        keeping=kept.keeping,
         formats=wanted,
         force=force,
     )
@@ -178,9 +186,13 @@ def collect(
 
         follow_all(options, as_json=as_json)
         return
-    display = Display(duration, quiet=shows_output)
+    display = Display(duration, quiet=shows_output, enter_says=kept.enter_says)
     stop = Stop()
+    trigger = kept.trigger()
     observer = Observer(
+        trigger=trigger,
+        held=display.held,
+        dumped=display.dumped,
         started=display.started,
         progress=display.progress,
         waiting=say_waiting(target),
@@ -188,7 +200,11 @@ def collect(
         stopping=display.stopping,
     )
     try:
-        with ends_nicely(stop, observer, enter=not shows_output):
+        on_enter = trigger.ask if trigger is not None and kept.on_key else None
+        with (
+            ends_nicely(stop, observer, enter=not shows_output, on_enter=on_enter),
+            kept.signals(trigger),
+        ):
             done = record(options, observer, stop)
     except DiagnosticsError as error:
         if to_stdout and isinstance(error.__cause__, BrokenPipeError):  # `| head`
@@ -222,7 +238,10 @@ def _tell(done: Collected, notes: tuple[str, ...], options: CollectOptions, *, a
         from dotnetdiag.cli.render import size_text
 
         size = f"{size_text(done.size_bytes)} ({done.size_bytes} bytes)"
-        echo(f"{shown_path(done.path)}  {size} in {done.duration_s:.1f} s", err=to_stdout)
+        name = shown_path(done.path) if len(done.files) == 1 else f"{len(done.files)} files"
+        echo(f"{name}  {size} in {done.duration_s:.1f} s", err=to_stdout)
+        for file in done.files if len(done.files) > 1 else ():
+            echo(file_line(file), err=to_stdout)
         for path in converted:
             echo(path)
     if done.child_exit_code is not None:
@@ -275,7 +294,9 @@ def outcome_notes(done: Collected) -> Iterator[str]:
         yield f"{who} has exited, and the trace ended with it."
     elif not done.was_stopped and done.child_exit_code is None:
         yield f"The session was ended from elsewhere; {who.lower() if done.pid is None else who} still runs."
-    if not done.size_bytes:
+    if not done.files:
+        yield "No dump was asked for: nothing was kept."
+    elif not done.size_bytes:
         yield "Nothing has come: the file is empty."
     elif done.complete is False and not done.target_died:
         yield "The trace has no end: names of methods and the last events may be missing."
@@ -307,7 +328,10 @@ def provider_lines(composition: Composition, width: int | None = None) -> list[s
 class Display:
     """What is seen of a recording on stderr: what is recorded, then bytes, rate and time left on one line."""
 
-    def __init__(self, duration: str | None, *, quiet: bool) -> None:
+    def __init__(self, duration: str | None, *, quiet: bool, enter_says: str | None = None) -> None:
+        """``enter_says`` is what the Enter key does; None: it ends the recording."""
+        self._enter_says = enter_says
+        self._held = ""
         self._quiet = quiet
         self._is_terminal = os.isatty(2)
         self._live = sys.stderr.isatty() and not quiet
@@ -338,7 +362,9 @@ class Display:
         echo(f"Output File    : {path}", err=True)
         if self._left_s is not None:
             echo(f"Trace Duration : {timespan_text(self._left_s)}", err=True)
-        if sys.stdin.isatty():
+        if sys.stdin.isatty() and self._enter_says is not None:
+            echo(f"Press <Enter> to {self._enter_says}, <Ctrl+C> to exit...", err=True)
+        elif sys.stdin.isatty():
             echo("Press <Enter> or <Ctrl+C> to exit...", err=True)
         elif not self._live:
             echo("Recording trace in progress. Press <Ctrl+C> to exit...", err=True)
@@ -358,9 +384,21 @@ class Display:
         left = ""
         if self._left_s is not None:
             left = f"   {seconds_text(max(0.0, self._left_s - elapsed_s))} left"
-        text = f"[{seconds_text(elapsed_s)}]  Recording trace {size_text(size_bytes)}  {size_text(self._rate)}/s{left}"
+        text = f"[{seconds_text(elapsed_s)}]  Recording trace {size_text(size_bytes)}  {size_text(self._rate)}/s{self._held}{left}"
         write_raw(f"\r\x1b[K{text}", err=True)
         self._shown = True
+
+    def held(self, seconds: float, size_bytes: int) -> None:
+        """What a flight recorder has, for the next line."""
+        from dotnetdiag.cli.render import size_text
+
+        self._held = f"   holds {seconds_text(seconds)}, {size_text(size_bytes)}"
+
+    def dumped(self, file: KeptFile) -> None:
+        """A flight recorder has written a file."""
+        if self._live:
+            write_raw("\r\x1b[K", err=True)
+        echo(f"Wrote {file_line(file)}", err=True)
 
     def stopping(self) -> None:
         if self._shown:
@@ -388,9 +426,11 @@ class Display:
 
 
 @contextmanager
-def ends_nicely(stop: Stop, observer: Observer | FollowObserver, *, enter: bool) -> Iterator[None]:
+def ends_nicely(
+    stop: Stop, observer: Observer | FollowObserver, *, enter: bool, on_enter: Callable[[], None] | None = None
+) -> Iterator[None]:
     """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once. What is not recorded yet
-    they end as they end every verb.
+    they end as they end every verb. ``on_enter`` is what Enter does instead, each time.
     """
     from dotnetdiag.errors import Cancelled
 
@@ -415,7 +455,7 @@ def ends_nicely(stop: Stop, observer: Observer | FollowObserver, *, enter: bool)
 
     ended = threading.Event()
     if enter and sys.stdin.isatty():
-        threading.Thread(target=_wait_for_enter, args=(stop, ended), daemon=True).start()
+        threading.Thread(target=_wait_for_enter, args=(stop, ended, on_enter), daemon=True).start()
     try:
         with pressed(on_press):
             yield
@@ -433,20 +473,26 @@ def _lead_nowhere(descriptors: Sequence[int]) -> None:
     os.close(nowhere)
 
 
-def _wait_for_enter(stop: Stop, ended: threading.Event) -> None:
+def _wait_for_enter(stop: Stop, ended: threading.Event, on_enter: Callable[[], None] | None) -> None:
     """Looks at the terminal without holding Python's lock on stdin, which would hang the interpreter's end."""
     if sys.platform == "win32":
         import msvcrt
 
         while not ended.wait(0.1):
             if msvcrt.kbhit() and msvcrt.getwch() == "\r":
-                stop.stop()
-                return
+                if on_enter is None:
+                    stop.stop()
+                    return
+                on_enter()
         return
     from dotnetdiag.recipes.terminal import typed
 
-    if next(typed(ended.is_set), b""):
-        stop.stop()
+    for data in typed(ended.is_set):
+        if on_enter is None:
+            stop.stop()
+            return
+        if b"\n" in data:
+            on_enter()
 
 
 @click.command("list-profiles", cls=Command)

@@ -54,6 +54,7 @@ class LossAccount:
 
     __slots__ = (
         "_ended",
+        "_has_begun",
         "_last",
         "_starts_at_one",
         "at_least",
@@ -78,6 +79,7 @@ class LossAccount:
         self.restarts = 0
         self.at_least = False
         self._starts_at_one = starts_at_one
+        self._has_begun = False
         self._last: dict[int, tuple[int, int | None]] = {}
         self._ended: dict[int, tuple[int, int | None]] = {}
 
@@ -96,6 +98,7 @@ class LossAccount:
         """
         if not len(sequence):
             return
+        self._has_begun = True
         first_run = int(runs[0]) if len(runs) else len(sequence)
         last = self._last
         if first_run:
@@ -140,13 +143,26 @@ class LossAccount:
             self._lose(thread, segment, None, time, first - 1)
 
     def add_sequence_point(
-        self, segment: int, time: int, threads: Iterable[tuple[int, int]], *, forget: bool = False
+        self,
+        segment: int,
+        time: int,
+        threads: Iterable[tuple[int, int]],
+        *,
+        forget: bool = False,
+        before_start: bool = False,
     ) -> None:
         """Take the sequence point that ends ``segment``: for each thread the number of its last attempted event.
 
         With ``forget`` all threads are dropped after the check (version 6, flag 1). In nettrace 4 and 5 a thread
-        that is not listed has ended (nettrace.md §5.8).
+        that is not listed has ended (nettrace.md §5.8). ``before_start``: its time is before that of the trace; before
+        all events it says where numbering begins.
         """
+        if before_start and self._starts_at_one and not self._has_begun:
+            self._last.update((thread, (number, None)) for thread, number in threads)
+            self._has_begun = True
+            self._forget_oldest(self._last)
+            return
+        self._has_begun = True
         listed = set()
         for thread, number in threads:
             listed.add(thread)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Protocol
@@ -32,6 +32,7 @@ SLOTS = 1 << 15
 FIRST_STEP_BYTES = 256
 """Most of what is cut is an event, whose rest is short."""
 _NO_BLOCK_LIMIT = 1 << 32
+_WORD = 0xFFFFFFFF
 
 _I16, _I32, _U32 = struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<I")
 _EVENT_HEADER_SIZE = 20
@@ -56,7 +57,8 @@ _USUAL = memoryview(_EVENTS)
 _LONGEST = max(map(len, _OPENINGS))
 
 # `walk` of the kernels
-_LOST, _STUCK, _LEFT, _MISSING, _MAYBE_LOST, _WALK_WIDTH = 5, 7, 8, 9, 10, 11
+_LOST, _USED, _STUCK, _LEFT, _MISSING, _MAYBE_LOST, _WALK_WIDTH = 5, 6, 7, 8, 9, 10, 11
+_LIVE, _ENDED = 1, 2
 _NEW_BLOCK = array("q", bytes(8 * _LOST))
 
 
@@ -68,6 +70,14 @@ class LossCount:
 
     complete: bool
     lost: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastNumbers:
+    """The number of the last event that each capture thread attempted, of threads that live and of those that have ended."""
+
+    live: Mapping[int, int]
+    ended: Mapping[int, int]
 
 
 class Readable(Protocol):
@@ -147,7 +157,8 @@ class LossCounter:
         self._tally = None if types is None else types.rows
         self._is_usual = compiled is not None
         self._is_done = False
-        self._is_open = False
+        self._is_open = self._has_points = False
+        self._sync_ticks = 0
         self._position = 0
         """Of the first byte that was not consumed."""
         self._held = bytearray()
@@ -189,6 +200,17 @@ class LossCounter:
         if self._walk[_MISSING]:
             lost -= self._walk[_MAYBE_LOST]  # the event is cut, and does not count
         return LossCount(complete=self._is_done, lost=lost)
+
+    def last_numbers(self) -> LastNumbers | None:
+        """Where the numbers stand behind what was taken so far; None when the trace is not as usual."""
+        if not self._is_usual:
+            return None
+        numbered = [(slot, number) for slot, number in enumerate(self._numbers.tolist()) if number]
+        live, ended = (
+            {self._threads[slot]: number & _WORD for slot, number in numbered if number >> 32 == state}
+            for state in (_LIVE, _ENDED)
+        )
+        return LastNumbers(live=live, ended=ended)
 
     def _complete_held(self, view: memoryview) -> int:
         """Add as little of ``view`` to what is held as makes that go; how much of it, -1 when all was not enough."""
@@ -232,7 +254,7 @@ class LossCounter:
             raise Unusual
         if len(view) < size:
             return 0
-        _, frequency, pointer_size = _CLOCK.unpack_from(view, len(_START))
+        self._sync_ticks, frequency, pointer_size = _CLOCK.unpack_from(view, len(_START))
         if frequency <= 0 or pointer_size not in (4, 8) or view[size - 1] != TAG_END:
             raise Unusual
         self._is_open = True
@@ -299,7 +321,7 @@ class LossCounter:
         return start + header
 
     def _metadata(self, content: memoryview) -> None:
-        for record in _metadata_records(content):
+        for record in metadata_records(content):
             if self._types is not None:
                 self._types.define(record)
             else:
@@ -309,11 +331,15 @@ class LossCounter:
         """A sequence point (nettrace.md §5.8)."""
         if len(content) < _POINT_HEADER.size:
             raise Unusual
-        _, count = _POINT_HEADER.unpack_from(content)
+        time, count = _POINT_HEADER.unpack_from(content)
         if count > (len(content) - _POINT_HEADER.size) // _POINT_ROW_SIZE:
             raise Unusual
         assert self._kernels is not None
+        begins = time < self._sync_ticks and not self._has_points and not self._walk[_USED]
+        self._has_points = True
         self._kernels.close_segment(content, _POINT_HEADER.size, count, self._walk, self._threads, self._numbers)
+        if begins:  # these numbers came before this part of a stream
+            self._walk[_LOST] = 0
         if self._walk[_STUCK]:
             raise Unusual
 
@@ -329,7 +355,7 @@ class LossCounter:
                 self._is_usual = not self._walk[_STUCK]
 
 
-def _metadata_records(content: memoryview) -> Iterator[Cursor]:
+def metadata_records(content: memoryview) -> Iterator[Cursor]:
     """The payloads of the events of a MetadataBlock (nettrace.md §5.3). Raises when a reader would find damage in them."""
     block = Cursor(content)
     header, flags = block.i16(), block.i16()

@@ -141,6 +141,7 @@ def _losses(contents: Contents) -> _Losses:
             found.remove_thread(segment, 2 * (last + segment), *removals[removal][1:])
             removal += 1
         if segment < len(points):
-            _, forget, threads = points[segment]
-            found.add_sequence_point(segment, 2 * (last + segment), threads, forget=forget)
+            time, forget, threads = points[segment]
+            before_start = contents.info is not None and time < contents.info.sync_ticks
+            found.add_sequence_point(segment, 2 * (last + segment), threads, forget=forget, before_start=before_start)
     return found

@@ -175,7 +175,10 @@ class TraceState:
                 rows.append(row)
         finally:
             segment, forget = self.segment, bool(flags & RESET_THREADS)
-            self._account(partial(self.lost.add_sequence_point, segment, time, rows, forget=forget))
+            before_start = self.info is not None and time < self.info.sync_ticks
+            self._account(
+                partial(self.lost.add_sequence_point, segment, time, rows, forget=forget, before_start=before_start)
+            )
             self.segment += 1
             if self.keep:
                 self.sequence_points.append((time, forget, rows))

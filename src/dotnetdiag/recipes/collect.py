@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client import Client
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError, OutputError, UnknownName, near
+from dotnetdiag.errors import DiagnosticsError, OutputError, UsageError
 from dotnetdiag.nettrace.loss_count import LossCounter
 from dotnetdiag.providers.composition import Composition, ProviderSource, compose
 from dotnetdiag.providers.keywords import SAMPLE_PROFILER
 from dotnetdiag.providers.names import misspelled
+from dotnetdiag.recipes.keeping import Keeping, StopCause, Watch
+from dotnetdiag.recipes.kept_files import Held, Keeper, KeptFile, receive
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.outputs import check_outputs, is_stdout
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
@@ -28,10 +30,23 @@ from dotnetdiag.recipes.target import Target, connected
 from dotnetdiag.transport import processes
 
 if TYPE_CHECKING:
+    from dotnetdiag.client import TraceSession
     from dotnetdiag.recipes.launch import Launch
-    from dotnetdiag.recipes.stopping import EventWatcher, StoppingEvent
+    from dotnetdiag.recipes.ring_files import DumpTrigger
+    from dotnetdiag.recipes.stopping import StoppingEvent
 
-__all__ = ["CollectOptions", "Collected", "Composition", "Observer", "ProviderSource", "Stop", "collect", "misspelled"]
+__all__ = [
+    "CollectOptions",
+    "Collected",
+    "Composition",
+    "Keeping",
+    "Observer",
+    "ProviderSource",
+    "Stop",
+    "StopCause",
+    "collect",
+    "misspelled",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +54,8 @@ class CollectOptions:
     """What to record and where to put it; the texts are those of ``trace collect``.
 
     ``launch``: a program to start and to record from its first instruction, instead of ``target``. ``formats``: what
-    :func:`convert_recording` is to write beside it; their files are overwritten with ``force`` only.
+    :func:`convert_recording` is to write beside it; their files are overwritten with ``force`` only. ``keeping``: when it ends by itself, and
+    what of it is kept.
     """
 
     target: Target | None = None
@@ -57,11 +73,17 @@ class CollectOptions:
     duration: float | str | None = None
     resume: bool = True
     stopping_event: StoppingEvent | None = None
+    keeping: Keeping = field(default_factory=Keeping)
     formats: tuple[str, ...] = ()
     force: bool = False
 
     def check_outputs(self, path: Path) -> None:
         """Raises what keeps the recording at ``path``, or a file that it is to be converted to, from being written."""
+        if self.keeping.in_several_files:  # their names are free, as far as they are not to be overwritten
+            if is_stdout(path):
+                raise UsageError("several files are not written to stdout: name a file")
+            check_outputs([path.with_name(f"{path.name}.part")], force=True)
+            return
         if self.formats:
             from dotnetdiag.recipes.exporting import plan_outputs
 
@@ -78,15 +100,12 @@ class CollectOptions:
             rundown=self.rundown,
             event_filters=self.event_filters,
         )
-        wanted = self.stopping_event
-        if wanted is not None:
-            from dotnetdiag.recipes.known_events import UNASKED
+        names = [provider.name or "" for provider in made.providers]
+        if self.stopping_event is not None:
+            from dotnetdiag.recipes.stopping import require_recorded
 
-            names = [provider.name or "" for provider in made.providers]
-            if wanted.provider.lower() not in {name.lower() for name in (*names, *UNASKED)}:
-                raise UnknownName(
-                    "provider", wanted.provider, near(wanted.provider, names), where="among those that are recorded"
-                )
+            require_recorded(self.stopping_event, names)
+        self.keeping.check(names)
         return made
 
 
@@ -96,7 +115,9 @@ class Collected:
     ``child_signal`` that ended it; ``notes`` are for people.
 
     ``complete``: the stream came to its end; None: not known. ``was_stopped``: by us, not by the target's exit (``target_exited``).
-    ``lost_events`` is the runtime's own count; None where it is not known.
+    ``lost_events`` is the runtime's own count; None where it is not known. ``files`` are those that are there, the oldest first: one, or those of
+    a rotation or of a flight recorder, of which ``path`` is the last; ``size_bytes`` is of all. ``stopped_by``: an event or a size that was
+    waited for.
     """
 
     path: Path
@@ -112,6 +133,8 @@ class Collected:
     child_exit_code: int | None = None
     child_signal: str | None = None
     notes: tuple[str, ...] = ()
+    files: tuple[KeptFile, ...] = ()
+    stopped_by: StopCause | None = None
 
     @property
     def target_died(self) -> bool:
@@ -120,7 +143,13 @@ class Collected:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "target_died": self.target_died, "path": str(self.path), "notes": list(self.notes)}
+        return {
+            **asdict(self),
+            "target_died": self.target_died,
+            "path": str(self.path),
+            "notes": list(self.notes),
+            "files": [file.to_json() for file in self.files],
+        }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,7 +158,8 @@ class Observer:
 
     ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
     ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
-    its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has begun.
+    its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has begun; ``held`` gets the
+    seconds and bytes that a ring has, before ``progress``; ``dumped`` a file that was written of it, in the thread that writes them.
     """
 
     started: Callable[[Composition, Path, int | None], None] = lambda *_: None
@@ -137,6 +167,10 @@ class Observer:
     waiting: Callable[[str], None] = lambda *_: None
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None
     stopping: Callable[[], None] = lambda: None
+    held: Callable[[float, int], None] = lambda *_: None
+    dumped: Callable[[KeptFile], None] = lambda _: None
+    trigger: DumpTrigger | None = None
+    """Whoever has it asks a flight recorder for a dump."""
     child_signal: int | None = None
     """To be passed on to a program that was started for the recording; set when it comes."""
 
@@ -197,7 +231,8 @@ def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
         return []
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
 
-    return [made.path for made in convert_file(done.path, options.formats, options=ConvertOptions(force=options.force))]
+    wanted = ConvertOptions(force=options.force)
+    return [made.path for file in done.files for made in convert_file(file.path, options.formats, options=wanted)]
 
 
 def record(
@@ -238,13 +273,15 @@ def record(
                 notes.append(f"The runtime could not be told to go on: {error}")
         began = time.monotonic()
         stop.check()
-        watcher = _watcher(options, stop)
+        names = [provider.name or "" for provider in chosen.providers]
+        ask = (lambda: None) if observer.trigger is None else observer.trigger.ask
+        watch = Watch(options.keeping, options.stopping_event, names, stop=stop.stop, dump=ask)
         losses = LossCounter()
 
         def see(data: memoryview) -> None:
             losses.feed(data)
-            if watcher is not None and not session.was_stopped:  # what comes then does not end it any more
-                watcher.feed(data)
+            if not session.was_stopped:  # what comes then does not end it any more
+                watch.feed(data)
 
         is_told = end_is_told = False
 
@@ -259,23 +296,34 @@ def record(
             if not end_is_told and (stop.is_stopping or session.was_stopped):  # by its duration
                 end_is_told = True
                 observer.stopping()
+            watch.look()
+            if isinstance(keeper, Held):
+                observer.held(keeper.held_s, keeper.held_bytes)
             observer.progress(count, time.monotonic() - began)
 
-        path = options.output or _new_path(label, take=True)
+        path = options.output or _new_path(label, take=not options.keeping.in_several_files)
         options.check_outputs(path)
-        size = session.save(1 if is_stdout(path) else path, progress=report, tee=see)
+        keeper = options.keeping.keeper(path, client, chosen, observer.trigger, observer.dumped, force=options.force)
+        if keeper is None:
+            size = session.save(1 if is_stdout(path) else path, progress=report, tee=see)
+        else:
+            size = _receive(session, keeper, see, report)
         report(size)
         seconds = time.monotonic() - began
     stop.check()
-    if watcher is not None:
-        notes += watcher.notes()
-    if not is_stdout(path) and not os.path.lexists(path):
+    notes += watch.notes()
+    if keeper is None and not is_stdout(path) and not os.path.lexists(path):
         raise OutputError(str(path), "it was deleted or moved while it was recorded")
     exited = has_exited(pid, started_ticks, wait_s=0 if session.was_stopped else EXIT_WAIT_S)
     outcome = outcome_of(path, losses.close())
+    if keeper is None:
+        files = [KeptFile(path=path, size_bytes=size, complete=outcome.complete, lost_events=outcome.lost_events)]
+    else:
+        files = keeper.files
+        notes += keeper.notes()
     return Collected(
-        path=path,
-        size_bytes=size,
+        path=files[-1].path if files else path,
+        size_bytes=sum(file.size_bytes for file in files),
         duration_s=seconds,
         command=session.command,
         pid=pid,
@@ -285,12 +333,20 @@ def record(
         was_stopped=session.was_stopped,
         target_exited=exited,
         notes=tuple(notes),
+        files=tuple(files),
+        stopped_by=watch.cause,
     )
 
 
-def _watcher(options: CollectOptions, stop: Stop) -> EventWatcher | None:
-    if options.stopping_event is None:
-        return None
-    from dotnetdiag.recipes.stopping import EventWatcher
-
-    return EventWatcher(options.stopping_event, stop.stop)
+def _receive(
+    session: TraceSession, keeper: Keeper, tee: Callable[[memoryview], None], report: Callable[[int], None]
+) -> int:
+    """What came of the session until it ended; its keeper has written all of it that it keeps, also after an error."""
+    try:
+        size = receive(session, keeper, duration_s=session.duration_s, tee=tee, report=report, clock=time.monotonic)
+    except BaseException:
+        with suppress(DiagnosticsError):  # what happened before matters more
+            keeper.close()
+        raise
+    keeper.close()
+    return size

@@ -143,6 +143,8 @@ def follow(options: CollectOptions, observer: FollowObserver | None = None, stop
 
 def _folder(options: CollectOptions) -> Path:
     folder = options.output or Path()
+    if options.keeping.in_several_files:
+        raise UsageError("processes that are followed have one file each: rotate, or keep a ring of, one process")
     if is_stdout(folder):
         raise UsageError("processes that are followed have a file each: name a folder for them")
     try:

@@ -71,6 +71,12 @@ def collect(
     resume: bool = True,
     startup: Startup | None = None,
     force: bool = False,
+    stop_on: str | None = None,
+    stop_on_hit: int = 1,
+    stop_delay: Seconds = None,
+    max_size: int | str | None = None,
+    rotate: int | str | None = None,
+    keep: int | None = None,
     progress: Callable[[int, float], None] | None = None,
     stop: Stop | None = None,
 ) -> Collected:
@@ -79,10 +85,16 @@ def collect(
 
     ``preset`` is a named set of providers (``gc-verbose``, ``dotnet-sampled-thread-time``, several with commas), ``providers`` a provider text; both
     add up. ``output`` is overwritten; None: named after the program. ``formats`` are written beside it. ``progress`` gets the bytes so
-    far and the seconds, several times a second. Raises UsageError, GrammarError, the errors of the client, OutputError; Cancelled after
+    far and the seconds, several times a second.
+
+    ``stop_on`` names an event, ``"GC/Start where Depth >= 2"``, with a provider before it or without: the recording ends ``stop_delay`` after
+    its ``stop_on_hit``-th. ``max_size`` (``"100MB"``): it ends when it has that. ``rotate``: into files of that size, ``app.1.nettrace``,
+    ``app.2.nettrace`` …, each a recording by itself; the last ``keep`` stay. The result's ``files`` are those that are there.
+
+    Raises UsageError, GrammarError, the errors of the client, OutputError; Cancelled after
     ``stop.cancel()``: ``output`` has what had come; where nothing was recorded yet it is as it was.
     """
-    from dotnetdiag.recipes.collect import CollectOptions, Observer, convert_recording
+    from dotnetdiag.recipes.collect import CollectOptions, Keeping, Observer, convert_recording
     from dotnetdiag.recipes.collect import collect as record
     from dotnetdiag.recipes.launch import Launch
     from dotnetdiag.recipes.startup import Startup
@@ -104,6 +116,14 @@ def collect(
         stacks=stacks,
         resume=resume,
         force=force,
+        keeping=Keeping(
+            stop_on=stop_on,
+            stop_on_hit=stop_on_hit,
+            stop_delay=stop_delay,
+            max_size=max_size,
+            rotate=rotate,
+            keep=keep,
+        ),
     )
     done = record(options, Observer() if progress is None else Observer(progress=progress), stop)
     convert_recording(done, options)

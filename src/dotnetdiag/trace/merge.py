@@ -284,8 +284,12 @@ def _settle(
     removed: dict[int, list[tuple[int, int]]] = {}
     for segment, thread, number in contents.removals:
         removed.setdefault(segment, []).append((thread, number))
-    points = [(forget, threads) for _, forget, threads in contents.sequence_points]
-    for segment, ((forget, threads), boundary) in enumerate(zip([*points, (False, ())], bounds, strict=False)):
+    begin = _info(contents).sync_ticks
+    points = [(time < begin, forget, threads) for time, forget, threads in contents.sequence_points]
+    for segment, ((is_early, forget, threads), boundary) in enumerate(
+        zip([*points, (False, False, ())], bounds, strict=False)
+    ):
+        begins = not starts_at_one or (is_early and not segment and not boundary)  # a part of a stream
         for thread, number in (*removed.get(segment, ()), *threads):
             low = int(np.searchsorted(capture, np.uint64(thread), side="left"))
             high = int(np.searchsorted(capture, np.uint64(thread), side="right"))
@@ -300,10 +304,11 @@ def _settle(
                     if starts_at_one and not number:
                         continue
                     ghosts[thread] = index = add(thread)
-                    initial[index] = 0 if starts_at_one else number
+                    initial[index] = number if begins else 0
                 final[ghosts[thread]] = number
-            elif at < high and not starts_at_one:
-                initial.setdefault(int(index_of_life[life[at]]), number)
+            elif at < high and begins:
+                index = int(index_of_life[life[at]])
+                initial[index] = number if starts_at_one else initial.get(index, number)
         forgets += forget
 
 
