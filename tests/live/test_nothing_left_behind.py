@@ -19,7 +19,7 @@ from tests.live.test_trace_collect import PYTHON, collecting, run
 from tests.live.test_watch import CLR, FLOOD
 from tests.shared import needs
 
-from dotnetdiag.cli.trace_collect import ends_nicely
+from dotnetdiag.cli.recording import ends_nicely
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.nettrace import read
 from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop, collect

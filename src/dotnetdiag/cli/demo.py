@@ -31,7 +31,7 @@ def demo(seconds: float, force: bool, run: bool) -> None:
     if run:
         _run()
         return
-    from dotnetdiag.cli.trace_collect import Display, ends_nicely
+    from dotnetdiag.cli.recording import Display, ends_nicely
     from dotnetdiag.recipes.collect import Observer, Stop
     from dotnetdiag.recipes.contents import summarize
     from dotnetdiag.recipes.demonstration import demonstrate

@@ -11,8 +11,8 @@ import click
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import shown_path
 from dotnetdiag.cli.options import say_waiting
+from dotnetdiag.cli.recording import ends_nicely, notes_on, outcome_notes
 from dotnetdiag.cli.render import clean, echo, json_text, size_text
-from dotnetdiag.cli.trace_collect import ends_nicely, notes_on, outcome_notes
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition

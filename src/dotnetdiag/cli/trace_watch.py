@@ -18,9 +18,9 @@ from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.launching import source_options, watched
 from dotnetdiag.cli.options import provider_options, say_held
 from dotnetdiag.cli.output import CHOICES, TABLE
+from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
 from dotnetdiag.cli.signals import ending, pressed
-from dotnetdiag.cli.trace_collect import misspelled_providers
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 

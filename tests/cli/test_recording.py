@@ -14,7 +14,7 @@ from tests.cli.test_commands import LEAVES, in_terminal
 from tests.cli.test_strange_sockets import environment
 from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, ScriptedRuntime, obeys, pattern, streams
 
-from dotnetdiag.cli.trace_collect import OPTIONS, Display, provider_lines
+from dotnetdiag.cli.recording import OPTIONS, Display, provider_lines
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes.collect import CollectOptions, ProviderSource
 
