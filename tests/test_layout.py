@@ -83,6 +83,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "polars": {"table"},
     "duckdb": {"query"},
     "google": {"export"},
+    "websockets": {"router"},
 }
 FORBIDDEN_CALLS = {"eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve"}

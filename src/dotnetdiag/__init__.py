@@ -29,6 +29,8 @@ _PUBLIC: dict[str, str] = {
     "listen": "dotnetdiag.client.server",
     "AsyncConnectedRuntime": "dotnetdiag.client.server_aio",
     "AsyncRuntimeServer": "dotnetdiag.client.server_aio",
+    "Router": "dotnetdiag.router.router",
+    "Security": "dotnetdiag.transport.security",
     "TraceSession": "dotnetdiag.client.session",
     "AsyncTraceSession": "dotnetdiag.client.session_aio",
     "Trace": "dotnetdiag.trace.trace",
@@ -188,8 +190,10 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import stacks as stacks
     from dotnetdiag.recipes.verbs import trim as trim
     from dotnetdiag.recipes.watching import watch as watch
+    from dotnetdiag.router.router import Router as Router
     from dotnetdiag.table import Table as Table
     from dotnetdiag.trace.trace import Trace as Trace
+    from dotnetdiag.transport.security import Security as Security
 
     open = _trace_files.open_trace
     processes = _processes.list_processes

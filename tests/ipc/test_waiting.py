@@ -208,3 +208,40 @@ def test_a_stranger_that_is_being_resumed_and_dials_again_is_kept_till_it_has_an
     assert table.to_resume() == []
     table.not_resumed(UUID(int=2))
     assert [one.connection for one in table.to_resume()] == ["again"]
+
+
+# one program after another ------------------------------------------------------------------------------------------------------
+
+
+def test_when_the_chosen_one_is_let_go_the_next_is_chosen_and_nobody_is_resumed_for_its_sake() -> None:
+    table: WaitingRuntimes[str] = WaitingRuntimes()
+    table.admit(said(1), "a")
+    assert table.choose(all_live) == Waiting(advertise=said(1), connection="a")
+    table.release()
+    assert table.admit(said(2), "b") == (KEEP, None)
+    table.gone(lambda connection: connection != "a")
+    assert table.choose(all_live) == Waiting(advertise=said(2), connection="b")
+    assert table.admit(said(3), "c") == (RESUME, None)
+
+
+def test_a_runtime_is_away_without_a_living_connection() -> None:
+    table: WaitingRuntimes[str] = WaitingRuntimes()
+    cookie = UUID(int=1)
+    assert table.is_away(cookie, all_live)
+    table.admit(said(1), "a")
+    assert not table.is_away(cookie, all_live)
+    assert table.is_away(cookie, lambda _: False)
+    table.take(cookie)
+    assert not table.is_away(cookie, all_live)  # in use
+    table.admit(said(1), "b")
+    assert not table.is_away(cookie, lambda connection: connection == "b")
+    assert table.is_away(cookie, lambda _: False)
+
+
+def test_the_connection_that_a_runtime_keeps_can_be_looked_at() -> None:
+    table: WaitingRuntimes[str] = WaitingRuntimes()
+    assert table.waiting(UUID(int=1)) is None
+    table.admit(said(1), "a")
+    assert table.waiting(UUID(int=1)) == Waiting(advertise=said(1), connection="a")
+    table.take(UUID(int=1))
+    assert table.waiting(UUID(int=1)) is None

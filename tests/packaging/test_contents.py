@@ -115,4 +115,4 @@ def test_the_wheel_says_which_python_and_platform_it_is_for(distributions: Distr
         metadata = Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
     assert metadata["License-Expression"] == "MIT AND Apache-2.0 AND ISC"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert {"demo", "pandas", "arrow", "polars", "pprof"} <= set(metadata.get_all("Provides-Extra", ()))
+    assert {"demo", "pandas", "arrow", "polars", "pprof", "websocket"} <= set(metadata.get_all("Provides-Extra", ()))

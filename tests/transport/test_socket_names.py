@@ -4,12 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dotnetdiag.transport.socket_names import SocketName, parse_pipe_name, parse_socket_name, socket_name
+from dotnetdiag.transport.socket_names import (
+    SocketName,
+    parse_pipe_name,
+    parse_socket_name,
+    router_socket_name,
+    socket_name,
+)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
 def test_a_name_that_is_made_is_read_back(pid: int, key: int) -> None:
     assert parse_socket_name(socket_name(pid, key)) == SocketName(pid, key)
+    assert parse_socket_name(router_socket_name(pid, key)) == SocketName(pid, key, dsrouter=True)
 
 
 def test_known_names() -> None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "resume": ("processes", "resume", "Let a runtime run that is suspended at startup."),
     "ports": ("ports", "ports", "Show which runtimes dial a diagnostic port."),
     "run": ("run", "run", "Start a program with a startup hook, a profiler, variables."),
+    "router": ("router", "router", "Forward between tools and runtimes that cannot reach each other."),
     "trace": ("trace", "trace", "Record traces, and look into them."),
     "stack": ("stack", "stack", "Show the stacks of a process's managed threads."),
     "dump": ("dump", "dump", "Write core dumps."),

@@ -10,6 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.output import TABLE
 from dotnetdiag.cli.render import echo, json_text
+from dotnetdiag.cli.security import security_options
 from dotnetdiag.cli.signals import Terminated, pressed
 
 if TYPE_CHECKING:
@@ -29,18 +30,31 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to print it.",
 )
-def ports(address: str, resume: bool, duration: str | None, form: str) -> None:
+@security_options
+def ports(
+    address: str,
+    resume: bool,
+    duration: str | None,
+    form: str,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
+    token_file: str | None,
+) -> None:
     """Listen at ADDRESS (a path, or host:port), and show which runtimes come and go: those that were started with
     DOTNET_DiagnosticPorts=ADDRESS. A line each, until Ctrl-C or --duration; a runtime that waits at its start waits until it is resumed.
+    Beyond loopback only with TLS and a token, which a router beside the runtimes shows.
 
     \b
     dotnetdiag ports /tmp/app.sock
     dotnetdiag ports /tmp/app.sock --resume --json | jq .pid
     """
     from dotnetdiag.recipes.ports import visits
+    from dotnetdiag.recipes.security import security_of
     from dotnetdiag.recipes.stop import Stop
 
     stop = Stop()
+    security = security_of(certificate=tls_cert or "", key=tls_key or "", ca=tls_ca or "", token_file=token_file or "")
 
     def on_press(number: int, *, again: bool) -> None:
         if again:
@@ -59,6 +73,7 @@ def ports(address: str, resume: bool, duration: str | None, form: str) -> None:
             duration=duration,
             resume=resume,
             stop=stop,
+            security=security if security.certificate or security.token else None,
             listening=lambda where: echo(f"listening on {where}", err=True),
         ):
             _show(visit, form)

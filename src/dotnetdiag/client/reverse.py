@@ -21,7 +21,7 @@ from uuid import UUID
 from dotnetdiag.client.hearing import Hearing
 from dotnetdiag.client.limits import Limits
 from dotnetdiag.client.running import run
-from dotnetdiag.errors import ConnectFailed, DiagnosticsError, ServerError, TimedOut, TransportError
+from dotnetdiag.errors import ConnectFailed, DiagnosticsError, ServerError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import SIZE as ADVERTISE_SIZE
 from dotnetdiag.ipc.advertise import Advertise, receive_advertise
 from dotnetdiag.ipc.exchange import Run
@@ -29,14 +29,19 @@ from dotnetdiag.ipc.operations import startup
 from dotnetdiag.ipc.waiting import Decision, WaitingRuntimes
 from dotnetdiag.transport import Deadline, Stream, listen, processes
 from dotnetdiag.transport.attempts import verify_target
+from dotnetdiag.transport.sockets import SocketStream
 from dotnetdiag.transport.streams import Closing
 from dotnetdiag.transport.waiting import Change, Steps, start
+from dotnetdiag.transport.waiting import run as drive
 
 if TYPE_CHECKING:
     from dotnetdiag.transport import Address
+    from dotnetdiag.transport.security import Security
 
 ADVERTISE_TIMEOUT_S = 0.25
 """For all 34 bytes: what the reference client allows on a local socket (ipc-protocol.md §12)."""
+REMOTE_ADVERTISE_TIMEOUT_S = 2.0
+"""The same where runtimes come over a network: a packet that was lost is sent again meanwhile."""
 IN_ORDER_S = 0.005
 """A runtime speaks as soon as it has connected. So long each is waited for before the next is accepted, so that the first is the first."""
 RESUME_TIMEOUT_S = 1.0
@@ -72,9 +77,20 @@ class ReversePort(Closing):
     left alone: dotnet-trace leaves them suspended for ever.
     """
 
-    def __init__(self, address: Address, deadline: Deadline | None = None, *, in_order: bool = True) -> None:
-        """``in_order``: runtimes come in the order in which they dial; a silent one delays those behind it by ``IN_ORDER_S``."""
-        self.address = address
+    def __init__(
+        self,
+        address: Address,
+        deadline: Deadline | None = None,
+        *,
+        in_order: bool = True,
+        security: Security | None = None,
+    ) -> None:
+        """``in_order``: runtimes come in the order in which they dial; a silent one delays those behind it by ``IN_ORDER_S``. ``security``: what
+        they have to show; with all of it the port may be beyond loopback.
+        """
+        if security is not None:
+            check_usable(address, security)
+        self.address, self._security = address, security
         self._in_order_s = IN_ORDER_S if in_order else 0.0
         self._runtimes: WaitingRuntimes[Stream] = WaitingRuntimes()
         self._lock = threading.RLock()
@@ -85,7 +101,8 @@ class ReversePort(Closing):
         self._queues: defaultdict[UUID, deque[object]] = defaultdict(deque)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._accept_all, name="dotnetdiag port", daemon=True)
-        self._listener = listen(address, deadline=deadline)
+        is_secure = security is not None and security.is_complete
+        self._listener = listen(address, allow_remote=is_secure, deadline=deadline)
         self.address = self._listener.address
         try:
             start(self._thread)
@@ -191,7 +208,8 @@ class ReversePort(Closing):
                 self._closed.wait(SHORTAGE_PAUSE_S)
             else:
                 heard = threading.Event()
-                if stream.has_arrived(ADVERTISE_SIZE):  # a thread costs more than to listen to it
+                # to listen to others costs more than to listen to it
+                if self._security is None and stream.has_arrived(ADVERTISE_SIZE):
                     self._admit(heard, stream)
                 else:
                     self._hear(heard, stream)
@@ -203,8 +221,8 @@ class ReversePort(Closing):
                 pass
 
     def _hear(self, heard: threading.Event, stream: Stream) -> None:
-        """Listen to it until it has said who it is: together with others, where the system can do that."""
-        if sys.platform == "win32":
+        """Listen to it until it has said who it is: together with others, where the system can do that and it has nothing to show before."""
+        if sys.platform == "win32" or self._security is not None:
             with self._lock:
                 self._talk(self._admit, heard, stream)
             return
@@ -248,7 +266,10 @@ class ReversePort(Closing):
     def _admit(self, heard: threading.Event, stream: Stream) -> None:
         kept = False
         try:
-            advertise = run(Run(receive_advertise(stream)), _Accepted(stream), Limits(ADVERTISE_TIMEOUT_S, None))
+            limit_s = ADVERTISE_TIMEOUT_S
+            if self._security is not None:
+                stream, limit_s = self._welcomed(stream, self._security), REMOTE_ADVERTISE_TIMEOUT_S
+            advertise = run(Run(receive_advertise(stream)), _Accepted(stream), Limits(limit_s, None))
             dialler = Dialler.of(advertise, stream.peer_pid())
             with self._lock:
                 if self._closed.is_set():
@@ -267,6 +288,19 @@ class ReversePort(Closing):
             heard.set()
             if not kept:
                 stream.close()
+
+    def _welcomed(self, stream: Stream, security: Security) -> Stream:
+        """The stream as it goes on once the peer has shown what it has to."""
+        from dotnetdiag.transport.security import AUTHENTICATION_S, welcoming
+
+        assert isinstance(stream, SocketStream)
+        welcomed = drive(welcoming(stream, security), Deadline(AUTHENTICATION_S))
+        with self._lock:
+            self._talking[threading.current_thread()] = welcomed
+            if not self._closed.is_set():
+                return welcomed
+        welcomed.close()
+        raise TransportError("the port is closed", address=str(self.address))
 
     def _resume(self, cookie: UUID, stream: Stream) -> None:
         try:
@@ -288,6 +322,17 @@ class ReversePort(Closing):
         for one in self._runtimes.to_resume():
             if not self._talk(self._resume, one.advertise.cookie, one.connection):
                 self._runtimes.not_resumed(one.advertise.cookie)
+
+
+def check_usable(address: Address, security: Security) -> None:
+    """Raise UsageError for security that cannot be had, or is not enough."""
+    from dotnetdiag.transport.addresses import TcpAddress
+    from dotnetdiag.transport.security import check, require_secure
+
+    if not isinstance(address, TcpAddress):
+        raise UsageError(f"{address}: TLS and tokens are for TCP; a socket's file has its mode")
+    require_secure(address, security, insecure=False)
+    check(security)
 
 
 class _Accepted:

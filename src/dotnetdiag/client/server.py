@@ -22,6 +22,7 @@ from dotnetdiag.transport.waiting import Change, Steps, run
 
 if TYPE_CHECKING:
     from dotnetdiag.ipc.operations.information import ProcessInformation
+    from dotnetdiag.transport.security import Security
 
 C = TypeVar("C")
 R = TypeVar("R", bound="Connected[Any]")
@@ -141,9 +142,9 @@ class _SyncPresence(Presence[ConnectedRuntime]):
         return ConnectedRuntime(self.port, dialler, client)
 
 
-def opened(address: str, deadline: Deadline) -> ReversePort:
+def opened(address: str, deadline: Deadline, security: Security | None) -> ReversePort:
     """The port of a server."""
-    return ReversePort(parse_address(address), deadline, in_order=False)
+    return ReversePort(parse_address(address), deadline, in_order=False, security=security)
 
 
 class RuntimeServer(Closing):
@@ -153,12 +154,13 @@ class RuntimeServer(Closing):
     suspended stays so until somebody resumes it. When the server is closed runtimes go on, and try to dial again. ``timeout_s`` bounds each
     call of the runtimes' clients, as in ``Client``.
 
-    A socket is made with mode 0600; a stale one is replaced. Raises TransportError where another process listens, saying which, and
-    UsageError for TCP beyond loopback. Several threads may use a server.
+    A socket is made with mode 0600; a stale one is replaced. With ``security`` who dials over TCP must show a certificate, a token, or both: a
+    ``Router`` beside the runtimes does. Raises TransportError where another process listens, saying which, and UsageError for TCP beyond
+    loopback without both. Several threads may use a server.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._presence = _SyncPresence(opened(address, Deadline(timeout_s)), timeout_s)
+    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S, security: Security | None = None) -> None:
+        self._presence = _SyncPresence(opened(address, Deadline(timeout_s), security), timeout_s)
 
     @property
     def address(self) -> str:
@@ -188,12 +190,12 @@ class RuntimeServer(Closing):
         return f"<RuntimeServer {self.address}: {len(self.runtimes)} runtimes>"
 
 
-def listen(address: str, *, timeout_s: float = TIMEOUT_S) -> RuntimeServer:
+def listen(address: str, *, timeout_s: float = TIMEOUT_S, security: Security | None = None) -> RuntimeServer:
     """A server for the runtimes that dial ``address``: ``with dd.listen("/run/app.sock") as server: for runtime in server: …``.
 
     See ``RuntimeServer``, which it makes; ``AsyncRuntimeServer`` is for asyncio. Raises TransportError, UsageError.
     """
-    return RuntimeServer(address, timeout_s=timeout_s)
+    return RuntimeServer(address, timeout_s=timeout_s, security=security)
 
 
 def not_closed(found: R | None, address: str) -> R:

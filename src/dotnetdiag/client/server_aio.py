@@ -18,6 +18,7 @@ from dotnetdiag.transport.waiting import Outcome, result_of
 
 if TYPE_CHECKING:
     from dotnetdiag.ipc.operations.information import ProcessInformation
+    from dotnetdiag.transport.security import Security
 
 
 class AsyncConnectedRuntime(Connected[AsyncClient]):
@@ -52,8 +53,8 @@ class AsyncRuntimeServer:
     from the beginning of the block.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._address, self._timeout_s = address, timeout_s
+    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S, security: Security | None = None) -> None:
+        self._address, self._timeout_s, self._security = address, timeout_s, security
         self._made: _AsyncPresence | None = None
 
     @property
@@ -88,7 +89,7 @@ class AsyncRuntimeServer:
             await in_thread(self._made.port.close)
 
     async def __aenter__(self) -> Self:
-        opening = begin_in_thread(lambda: opened(self._address, Deadline(self._timeout_s)))
+        opening = begin_in_thread(lambda: opened(self._address, Deadline(self._timeout_s), self._security))
         try:
             port = result_of(await asyncio.wrap_future(opening))
         except asyncio.CancelledError:

@@ -8,7 +8,8 @@ A runtime keeps one connection waiting; it carries one command, then the runtime
    connection of it is kept: it says nothing of what became of the older one.
 3. A connection of a runtime that nobody meant is kept, not closed: a runtime dials again without a pause, thousands of times a second.
 4. A connection whose runtime is gone is dropped.
-5. A runtime is there as long as it has a connection, or one that was taken is in use (during a dump it does not dial). Between two it
+5. Who serves one program after another lets go of the chosen one when it is forgotten; until that is known nobody is resumed for its sake.
+6. A runtime is there as long as it has a connection, or one that was taken is in use (during a dump it does not dial). Between two it
    has none for a moment: it is forgotten when two looks in a row find none.
 """
 
@@ -72,6 +73,23 @@ class WaitingRuntimes(Generic[C]):
             return Decision.RESUME, older
         self._waiting[advertise.cookie] = Waiting(advertise=advertise, connection=connection)
         return Decision.KEEP, older
+
+    def waiting(self, cookie: UUID) -> Waiting[C] | None:
+        """The connection that a runtime keeps."""
+        return self._waiting.get(cookie)
+
+    def release(self) -> None:
+        """The chosen runtime is gone: another one may be chosen."""
+        self.chosen = None
+
+    def is_away(self, cookie: UUID, is_in_use: Callable[[C], bool]) -> bool:
+        """Whether a runtime has no living connection: neither one that waits, nor one that was taken and is in use."""
+        waiting = self._waiting.get(cookie)
+        has = [
+            *([] if waiting is None else [waiting.connection]),
+            *([self._taken[cookie]] if cookie in self._taken else []),
+        ]
+        return not any(is_in_use(connection) for connection in has)
 
     def choose(self, is_alive: Callable[[C], bool]) -> Waiting[C] | None:
         """The runtime that was chosen or, the first time, the one that has waited longest and still lives; None: nobody."""

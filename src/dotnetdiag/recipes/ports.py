@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.recipes.processes import command_line
 from dotnetdiag.recipes.stop import Stop
+
+if TYPE_CHECKING:
+    from dotnetdiag.transport.security import Security
 
 LOOK_S = 0.1
 ASK_TIMEOUT_S = 2.0
@@ -43,16 +47,18 @@ def visits(
     duration: float | str | None = None,
     resume: bool = False,
     stop: Stop | None = None,
+    security: Security | None = None,
     listening: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Visit]:
     """Listen on ``address`` and tell of each runtime that comes and goes, for ``duration`` (seconds, or a text such as ``"30s"``) or until
     ``stop``. With ``resume`` those that wait at startup are let run once they were told of; others stay suspended, also when the port is
-    closed. ``listening`` is told when runtimes can dial. Raises TransportError for an address that is taken, UsageError for a wrong one,
+    closed. ``listening`` is told when runtimes can dial; ``security``: as of ``RuntimeServer``. Raises TransportError for an address that is taken,
+    UsageError for a wrong one,
     GrammarError for a duration that is none.
     """
     duration_s = seconds_of(duration)
     known: dict[ConnectedRuntime, Visit] = {}
-    with RuntimeServer(address, timeout_s=ASK_TIMEOUT_S) as server:
+    with RuntimeServer(address, timeout_s=ASK_TIMEOUT_S, security=security) as server:
         listening(server.address)
         began = time.monotonic()
         while stop is None or not (stop.is_stopping or stop.is_cancelled):

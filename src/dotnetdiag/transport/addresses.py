@@ -57,6 +57,17 @@ class TcpAddress:
         if not 0 <= self.port <= LARGEST_PORT:
             raise GrammarError(_WHAT, str(self.port), 0, f"a port is a number from 0 to {LARGEST_PORT}")
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it says of itself that it is this machine and nothing else: ``localhost``, or a number. Nobody is asked."""
+        from ipaddress import ip_address
+
+        try:
+            number = ip_address(self.host)
+        except ValueError:
+            return self.host.lower() == "localhost"
+        return (getattr(number, "ipv4_mapped", None) or number).is_loopback
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"tcp://{host}:{self.port}"

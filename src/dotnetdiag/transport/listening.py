@@ -19,7 +19,8 @@ from dotnetdiag.transport.sockets import LONGEST_SUN_PATH, SocketListener, file_
 from dotnetdiag.transport.streams import Listener
 from dotnetdiag.transport.waiting import Blocking, Pause, Steps, run
 
-BACKLOG = 128
+BACKLOG = 1024
+"""Hundreds of runtimes may dial at once. The system may allow fewer."""
 SOCKET_MODE = 0o600
 YOUNG_S = 1.0
 """A server binds its socket before it listens on it: a file that is younger than this and refuses is no stale one yet."""
@@ -51,7 +52,7 @@ def listening(address: Address, *, allow_remote: bool = False) -> Steps[Listener
     if not is_local and not allow_remote:
         raise UsageError(
             f"{address}: listening beyond loopback needs authentication, and this protocol has none:"
-            " listen on 127.0.0.1 and tunnel to it, or allow it explicitly"
+            " listen on 127.0.0.1 and tunnel to it, or have peers show a certificate and a token (Security)"
         )
     return _listen_tcp(address, places)
 

@@ -25,6 +25,11 @@ def socket_name(pid: int, key: int) -> str:
     return f"dotnet-diagnostic-{pid}-{key}-socket"
 
 
+def router_socket_name(pid: int, started_s: int) -> str:
+    """The name of a router's socket: tools find it by the router's pid. ``started_s``: in seconds since 1970."""
+    return f"dotnet-diagnostic-dsrouter-{pid}-{started_s}-socket"
+
+
 def parse_socket_name(name: str) -> SocketName | None:
     """None when it is no name of a diagnostic socket."""
     return _parse(_SOCKET.fullmatch(name))

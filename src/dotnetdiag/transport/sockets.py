@@ -26,6 +26,10 @@ from dotnetdiag.transport.waiting import Ready, Steps, T, is_ready
 LONGEST_SUN_PATH = 107 if sys.platform.startswith("linux") else 103
 """Bytes of a path that fit into a socket address, besides the NUL."""
 
+PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 15, 5, 3
+NO_ANSWER_S = 120
+"""A machine that has acknowledged nothing of what it was sent for so long is gone; one whose reader takes nothing for so long as well."""
+
 AF_UNIX = getattr(socket, "AF_UNIX", None)
 _NOSIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN, errno.ESHUTDOWN, errno.ECONNABORTED)
@@ -49,6 +53,10 @@ class SocketEnd(Closing):
     def fileno(self) -> int:
         return -1 if self._refs.closed else self._socket.fileno()
 
+    def detach(self) -> socket.socket:
+        """The socket, which is the caller's from now on; this must not be used any more."""
+        return socket.socket(fileno=self._socket.detach())
+
     def close(self) -> None:
         self._refs.close(self._end if os.getpid() == self._owner_pid else self._socket.close)
 
@@ -69,18 +77,62 @@ class SocketStream(SocketEnd, Stream):
     def sending(self, data: bytes | bytearray | memoryview) -> Steps[None]:
         rest = memoryview(data).cast("B")
 
-        def send_nowait() -> None:
+        def send_all() -> None:
             nonlocal rest
-            rest = rest[self._socket.send(rest, _NOSIGNAL) if rest else 0 :]
+            rest = rest[self.send_nowait(rest) if rest else 0 :]
             if rest:
                 raise BlockingIOError
 
-        return self._sending(send_nowait, "the peer does not take the bytes")
+        return self._sending(send_all, "the peer does not take the bytes")
 
     def receiving_into(self, view: memoryview) -> Steps[int]:
         if not len(view):
             raise UsageError("cannot receive 0 bytes")
-        return self._receiving(lambda: self._socket.recv_into(view), 0, "nothing arrived")
+        return self._receiving(lambda: self.receive_nowait(view), 0, "nothing arrived")
+
+    def send_nowait(self, data: bytes | memoryview) -> int:
+        """Send what the system takes at once: how many bytes. Raises BlockingIOError for none, and OSError."""
+        return self._socket.send(data, _NOSIGNAL)
+
+    def receive_nowait(self, view: memoryview) -> int:
+        """Take what is there: how many bytes, 0 at the end. Raises BlockingIOError when nothing is, and OSError."""
+        return self._socket.recv_into(view)
+
+    def end_sending(self) -> None:
+        """Tell the peer that no more bytes come. What it sends can still be received."""
+        try:
+            socket.socket.shutdown(self._socket, socket.SHUT_WR)
+        except OSError:  # it is gone already
+            pass
+
+    def has_hung_up(self) -> bool:
+        """Whether the peer has closed both ways: nobody is left who could take bytes. Over TCP that is seen only once some were sent."""
+        if not hasattr(select, "poll") or not self._refs.acquire():
+            return self._refs.closed
+        try:
+            poller = select.poll()
+            poller.register(self._socket, 0)
+            return any(events & (select.POLLHUP | select.POLLERR) for _, events in poller.poll(0))
+        finally:
+            self._refs.release()
+
+    def keep_alive(self) -> None:
+        """Have the system ask a silent TCP peer whether it is still there: one that vanished is noticed after 30 s, and after
+        ``NO_ANSWER_S`` when there are bytes under way to it.
+        """
+        options = {
+            "TCP_KEEPIDLE": PROBE_AFTER_S,
+            "TCP_KEEPINTVL": PROBE_EVERY_S,
+            "TCP_KEEPCNT": PROBES,
+            "TCP_USER_TIMEOUT": NO_ANSWER_S * 1000,
+        }
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in options.items():
+                if hasattr(socket, name):  # Linux has all of them
+                    self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        except OSError:  # the peer is gone already; whoever reads will see it
+            pass
 
     def sending_descriptor(self, fd: int) -> Steps[None]:
         if self._socket.family != AF_UNIX or not hasattr(socket, "SCM_RIGHTS"):

@@ -1,0 +1,84 @@
+"""Route between tools and runtimes until told to stop, and ask a running router who is connected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dotnetdiag.errors import FormatError, TransportError
+from dotnetdiag.recipes.security import security_of
+from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.router.router import Router
+from dotnetdiag.router.status import RouterEvent
+from dotnetdiag.transport import Deadline, connect, parse_address
+from dotnetdiag.transport.security import NO_SECURITY
+
+LOOK_S = 0.1
+ANSWER_S = 5.0
+LARGEST_STATUS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterOptions:
+    """As of ``Router``. ``tools`` empty: they find us by our pid. The files are those of ``security_of``, for ``secured`` sides."""
+
+    tools: str = ""
+    runtimes: str
+    certificate: str = ""
+    key: str = ""
+    ca: str = ""
+    token_file: str = ""
+    secured: tuple[str, ...] = ("tools", "runtimes")
+    insecure: bool = False
+    each: bool = False
+    runtime_timeout_s: float | None = None
+    status_address: str = ""
+
+
+def route(
+    options: RouterOptions,
+    *,
+    stop: Stop,
+    listening: Callable[[Router], None] = lambda _: None,
+    on_event: Callable[[RouterEvent], None] = lambda _: None,
+) -> None:
+    """Route until ``stop``. ``listening`` is told when peers can dial, ``on_event`` what happens (from another thread). Raises what
+    ``Router`` raises.
+    """
+    security = security_of(
+        certificate=options.certificate, key=options.key, ca=options.ca, token_file=options.token_file
+    )
+    with Router(
+        tools=options.tools,
+        runtimes=options.runtimes,
+        tools_security=security if "tools" in options.secured else NO_SECURITY,
+        runtimes_security=security if "runtimes" in options.secured else NO_SECURITY,
+        insecure=options.insecure,
+        each=options.each,
+        runtime_timeout_s=options.runtime_timeout_s,
+        status_address=options.status_address,
+        on_event=on_event,
+    ) as router:
+        listening(router)
+        while not (stop.is_stopping or stop.is_cancelled or router.wait(LOOK_S)):
+            pass
+
+
+def router_status(address: str) -> dict[str, Any]:
+    """What the router says that has its status socket at ``address``. Raises TransportError, FormatError."""
+    deadline = Deadline(ANSWER_S)
+    with connect(parse_address(address), deadline) as stream:
+        data = bytearray()
+        while part := stream.receive(1 << 16, deadline):
+            data += part
+            if len(data) > LARGEST_STATUS:
+                raise TransportError("this says too much for a router", address=address)
+    try:
+        status = json.loads(data)
+        if not isinstance(status, dict) or not {"connected", "commands", "tools", "runtimes"} <= status.keys():
+            raise ValueError("it has not what a status has")
+    except ValueError as exc:
+        raise FormatError(f"this is no router's status: {exc}", where=address) from exc
+    return status

@@ -1,0 +1,33 @@
+"""Certificates for tests: a CA, and what it signs for this machine, made with ``openssl`` when they are asked for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dotnetdiag.transport.security import Security
+
+TOKEN = "a token of the tests"
+
+
+def security(folder: Path, *, name: str = "ours", token: str = TOKEN) -> Security:
+    """Files in ``folder`` for both sides; another ``name`` has another CA."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl")
+    ca, certificate, request, key = (folder / f"{name}.{end}" for end in ("ca", "pem", "csr", "key"))
+    if not certificate.exists():
+        made = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        _openssl("req", "-x509", *made, "-keyout", f"{ca}.key", "-out", ca, "-subj", f"/CN={name} CA", "-days", "2")
+        _openssl("req", *made, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+        extensions = folder / f"{name}.ext"
+        extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        signed = ("-CA", ca, "-CAkey", f"{ca}.key", "-CAcreateserial", "-days", "2", "-extfile", extensions)
+        _openssl("x509", "-req", "-in", request, *signed, "-out", certificate)
+    return Security(certificate=str(certificate), key=str(key), ca=str(ca), token=token)
+
+
+def _openssl(*words: object) -> None:
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=30)
