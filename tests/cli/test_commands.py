@@ -162,7 +162,7 @@ def test_completion_knows_verbs_and_options() -> None:
     [
         (("inof",), "Did you mean 'info'?"),
         (("trace", "colect"), "Did you mean 'collect'?"),
-        (("info",), "Must specify either --process-id, --name, --wait-for, or --diagnostic-port."),
+        (("info",), "Must specify either --process-id, --name, --wait-for, --diagnostic-port, or --dsrouter."),
         (("info", "-p", "x"), "is not a valid integer"),
         (("info", "-p", "999999999"), "process 999999999: is not running here"),
         (("trace", "info", "/nonexistent.nettrace"), "/nonexistent.nettrace"),

@@ -161,12 +161,3 @@ def test_what_a_script_sees_is_what_is_told_before_and_after(words: list[str], t
         "The trace has no end: names of methods and the last events may be missing.",
     ]
     assert done.returncode == 0
-
-
-@pytest.mark.parametrize("kind", ["ios", "android-emu"])
-def test_a_router_is_to_be_started_by_who_wants_one(kind: str) -> None:
-    done = subprocess.run(
-        program("trace", "collect", "--dsrouter", kind), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
-    assert f"start `dotnet-dsrouter {kind}` beside this" in done.stderr

@@ -327,7 +327,7 @@ def test_a_stopping_event_ends_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "Must specify either --process-id, --name, --wait-for, or --diagnostic-port."),
+        ([], "Must specify either --process-id, --name, --wait-for, --diagnostic-port, or --dsrouter."),
         (
             ["-p", "1", "-n", "x"],
             "Only one of the --name, --process-id, or --diagnostic-port options may be specified.",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no")
-_TARGETS = ("pid", "name", "port")
+_TARGETS = ("pid", "name", "wait_for", "port", "router")
 PID_DIGITS = 10
 """Of 32 bits. A GUID may be all digits, but has more of them."""
 

@@ -34,6 +34,7 @@ def source_options(function: F) -> F:
         name: str | None,
         wait_for: str | None,
         port: str | None,
+        router: str | None,
         variables: tuple[str, ...],
         hooks: tuple[str, ...],
         profilers: tuple[str, ...],
@@ -45,7 +46,7 @@ def source_options(function: F) -> F:
         from dotnetdiag.recipes.startup import parse_startup
 
         startup = parse_startup(variables, hooks, profilers)
-        target = target_of(pid, name, wait_for, port, startup=startup)
+        target = target_of(pid, name, wait_for, port, router, startup=startup)
         launch = _launch_of(command, startup, shows=show_child_io, stops=stop_on_exit)
         if launch is not None and target is not None:
             raise UsageError(

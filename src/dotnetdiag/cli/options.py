@@ -101,7 +101,7 @@ def _complete_name(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return sorted(name for name in names if name and name.startswith(incomplete))
 
 
-NO_TARGET = "Must specify either --process-id, --name, --wait-for, or --diagnostic-port."
+NO_TARGET = "Must specify either --process-id, --name, --wait-for, --diagnostic-port, or --dsrouter."
 
 
 def target_options(function: F) -> F:
@@ -109,9 +109,15 @@ def target_options(function: F) -> F:
 
     @wraps(function)
     def with_target(
-        *args: Any, pid: int | None, name: str | None, wait_for: str | None, port: str | None, **others: Any
+        *args: Any,
+        pid: int | None,
+        name: str | None,
+        wait_for: str | None,
+        port: str | None,
+        router: str | None,
+        **others: Any,
     ) -> Any:
-        target = target_of(pid, name, wait_for, port)
+        target = target_of(pid, name, wait_for, port, router)
         if target is None:
             raise UsageError(NO_TARGET)
         return function(*args, target=target, **others)
@@ -120,7 +126,13 @@ def target_options(function: F) -> F:
 
 
 def target_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same options, as the keywords ``pid``, ``name``, ``wait_for``, ``port``."""
+    """The same options, as the keywords ``pid``, ``name``, ``wait_for``, ``port``, ``router``."""
+    function = click.option(
+        "--dsrouter",
+        "router",
+        type=click.Choice(["ios", "ios-sim", "android", "android-emu"]),
+        help="The application on a device or an emulator, through a router of our own (see `router`).",
+    )(function)
     function = click.option(
         "--diagnostic-port",
         "--dport",
@@ -198,20 +210,27 @@ def json_option(function: F) -> F:
 
 
 def target_of(
-    pid: int | None, name: str | None, wait_for: str | None, port: str | None, *, startup: Startup | None = None
+    pid: int | None,
+    name: str | None,
+    wait_for: str | None,
+    port: str | None,
+    router: str | None,
+    *,
+    startup: Startup | None = None,
 ) -> Target | None:
     """None when none is given. Raises UsageError when several are."""
     from dotnetdiag.recipes.startup import Startup
     from dotnetdiag.recipes.target import Target
 
-    given = sum(value is not None for value in (pid, name, wait_for, port))
+    given = sum(value is not None for value in (pid, name, wait_for, port, router))
     if given > 1:  # in the words of dotnet-trace, as in all that follows
+        also = "" if wait_for is None else " --wait-for,"
         raise UsageError(
-            "Only one of the --name, --process-id, --wait-for, or --diagnostic-port options may be specified."
-            if wait_for is not None
-            else "Only one of the --name, --process-id, or --diagnostic-port options may be specified."
+            f"Only one of the --name, --process-id,{also} --diagnostic-port, or --dsrouter options may be specified."
         )
-    return Target(pid=pid, name=name, wait_for=wait_for, port=port, startup=startup or Startup()) if given else None
+    if not given:
+        return None
+    return Target(pid=pid, name=name, wait_for=wait_for, port=port, router=router, startup=startup or Startup())
 
 
 @contextmanager
@@ -276,6 +295,8 @@ def say_waiting(target: Target | None) -> Callable[[str], None]:
             echo(f"Waiting for a process {clean(awaited)}", err=True)
             return
         echo(f"Waiting for connection on {awaited}", err=True)
+        if target is not None and target.router is not None:
+            return
         echo(
             f"Start an application with the following environment variable: DOTNET_DiagnosticPorts={awaited}", err=True
         )

@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.target import Target
 
 
-def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> None:
-    if kind is not None:
-        from dotnetdiag.errors import NotPossible
-
-        raise NotPossible("--dsrouter", f"start `dotnet-dsrouter {kind}` beside this, and give its process id with -p")
-
-
 @click.command(cls=Command)
 @source_options
 @click.option(
@@ -74,13 +67,6 @@ def _refuse_router(_: click.Context, __: click.Parameter, kind: str | None) -> N
 @click.option("--stopping-event-event-name", "stop_event", help="… of this name …")
 @click.option("--stopping-event-payload-filter", "stop_payload", help="… with these values: field:value,field:value.")
 @keeping_options
-@click.option(
-    "--dsrouter",
-    type=click.Choice(["ios", "ios-sim", "android", "android-emu"]),
-    expose_value=False,
-    callback=_refuse_router,
-    help="Not done here: start dotnet-dsrouter, and give its process id with -p.",
-)
 @click.option(
     "--force", is_flag=True, help="Overwrite files of --format that are there; the recording's own always is."
 )

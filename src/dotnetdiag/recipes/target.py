@@ -21,19 +21,22 @@ PARTING_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Exactly one of the five. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it);
-    ``wait_for`` the name of a process that may not be there yet. ``startup``: what the runtime is given while it waits at its start.
+    """Exactly one of the six. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it); ``wait_for``
+    the name of a process that may not be there yet; ``router`` one of ``recipes.router.PRESETS``. ``startup``: what the runtime is given
+    while it waits at its start.
     """
 
     pid: int | None = None
     name: str | None = None
     wait_for: str | None = None
     port: str | None = None
+    router: str | None = None
     client: Client | None = None
     startup: Startup = field(default_factory=Startup)
 
     def __post_init__(self) -> None:
-        given = sum(value is not None for value in (self.pid, self.name, self.wait_for, self.port, self.client))
+        several = (self.pid, self.name, self.wait_for, self.port, self.router, self.client)
+        given = sum(value is not None for value in several)
         if given > 1:
             raise UsageError("a runtime is named by a pid, a name or a port: by one of them")
         if given == 0:
@@ -57,7 +60,7 @@ class Target:
 
         if self.port is not None:
             return os.path.basename(self.address.replace(":", "_")) or "trace"
-        if (name := self.name or self.wait_for) is not None:
+        if (name := self.name or self.wait_for or self.router) is not None:
             return os.path.basename(name)
         pid = self.pid
         if self.client is not None:
@@ -102,19 +105,32 @@ def connected(
                 waiting(target.address)
                 while not _has_connected(client):
                     check()
-            try:
+            with _let_run_on_failure(client, wanted=target.listens and resumes):
                 target.startup.prepare(client)
                 yield client
-            except BaseException:
-                if target.listens and resumes:
-                    client.timeout_s = min(client.timeout_s, PARTING_S)
-                    with suppress(DiagnosticsError):
-                        client.resume()
-                raise
+        return
+    if target.router is not None:
+        from dotnetdiag.recipes.router import routed
+
+        with routed(target.router, waiting=waiting, check=check) as client, _let_run_on_failure(client, wanted=resumes):
+            target.startup.prepare(client)
+            yield client
         return
     client = Client(_pid_of(target, waiting, check))
     target.startup.prepare(client)
     yield client
+
+
+@contextmanager
+def _let_run_on_failure(client: Client, *, wanted: bool) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if wanted:
+            client.timeout_s = min(client.timeout_s, PARTING_S)
+            with suppress(DiagnosticsError):
+                client.resume()
+        raise
 
 
 def _watch(target: Target, resumes: bool) -> AbstractContextManager[object]:
