@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +36,7 @@ from dotnetdiag.nettrace import BlockKind, count_losses, header_fields, iter_blo
 
 COLLECT = [sys.executable, "-m", "dotnetdiag.cli.main", "trace", "collect", "--json", "--providers", PROVIDERS]
 KEPT = 2
-ROOM = 1.5
+ROOM = 3
 """Of the ring, above what the flood was measured to write in the window: it is not always equally fast."""
 GROWTH_MB = 64.0
 """So much more at the end than when the window was first full is growth and no noise."""
@@ -98,12 +99,14 @@ def _recording(target: Target, path: Path, *options: str) -> subprocess.Popen[st
 def soak(words: list[str], *, minutes: int, window_s: int, ring_bytes: int) -> Outcome:
     """Record, and have a dump written every minute."""
     outcome = Outcome(window_s=window_s)
-    with workload("10", *words) as target, tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, workload("10", *words) as target, ExitStack() as ending:
         folder = Path(name)
         options = ["--ring", f"{window_s}s", "--ring-size", str(ring_bytes), "--keep", str(KEPT), "--dump-on", "signal"]
         recorder = _recording(target, folder / "soak.nettrace", *options)
         assert recorder.stderr is not None
+        ending.callback(recorder.kill)
         ended = threading.Event()
+        ending.callback(ended.set)
         watcher = threading.Thread(target=_watch_peak, args=(recorder.pid, outcome, ended))
         watcher.start()
         target.say()
@@ -119,7 +122,7 @@ def soak(words: list[str], *, minutes: int, window_s: int, ring_bytes: int) -> O
             recorder.send_signal(signal.SIGUSR1)
             path = _path_written(recorder.stderr)
             _check(path, asked, min(float(window_s), 60.0 * minute - 1), outcome)
-        recorder.send_signal(signal.SIGINT)
+        recorder.terminate()  # SIGINT may be ignored: what a script starts in the background inherits that
         out, said = recorder.communicate(timeout=DUMP_S)
         ended.set()
         watcher.join()
@@ -136,7 +139,8 @@ def soak(words: list[str], *, minutes: int, window_s: int, ring_bytes: int) -> O
 
 def _watch_peak(pid: int, outcome: Outcome, ended: threading.Event) -> None:
     while not ended.wait(0.5):
-        outcome.peak = max(outcome.peak, resident_bytes(pid))
+        with suppress(OSError, ValueError):  # it has just ended
+            outcome.peak = max(outcome.peak, resident_bytes(pid))
 
 
 def _bytes_in(folder: Path) -> int:

@@ -156,7 +156,7 @@ class Collected:
 class Observer:
     """What a face wants to be told of a recording, in the thread that records.
 
-    ``started`` gets what is recorded and the file; ``progress`` the bytes so far and the seconds, several times a second;
+    ``started`` gets what is recorded and the file (of several the form of their names); ``progress`` the bytes so far and the seconds, several times a second;
     ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
     its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has begun; ``held`` gets the
     seconds and bytes that a ring has, before ``progress``; ``dumped`` a file that was written of it, in the thread that writes them.
@@ -290,7 +290,7 @@ def record(
             nonlocal is_told, end_is_told
             if not is_told:
                 is_told = True
-                observer.started(chosen, path, pid)
+                observer.started(chosen, path if keeper is None else path.with_name(f"{path.stem}.N.nettrace"), pid)
                 if held or (not options.resume and client.is_suspended()):
                     observer.suspended(held)
             if not end_is_told and (stop.is_stopping or session.was_stopped):  # by its duration
