@@ -39,7 +39,9 @@ KEPT = 2
 ROOM = 3
 """Of the ring, above what the flood was measured to write in the window: it is not always equally fast."""
 GROWTH_MB = 64.0
-"""So much more at the end than when the window was first full is growth and no noise."""
+"""So much more at the end than when the window was first full is growth and no noise: of the memory beside what a dump has, for a flood is
+not always equally fast.
+"""
 TRIAL_S = 5.0
 DUMP_S = 120.0
 _ABOUT = """\
@@ -61,6 +63,8 @@ class Outcome:
     rate: float = 0.0
     memory: list[int] = field(default_factory=list)
     """At each minute from when the window was full, before the dump."""
+    beside: list[int] = field(default_factory=list)
+    """The same without what the dump has."""
     disk: list[int] = field(default_factory=list)
     peak: int = 0
     reaches: list[float] = field(default_factory=list)
@@ -121,6 +125,8 @@ def soak(words: list[str], *, minutes: int, window_s: int, ring_bytes: int) -> O
             asked = time.clock_gettime_ns(time.CLOCK_MONOTONIC)  # what events have on Linux
             recorder.send_signal(signal.SIGUSR1)
             path = _path_written(recorder.stderr)
+            if 60 * minute > window_s:
+                outcome.beside.append(memory - path.stat().st_size)
             _check(path, asked, min(float(window_s), 60.0 * minute - 1), outcome)
         recorder.terminate()  # SIGINT may be ignored: what a script starts in the background inherits that
         out, said = recorder.communicate(timeout=DUMP_S)
@@ -207,11 +213,15 @@ def main() -> int:
     outcome = soak(words, minutes=chosen.minutes, window_s=chosen.window, ring_bytes=ring_bytes)
     outcome.rate = rate
     early, late = outcome.memory[0] / 1e6, outcome.memory[-1] / 1e6
-    if late > early * 1.1 + GROWTH_MB:
-        outcome.problems.append(f"memory grew from {early:.1f} to {late:.1f} MB")
-    if max(outcome.disk) > KEPT * 1.1 * ring_bytes:
+    if outcome.beside[-1] - outcome.beside[0] > GROWTH_MB * 1e6:
+        problem = " to ".join(f"{size / 1e6:.1f}" for size in (outcome.beside[0], outcome.beside[-1]))
+        outcome.problems.append(f"memory grew from {problem} MB beside what a dump has")
+    if max(outcome.disk) > KEPT * 1.1 * ring_bytes:  # the files that are kept, and one that is written
         outcome.problems.append(f"{max(outcome.disk) / 1e6:.1f} MB on disk")
-    print(f"memory {early:.1f} MB early, {late:.1f} MB late, {outcome.peak / 1e6:.1f} MB at most")
+    beside = ", ".join(f"{size / 1e6:.1f}" for size in outcome.beside)
+    print(
+        f"memory {early:.1f} MB early, {late:.1f} MB late, {outcome.peak / 1e6:.1f} MB at most; beside what a dump has {beside} MB"
+    )
     if not chosen.no_record:
         _record(outcome, chosen.minutes, early, late)
     for problem in outcome.problems:

@@ -161,3 +161,29 @@ def test_what_a_script_sees_is_what_is_told_before_and_after(words: list[str], t
         "The trace has no end: names of methods and the last events may be missing.",
     ]
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (["--dump-on", "signal"], "--dump-on says when a flight recorder writes what it holds: it needs --ring"),
+        (["--ring", "60s", "--dump-on", "key"], "standard input is no terminal"),
+        (["--ring", "60s", "--rotate", "1MB"], "a recording is rotated, or kept in a ring: not both"),
+        (["--rotate", "1MB", "-o", "-"], "several files are not written to stdout"),
+        (["--rotate", "1XB"], "no unit 'XB': write 100MB, 1.5GB or 64MiB at character 2 of '1XB'"),
+        (["--keep", "3"], "one file is kept"),
+        (["--clrevents", "gc", "--stop-on", "GC/Strt"], "no event 'GC/Strt'"),
+        (["--clrevents", "gc", "--stop-on", "GC/Start where Depth >>"], "at character 23 of 'GC/Start where Depth >>'"),
+    ],
+)
+def test_what_cannot_be_kept_so_is_told_before_anything_is_recorded(
+    more: list[str], line: str, words: list[str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        program(*words, *more), capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False, cwd=tmp_path,
+        env=environment(), text=True,
+    )  # fmt: skip
+    assert done.returncode in (1, 3, 4)
+    assert line in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tests.live.runtimes import workload
 from tests.live.test_collect_outcome import _take_the_terminal
+from tests.live.test_reference_reader import assert_agree
 from tests.live.test_trace_collect import CLR, PYTHON, collecting
 from tests.shared import needs
 
@@ -261,3 +262,27 @@ def test_a_recording_ends_at_the_hit_of_an_event(hit: int, delay: str, tmp_path:
     assert told["stopped_by"] == "event"
     assert any(note.startswith("Stopped at GC/Start") for note in told["notes"])
     assert read(path.read_bytes()).complete
+
+
+@pytest.mark.parametrize("runtime", ["8", "10"])
+def test_the_reference_reader_reads_dumps_and_rotated_files_as_we_do(runtime: str, tmp_path: Path) -> None:
+    with workload(runtime, "events+gc+exceptions", "rounds=200", "wait=stdin", "linger=stdin") as target:
+        providers = f"Workload-Manifest:0xffffffffffffffff:5,{CLR}:0x8001:4"
+        with dd.FlightRecorder(target.pid, providers, size_bytes="200KB") as recorder:
+            target.say()
+            target.expect("done exceptions")
+            file = recorder.dump(tmp_path / "x.nettrace")
+    assert file.is_cut
+    assert len(assert_agree(file.path)) > 1000
+    with workload(runtime, "flood", "threads=2", "each=40000", "size=64", "wait=stdin", "linger=stdin") as target:
+        with collecting(
+            "-p", str(target.pid), "-o", str(tmp_path / "y"), "--providers", FLOOD, "--rotate", "1MB"
+        ) as it:
+            target.say()
+            target.expect("done flood")
+            it.send_signal(signal.SIGINT)
+            it.communicate(timeout=60)
+        paths = sorted(tmp_path.glob("y.*"))
+    assert len(paths) > 1
+    for path in paths:
+        assert_agree(path)

@@ -21,6 +21,7 @@ from dotnetdiag.nettrace import (
     Writer,
     count_losses,
     read,
+    rewrite,
 )
 from dotnetdiag.nettrace.loss_count import LossCount
 from dotnetdiag.nettrace.part import METADATA_LIMIT, Part
@@ -238,3 +239,26 @@ def test_a_sequence_point_before_the_start_counts_only_before_all_events() -> No
         writer.write_object("SPBlock", struct.pack("<qIQI", 4, 1, 1, 5))
     assert read(out.getvalue()).lost.total == 4
     assert count_losses(io.BytesIO(out.getvalue())).lost == 4
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_a_selection_of_a_part_loses_what_the_part_lost(version: int) -> None:
+    for file in divided(lossy(4)).files:
+        contents = read(file.getvalue())
+        out = io.BytesIO()
+        assert contents.info is not None
+        keep = np.arange(len(contents)) % 2 == 0
+        rewrite(contents, Writer.like(out, contents.info, version=version), keep=keep)
+        assert read(out.getvalue()).lost.total == contents.lost.total
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_part_that_is_written_again_is_a_part(version: int) -> None:
+    for file in divided(lossy(4)).files:
+        contents = read(file.getvalue())
+        out = io.BytesIO()
+        assert contents.info is not None
+        rewrite(contents, Writer.like(out, contents.info, version=version))
+        again = read(out.getvalue())
+        assert (again.lost.total, again.lost.restarts) == (contents.lost.total, contents.lost.restarts)
+        assert list(rows(again)) == list(rows(contents))

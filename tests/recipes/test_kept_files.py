@@ -45,9 +45,9 @@ class Names:
         self.may.set()
 
 
-def rotated(folder: Path, names: Names, *, size: int = 100_000, keep: int | None = None) -> RotatedFiles:
+def rotated(folder: Path, names: Names, *, size: int = 100_000, keep: int | None = None, **more: Any) -> RotatedFiles:
     files = FileNames(folder / "app.nettrace", force=False)
-    return RotatedFiles(files, size_bytes=size, keep=keep, rundown=cast(Rundown, names))
+    return RotatedFiles(files, size_bytes=size, keep=keep, rundown=cast(Rundown, names), **more)
 
 
 def feed(take: Callable[[bytes], None], data: bytes = SESSION) -> None:
@@ -286,6 +286,20 @@ def test_the_window_of_a_dump_that_has_to_wait_is_that_of_when_it_was_asked_for(
     ] * 2
     keeper.look()
     assert not keeper.held_bytes
+
+
+@pytest.mark.parametrize("kind", [ring, rotated])
+def test_who_ends_all_at_once_does_not_wait_for_names(kind: Callable[..., Any], tmp_path: Path) -> None:
+    names, trigger, cancelled = Names(), DumpTrigger(), threading.Event()
+    names.may.clear()
+    more = {"trigger": trigger} if kind is ring else {}
+    keeper = kind(tmp_path, names, **more, is_cancelled=cancelled.is_set)
+    feed(keeper.take)
+    trigger.ask()
+    cancelled.set()
+    keeper.close()
+    assert names.may.is_set(), "they were not waited for"
+    assert all(read(file.path.read_bytes()).complete for file in keeper.files)
 
 
 def test_only_the_last_dumps_stay(tmp_path: Path) -> None:

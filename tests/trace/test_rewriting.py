@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pytest
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.test_parts import divided, lossy
 from tests.nettrace.traces import PLAIN, SMALL, START_NS, SYNC, V6_ONLY
 
 import dotnetdiag.trace.redact as redacting
 from dotnetdiag.errors import NotUnderstood, UnknownName, UsageError
-from dotnetdiag.nettrace import Block, Contents, LabelList, Metadata, ThreadInfo, Writer, rewrite
+from dotnetdiag.nettrace import Block, Contents, LabelList, Metadata, ThreadInfo, Writer, read, rewrite
 from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.merge import NEXT_PROCESS, merge
 from dotnetdiag.trace.part import in_time_order, naming_types, part_of
@@ -657,3 +658,14 @@ def test_what_a_removed_thread_has_lost_is_lost_in_a_merged_file() -> None:
     assert file.lost.total == 3
     merge([file, file], made)
     assert Trace(made.getvalue()).lost.total == 6
+
+
+def test_parts_of_a_session_that_are_merged_lose_what_they_lost_and_nothing_twice() -> None:
+    parts = [read(file.getvalue()) for file in divided(lossy(4)).files]
+    assert [part.lost.total for part in parts] == [2, 3, 0, 1]
+    for some in ([0, 1], [1, 2], [1, 2, 3], [0, 3]):
+        out = io.BytesIO()
+        merge([parts[number] for number in some], out)
+        merged = read(out.getvalue())
+        assert merged.lost.total == sum(parts[number].lost.total for number in some)
+        assert len(merged) == sum(len(parts[number]) for number in some)

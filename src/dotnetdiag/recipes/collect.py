@@ -156,10 +156,11 @@ class Collected:
 class Observer:
     """What a face wants to be told of a recording, in the thread that records.
 
-    ``started`` gets what is recorded and the file (of several the form of their names); ``progress`` the bytes so far and the seconds, several times a second;
-    ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the runtime waits at
-    its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has begun; ``held`` gets the
-    seconds and bytes that a ring has, before ``progress``; ``dumped`` a file that was written of it, in the thread that writes them.
+    ``started`` gets what is recorded and the file (of several the form of their names); ``progress`` the bytes so far and the seconds, several
+    times a second; ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the
+    runtime waits at its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has begun;
+    ``held`` gets the seconds and bytes that a ring has, before ``progress``; ``dumped`` a file that was written of it, in the thread that
+    writes them.
     """
 
     started: Callable[[Composition, Path, int | None], None] = lambda *_: None
@@ -303,7 +304,15 @@ def record(
 
         path = options.output or _new_path(label, take=not options.keeping.in_several_files)
         options.check_outputs(path)
-        keeper = options.keeping.keeper(path, client, chosen, observer.trigger, observer.dumped, force=options.force)
+        keeper = options.keeping.keeper(
+            path,
+            client,
+            chosen,
+            observer.trigger,
+            observer.dumped,
+            is_cancelled=lambda: stop.is_cancelled,
+            force=options.force,
+        )
         if keeper is None:
             size = session.save(1 if is_stdout(path) else path, progress=report, tee=see)
         else:

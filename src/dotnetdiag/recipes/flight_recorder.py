@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.providers.composition import compose
-from dotnetdiag.recipes.kept_files import KeptFile, receive
-from dotnetdiag.recipes.ring_files import DEFAULT_RING_BYTES, END_S, DumpTrigger, RingFiles, window_s_of
+from dotnetdiag.recipes.kept_files import END_S, KeptFile, receive
+from dotnetdiag.recipes.ring_files import DEFAULT_RING_BYTES, DumpTrigger, RingFiles, window_s_of
 from dotnetdiag.recipes.rundown import Rundown
 from dotnetdiag.recipes.sizes import size_bytes_of
 from dotnetdiag.recipes.suspension import is_held, resume
@@ -82,6 +82,7 @@ class FlightRecorder:
                 rundown=rundown,
                 trigger=self._trigger,
                 dump_at_end=False,
+                is_cancelled=lambda: True,  # who leaves the with block has all the dumps that he wants
             )
             self._thread = threading.Thread(target=self._receive, name="dotnetdiag recorder", daemon=True)
             self._thread.start()

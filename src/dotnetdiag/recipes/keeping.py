@@ -92,6 +92,7 @@ class Keeping:
         trigger: DumpTrigger | None,
         dumped: Callable[[KeptFile], None],
         *,
+        is_cancelled: Callable[[], bool],
         force: bool,
     ) -> Keeper | None:
         """What takes the session's bytes; None where they go into one file."""
@@ -105,7 +106,13 @@ class Keeping:
         names = FileNames(path, force=force)
         rundown = Rundown(client, keyword=chosen.rundown_keyword, fallback=chosen.rundown_fallback)
         if self.rotate is not None:
-            return RotatedFiles(names, size_bytes=size_bytes_of(self.rotate), keep=self.keep, rundown=rundown)
+            return RotatedFiles(
+                names,
+                size_bytes=size_bytes_of(self.rotate),
+                keep=self.keep,
+                rundown=rundown,
+                is_cancelled=is_cancelled,
+            )
         assert self.ring is not None
         return RingFiles(
             names,
@@ -116,6 +123,7 @@ class Keeping:
             keep=self.keep,
             dump_at_end=self.dump_at_end,
             dumped=dumped,
+            is_cancelled=is_cancelled,
         )
 
 

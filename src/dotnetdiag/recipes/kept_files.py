@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,8 @@ from dotnetdiag.nettrace.loss_count import LossCount, count_losses
 
 TICK_S = 0.1
 READ_BYTES = 1 << 18
+END_S = 120.0
+"""How long the end of a session waits for files that are to get their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +146,20 @@ def counted(path: Path, found: LossCount | None) -> LossCount | None:
             return count_losses(file)
     except OSError:
         return None
+
+
+def wait_for_writer(thread: threading.Thread, give_up: Callable[[], None], is_cancelled: Callable[[], bool]) -> None:
+    """Wait for the thread that takes names and writes files. ``give_up`` has it take no more names: after ``END_S``, or when all is to end at
+    once.
+    """
+    ends, gave_up = time.monotonic() + END_S, False
+    while thread.is_alive():
+        thread.join(TICK_S)
+        if not gave_up and (is_cancelled() or time.monotonic() >= ends):
+            gave_up, ends = True, time.monotonic() + END_S
+            give_up()
+        elif gave_up and time.monotonic() >= ends:
+            return
 
 
 class OutputFile:

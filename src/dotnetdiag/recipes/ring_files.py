@@ -22,7 +22,7 @@ from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut, UsageError
 from dotnetdiag.nettrace.part import Part
 from dotnetdiag.nettrace.ring import Ring, Snapshot
-from dotnetdiag.recipes.kept_files import FileNames, KeptFile, counted
+from dotnetdiag.recipes.kept_files import FileNames, KeptFile, counted, wait_for_writer
 from dotnetdiag.recipes.outputs import replacing
 from dotnetdiag.recipes.rundown import Rundown, append_names, take_or_problem
 
@@ -30,8 +30,6 @@ SETTLE_S = 0.25
 """A runtime empties its buffers every 100 ms, and a piece takes its way."""
 MARGIN_S = 0.5
 """The ring holds so much more than the window: a signal takes its time."""
-END_S = 120.0
-"""How long the end waits for dumps that were asked for."""
 DEFAULT_RING_BYTES = 256_000_000
 
 
@@ -119,6 +117,7 @@ class RingFiles:
         keep: int | None = None,
         dump_at_end: bool = True,
         dumped: Callable[[KeptFile], None] = lambda _: None,
+        is_cancelled: Callable[[], bool] = lambda: False,
         settle_s: float = SETTLE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -126,7 +125,7 @@ class RingFiles:
             raise UsageError(f"{keep} files to keep: must be 1 or more")
         self._names, self._rundown, self._trigger, self._keep = names, rundown, trigger, keep
         self._dump_at_end, self._dumped, self._settle_s, self._clock = dump_at_end, dumped, settle_s, clock
-        self._window_s = window_s
+        self._window_s, self._is_cancelled = window_s, is_cancelled
         self._ring = Ring(window_s=window_s + MARGIN_S, size_bytes=size_bytes)
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -173,9 +172,7 @@ class RingFiles:
             self._is_complete = self._ring.close()
         self._ended.set()
         self._trigger.end()
-        self._thread.join(END_S)
-        self._rundown.end()
-        self._thread.join(END_S)
+        wait_for_writer(self._thread, self._rundown.end, self._is_cancelled)
         if self._dump_at_end and self._names is not None and (snapshot := self._snapshot()) is not None:
             problem = None if self._is_complete else "the session was gone before its end"
             self._keep_file(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,11 +19,8 @@ from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.nettrace import Contents
 from dotnetdiag.nettrace.part import Part
 from dotnetdiag.nettrace.rotation import Rotation
-from dotnetdiag.recipes.kept_files import FileNames, KeptFile, OutputFile, counted
+from dotnetdiag.recipes.kept_files import FileNames, KeptFile, OutputFile, counted, wait_for_writer
 from dotnetdiag.recipes.rundown import Rundown, append_names, take_or_problem
-
-END_S = 120.0
-"""How long the end of a session waits for the names of earlier files."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,10 +37,18 @@ class _Written:
 class RotatedFiles:
     """A :class:`Keeper` that turns to a new file when one has ``size_bytes``, and keeps the last ``keep`` (None: all)."""
 
-    def __init__(self, names: FileNames, *, size_bytes: int, keep: int | None, rundown: Rundown) -> None:
+    def __init__(
+        self,
+        names: FileNames,
+        *,
+        size_bytes: int,
+        keep: int | None,
+        rundown: Rundown,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
         if keep is not None and keep < 1:
             raise UsageError(f"{keep} files to keep: must be 1 or more")
-        self._names, self._keep, self._rundown = names, keep, rundown
+        self._names, self._keep, self._rundown, self._is_cancelled = names, keep, rundown, is_cancelled
         self._lock = threading.Lock()
         self._written: deque[_Written] = deque()
         self._current: _Written | None = None
@@ -81,9 +87,7 @@ class RotatedFiles:
         finally:
             self._closed.put(None)
             if self._thread is not None:
-                self._thread.join(END_S)
-                self._rundown.end()
-                self._thread.join(END_S)
+                wait_for_writer(self._thread, self._rundown.end, self._is_cancelled)
 
     def notes(self) -> list[str]:
         made = list(dict.fromkeys(self._problems))
