@@ -62,6 +62,11 @@ class Link:
         if way is self.to_tool:
             self.finish("the tool is gone")
 
+    def fail(self, error: Exception) -> None:
+        """A defect of ours, which nobody else would be told of."""
+        if not self._over.done():
+            self._over.set_exception(error)
+
     def finish(self, why: str) -> None:
         if not self._over.done():
             self.why = why
@@ -97,6 +102,12 @@ class _Way:
 
     def go(self) -> None:
         """Move what can be moved."""
+        try:
+            self._move()
+        except Exception as error:  # the loop would only print it
+            self._link.fail(error)
+
+    def _move(self) -> None:
         for _ in range(ROUNDS):
             if self._rest and not self._flush():
                 return
