@@ -104,6 +104,24 @@ def test_across_machines_a_suspended_program_is_recorded_over_tls(tmp_path: Path
     floods(file)
 
 
+def test_a_server_of_ours_records_a_program_of_another_machine(tmp_path: Path) -> None:
+    ours, runtimes, file = security(tmp_path), tmp_path / "runtimes", tmp_path / "x.nettrace"
+    secured = ("--tls-cert", ours.certificate, "--tls-key", ours.key, "--tls-ca", ours.ca)
+    with (
+        dd.listen("127.0.0.1:0", security=ours) as server,
+        routed(
+            "client-server", "--tools", server.address, "--runtimes", runtimes, *secured, DOTNETDIAG_TOKEN=ours.token
+        ),
+        workload("10", *WORK, suspended=True, **held_at(runtimes)) as target,
+    ):
+        runtime = server.wait(timeout_s=PATIENCE_S)
+        assert runtime.info.pid == target.pid
+        with runtime.client.trace(FLOOD) as session:
+            runtime.resume()
+            session.save(file)  # until the program has ended
+    floods(file)
+
+
 def test_across_machines_a_running_program_is_recorded(tmp_path: Path) -> None:
     """The tools' router dials the one beside the runtime, which has its address from the runtime's own socket."""
     tools, file = tmp_path / "tools", tmp_path / "x.nettrace"

@@ -38,6 +38,7 @@ LEVELS = ("none", "critical", "error", "warning", "info", "debug", "trace")
 SAID_FROM = {
     "unreachable": "warning",
     "refused": "warning",
+    "lost": "warning",
     "connected": "info",
     "gone": "info",
     "resumed": "info",
@@ -210,12 +211,6 @@ def _run(options: RouterOptions, *, as_json: bool, level: str) -> None:
         echo(started.description, err=True)
 
     def on_event(event: Any) -> None:
-        try:
-            say(event)
-        except OSError:  # nobody reads what happens: the router goes on without them
-            pass
-
-    def say(event: Any) -> None:
         if as_json:
             json_text({name: value for name, value in asdict(event).items() if value not in (None, "")}, indent=None)
         elif LEVELS.index(SAID_FROM[event.what]) <= LEVELS.index(level):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ PRESETS = {
 (usbmux) or adb, which is not done here.
 """
 LOOK_S = 0.1
+MOST_EVENTS = 10_000
 ANSWER_S = 5.0
 LARGEST_STATUS = 1 << 24
 
@@ -57,9 +59,10 @@ def route(
     listening: Callable[[Router], None] = lambda _: None,
     on_event: Callable[[RouterEvent], None] = lambda _: None,
 ) -> None:
-    """Route until ``stop``. ``listening`` is told when peers can dial, ``on_event`` what happens (from another thread). Raises what
-    ``Router`` raises.
+    """Route until ``stop``. ``listening`` is told when peers can dial, ``on_event`` what happens, both in this thread: who is slow to take it
+    delays nobody, and loses what is more than ``MOST_EVENTS`` behind. Raises what ``Router`` raises.
     """
+    events = _Events()
     security = security_of(
         certificate=options.certificate, key=options.key, ca=options.ca, token_file=options.token_file
     )
@@ -72,10 +75,39 @@ def route(
         each=options.each,
         runtime_timeout_s=options.runtime_timeout_s,
         status_address=options.status_address,
-        on_event=on_event,
+        on_event=events.put,
     ) as router:
         listening(router)
-        while not (stop.is_stopping or stop.is_cancelled or router.wait(LOOK_S)):
+        while not (stop.is_stopping or stop.is_cancelled or router.wait(0)):
+            events.tell(on_event, LOOK_S)
+    events.tell(on_event, 0)
+
+
+class _Events:
+    """What has happened and was not told yet."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[RouterEvent] = queue.Queue(MOST_EVENTS)
+        self._lost = 0
+
+    def put(self, event: RouterEvent) -> None:
+        """Never waits."""
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            self._lost += 1
+
+    def tell(self, on_event: Callable[[RouterEvent], None], wait_s: float) -> None:
+        """All that is there; the first is waited for."""
+        try:
+            event = self._queue.get(timeout=wait_s) if wait_s else self._queue.get_nowait()
+            while True:
+                on_event(event)
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    on_event(RouterEvent(what="lost", seconds=event.seconds, why=f"{lost} events, which nobody took"))
+                event = self._queue.get_nowait()
+        except queue.Empty:
             pass
 
 

@@ -62,7 +62,7 @@ class RouterStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterEvent:
     """What has happened: ``what`` is ``connected`` or ``gone`` (a runtime), ``began`` or ``ended`` (a command), ``refused`` (somebody who had to
-    show more, or said nothing), ``resumed`` (a runtime, for nobody), ``unreachable`` (whom we dial). ``seconds`` since the router began;
+    show more, or said nothing), ``resumed`` (a runtime, for nobody), ``unreachable`` (whom we dial), ``lost`` (events). ``seconds`` since the router began;
     ``why`` it has ended.
     """
 
@@ -89,6 +89,7 @@ class RouterEvent:
             "ended": f"{self.command} (number {self.number}), {self.bytes_to_tool} bytes to the tool: {self.why}",
             "refused": f"{self.address}: {self.why}",
             "unreachable": self.why,
+            "lost": self.why,
         }
         return f"{self.what}: {who[self.what]}"
 
