@@ -62,8 +62,8 @@ class RouterStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterEvent:
     """What has happened: ``what`` is ``connected`` or ``gone`` (a runtime), ``began`` or ``ended`` (a command), ``refused`` (somebody who had to
-    show more, or said nothing), ``resumed`` (a runtime, for nobody), ``unreachable`` (whom we dial), ``lost`` (events). ``seconds`` since the router began;
-    ``why`` it has ended.
+    show more, or said nothing), ``resumed`` (a runtime, for nobody), ``unreachable`` (whom we dial), ``lost`` (events that nobody took).
+    ``seconds`` since the router began; ``why`` it has ended.
     """
 
     what: str
