@@ -47,6 +47,15 @@ class Heard:
             assert self._came.wait_for(lambda: len(found()) >= times, PATIENCE_S), (what, facts, self.events)
         return found()
 
+    def wait_for_why(self, what: str, why: str) -> None:
+        """An event of this kind that gives this reason."""
+
+        def is_there() -> bool:
+            return any(one.what == what and why in one.why for one in self.events)
+
+        with self._came:
+            assert self._came.wait_for(is_there, PATIENCE_S), (what, why, self.events)
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
