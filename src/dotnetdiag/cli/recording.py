@@ -57,6 +57,8 @@ def outcome_notes(done: Collected) -> Iterator[str]:
         )
     elif done.target_exited and done.child_exit_code is None:
         yield f"{who} has exited, and the trace ended with it."
+    elif done.was_cut:
+        yield "The connection broke off, and the recording with it: what stands between, or the target, is gone."
     elif not done.was_stopped and done.child_exit_code is None:
         yield f"The session was ended from elsewhere; {who.lower() if done.pid is None else who} still runs."
     if not done.files:

@@ -194,7 +194,7 @@ def collect(
     _tell(done, display.notes, options, as_json=as_json, to_stdout=to_stdout)
     if done.child_exit_code is not None:
         raise click.exceptions.Exit(done.child_exit_code)
-    if done.target_died:
+    if done.target_died or done.was_cut:
         raise click.exceptions.Exit(TRACING_ERROR)
 
 

@@ -48,7 +48,7 @@ def follow_all(options: CollectOptions, *, as_json: bool) -> None:
         how = f" It was ended by {done.child_signal}." if done.child_signal else ""
         echo(f"Process exited with code '{done.child_exit_code}'.{how}", err=True)
         raise click.exceptions.Exit(done.child_exit_code)
-    if done.unrecorded or any(one.target_died for one in done.recordings):
+    if done.unrecorded or any(one.target_died or one.was_cut for one in done.recordings):
         raise click.exceptions.Exit(TRACING_ERROR)
 
 

@@ -294,7 +294,7 @@ class ReversePort(Closing):
         from dotnetdiag.transport.security import AUTHENTICATION_S, welcoming
 
         assert isinstance(stream, SocketStream)
-        stream.keep_alive()
+        stream.keep_alive(sends_much=False)
         welcomed = drive(welcoming(stream, security), Deadline(AUTHENTICATION_S))
         with self._lock:
             self._talking[threading.current_thread()] = welcomed

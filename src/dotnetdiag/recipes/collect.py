@@ -137,6 +137,11 @@ class Collected:
     stopped_by: StopCause | None = None
 
     @property
+    def was_cut(self) -> bool:
+        """Whether the stream broke off although nobody had stopped it: what stands between has gone, or the target itself."""
+        return self.complete is False and not self.was_stopped
+
+    @property
     def target_died(self) -> bool:
         """Whether the target was gone before the trace had its end: names of methods may be missing."""
         return self.target_exited and self.complete is False

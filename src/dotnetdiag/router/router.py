@@ -102,8 +102,8 @@ class Router(Closing):
         on_event: Callable[[RouterEvent], None] = lambda _: None,
     ) -> None:
         self._has_default_address = not tools
-        self._tools = _side(tools or default_address(), tools_security, insecure)
-        self._runtimes = _side(runtimes, runtimes_security, insecure)
+        self._tools = _side(tools or default_address(), tools_security, insecure, of_tools=True)
+        self._runtimes = _side(runtimes, runtimes_security, insecure, of_tools=False)
         if each and not (
             self._tools.listens and self._runtimes.listens and isinstance(self._tools.address, UnixAddress)
         ):
@@ -567,10 +567,10 @@ class Router(Closing):
         self._on_event(RouterEvent(what=what, seconds=round(time.monotonic() - self._began, 3), **facts))
 
 
-def _side(text: str, security: Security, insecure: bool) -> Side:
+def _side(text: str, security: Security, insecure: bool, *, of_tools: bool) -> Side:
     port = parse_tool_port(text)
     parse = parse_websocket if is_websocket(port.address) else parse_address
-    return Side(address=parse(port.address), mode=port.mode, security=security, insecure=insecure)
+    return Side(address=parse(port.address), mode=port.mode, security=security, insecure=insecure, of_tools=of_tools)
 
 
 async def _discard(task: asyncio.Task[tuple[SocketStream, Advertise | None]]) -> None:

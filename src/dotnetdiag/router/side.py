@@ -33,6 +33,8 @@ class Side:
     mode: PortMode
     security: Security
     insecure: bool = False
+    of_tools: bool = False
+    """Who gets most of the bytes."""
 
     def __post_init__(self) -> None:
         tcp = self.address.tcp if isinstance(self.address, WebSocketAddress) else self.address
@@ -60,7 +62,7 @@ class Side:
         stream = await drive(connecting.connecting(self.address), Deadline(ATTEMPT_S))
         assert isinstance(stream, SocketStream)
         if isinstance(self.address, TcpAddress):
-            stream.keep_alive()
+            stream.keep_alive(sends_much=self.of_tools)
             return await drive(introducing(stream, self.security, self.address.host), Deadline(AUTHENTICATION_S))
         return stream
 
@@ -85,7 +87,7 @@ class Side:
     async def welcome(self, stream: SocketStream) -> SocketStream:
         """Who has dialled, once it has shown what it has to. The stream is closed when it does not. Raises TransportError."""
         if isinstance(self.address, TcpAddress):
-            stream.keep_alive()
+            stream.keep_alive(sends_much=self.of_tools)
             return await drive(welcoming(stream, self.security), Deadline(AUTHENTICATION_S))
         return stream
 

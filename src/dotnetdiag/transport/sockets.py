@@ -116,15 +116,16 @@ class SocketStream(SocketEnd, Stream):
         finally:
             self._refs.release()
 
-    def keep_alive(self) -> None:
-        """Have the system ask a silent TCP peer whether it is still there: one that vanished is noticed after 30 s, and after
-        ``NO_ANSWER_S`` when there are bytes under way to it.
+    def keep_alive(self, *, sends_much: bool) -> None:
+        """Have the system notice a TCP peer that vanished. To one to which we ``send much``: ``NO_ANSWER_S`` after the first byte that it
+        has not acknowledged. One that mostly sends to us is asked whether it is still there, when it is silent: 30 s. Linux has one of
+        the two at a time: a TCP_USER_TIMEOUT counts for the asking too (tcp(7)).
         """
         options = {
             "TCP_KEEPIDLE": PROBE_AFTER_S,
             "TCP_KEEPINTVL": PROBE_EVERY_S,
             "TCP_KEEPCNT": PROBES,
-            "TCP_USER_TIMEOUT": NO_ANSWER_S * 1000,
+            "TCP_USER_TIMEOUT": NO_ANSWER_S * 1000 if sends_much else 0,
         }
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
