@@ -330,7 +330,7 @@ def test_a_stopping_event_ends_it(tmp_path: Path) -> None:
         ([], "Must specify either --process-id, --name, --wait-for, --diagnostic-port, or --dsrouter."),
         (
             ["-p", "1", "-n", "x"],
-            "Only one of the --name, --process-id, or --diagnostic-port options may be specified.",
+            "Only one of the --name, --process-id, --diagnostic-port, or --dsrouter options may be specified.",
         ),
         (["-p", "-1"], "-1 is not a valid process ID"),
         (["-n", "no-such-name"], "There is no active process with the given name: no-such-name"),
