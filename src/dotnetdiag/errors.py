@@ -261,7 +261,13 @@ class TargetError(DiagnosticsError, LookupError):
 
 
 class ProcessNotFound(TargetError):
-    """There is no such process (or no process of that name)."""
+    """There is no such process (or no process of that name). ``ended_with``: of a program that was started and has ended without a runtime,
+    its exit code as a shell has it.
+    """
+
+    def __init__(self, problem: str, *, pid: int | None = None, code: str = "", ended_with: int | None = None) -> None:
+        self.ended_with = ended_with
+        super().__init__(problem, pid=pid, code=code)
 
 
 class AmbiguousName(TargetError):

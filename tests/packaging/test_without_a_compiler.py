@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 
 def test_doctor_says_that_the_decoders_are_not_compiled_and_how_to_compile_them(uncompiled: Environment) -> None:
     done = uncompiled.run("dotnetdiag", "doctor")
-    assert done.returncode == 0, done.stderr
+    others = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]  # programs of other tests, stopped
+    assert done.returncode == bool(others), done.stderr
     line = next(line for line in done.stdout.splitlines() if "decoders" in line)
     assert line.startswith("warn  the decoders are not compiled")
     source = uncompiled.folder.parent / "source"

@@ -70,11 +70,14 @@ class ProfileThread:
     process_id: int | None
     name: str = ""
     rows: range
+    tells_process: bool = False
+    """Whether the profile has threads of several processes."""
 
     @property
     def label(self) -> str:
-        """``Thread (10620)``, as the reference tool prints it, and the name when there is one."""
-        return f"Thread ({self.thread_id})" + (f" ({self.name})" if self.name else "")
+        """``Thread (10620)``, as the reference tool prints it, and the name when there is one; of several processes with theirs."""
+        process = f"Process {self.process_id} " if self.tells_process else ""
+        return f"{process}Thread ({self.thread_id})" + (f" ({self.name})" if self.name else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,7 +246,7 @@ def profile_of(
         unit=unit,
         tree=tree,
         frames=Frames(symbols),
-        threads=tuple(thread for thread in samples.threads if thread.rows),
+        threads=_told_apart(tuple(thread for thread in samples.threads if thread.rows)),
         thread=samples.thread if seen.all() else number[samples.thread],
         start_ns=start_ns,
         length_ns=length_ns,
@@ -276,3 +276,10 @@ def origin_of(trace: Context) -> Origin:
         complete=trace.complete,
         damage=trace.damage,
     )
+
+
+def _told_apart(threads: tuple[ProfileThread, ...]) -> tuple[ProfileThread, ...]:
+    """With their processes, where there are several."""
+    if len({thread.process_id for thread in threads}) < 2:
+        return threads
+    return tuple(replace(thread, tells_process=True) for thread in threads)

@@ -65,6 +65,8 @@ def exit_code(error: BaseException, *, compatible: bool = False) -> int:
     """The code for an error; for a signal what a shell says of a program that it ended. ``compatible``: as of dotnet-trace."""
     if isinstance(error, Terminated):
         return error.exit_code
+    if isinstance(error, errors.ProcessNotFound) and error.ended_with:  # as of a program that was recorded
+        return error.ended_with
     if compatible and isinstance(error, errors.ProcessNotFound) and error.pid is not None:
         return TRACING_ERROR
     if compatible and isinstance(error, errors.GrammarError) and error.what == "duration":

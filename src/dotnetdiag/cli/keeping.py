@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.kept_files import KeptFile
     from dotnetdiag.recipes.ring_files import DumpTrigger
 
-SIGNALS = {"signal": "SIGUSR1", "sigusr1": "SIGUSR1", "sigusr2": "SIGUSR2"}
+SIGNALS = {"signal": ("SIGUSR1", "SIGUSR2"), "sigusr1": ("SIGUSR1",), "sigusr2": ("SIGUSR2",)}
 KEY = "key"
 
 _OPTIONS = (
@@ -47,7 +47,7 @@ _OPTIONS = (
         "--dump-on",
         multiple=True,
         metavar="EVENT|signal|key",
-        help="Write NAME.1.nettrace, NAME.2.nettrace …: at an event (as --stop-on), at SIGUSR1 (signal, or SIGUSR2), at Enter (key). "
+        help="Write NAME.1.nettrace, NAME.2.nettrace …: at an event (as --stop-on), at SIGUSR1 or SIGUSR2 (signal), at Enter (key). "
         "Also several.  [default: signal]",
     ),
     click.option(
@@ -106,7 +106,7 @@ def keeping_options(command: Callable[..., None]) -> Callable[..., None]:
         from dotnetdiag.recipes.collect import Keeping
 
         words = [word.strip() for word in dump_on]
-        names = tuple(SIGNALS[word.lower()] for word in words if word.lower() in SIGNALS)
+        names = tuple(dict.fromkeys(one for word in words for one in SIGNALS.get(word.lower(), ())))
         on_key = any(word.lower() == KEY for word in words)
         if words and ring is None:
             raise UsageError("--dump-on says when a flight recorder writes what it holds: it needs --ring")
@@ -115,7 +115,7 @@ def keeping_options(command: Callable[..., None]) -> Callable[..., None]:
         if on_key and not sys.stdin.isatty():
             raise NotPossible("--dump-on key", "standard input is no terminal; use --dump-on signal, or an event")
         if ring is not None and not dump_on and sys.platform != "win32":
-            names = (SIGNALS["signal"],)
+            names = SIGNALS["signal"]
         keeping = Keeping(
             stop_on=stop_on,
             stop_on_hit=stop_on_hit,

@@ -96,7 +96,11 @@ def _command_options(function: Callable[..., Any]) -> Callable[..., Any]:
             is_flag=True,
             help="End with the started command, also where what it has started runs still.",
         ),
-        click.option("--show-child-io", is_flag=True, help="Leave the started command its input and output."),
+        click.option(
+            "--show-child-io",
+            is_flag=True,
+            help="Leave the started command its input and output (to stderr where stdout has results: --json, trace watch).",
+        ),
     ):
         function = option(function)
     return function

@@ -49,10 +49,12 @@ def ports(
     dotnetdiag ports /tmp/app.sock
     dotnetdiag ports /tmp/app.sock --resume --json | jq .pid
     """
+    from dotnetdiag.recipes.descriptors import raise_limit
     from dotnetdiag.recipes.ports import visits
     from dotnetdiag.recipes.security import security_of
     from dotnetdiag.recipes.stop import Stop
 
+    raise_limit()
     stop = Stop()
     security = security_of(certificate=tls_cert or "", key=tls_key or "", ca=tls_ca or "", token_file=token_file or "")
 

@@ -125,7 +125,7 @@ class Display:
             self._left_s = seconds_of(self._duration)
         for line in provider_lines(composition, os.get_terminal_size(2).columns or None if self._is_terminal else None):
             echo(line, err=True)
-        echo(f"Process        : {'' if pid is None else pid}", err=True)
+        echo(f"Process        : {'one that is not seen from here' if pid is None else pid}", err=True)
         echo(f"Output File    : {path}", err=True)
         if self._left_s is not None:
             echo(f"Trace Duration : {timespan_text(self._left_s)}", err=True)

@@ -197,9 +197,11 @@ def _seconds(text: str | None) -> float | None:
 def _run(options: RouterOptions, *, as_json: bool, level: str) -> None:
     from dataclasses import asdict
 
+    from dotnetdiag.recipes.descriptors import raise_limit
     from dotnetdiag.recipes.router import route
     from dotnetdiag.recipes.stop import Stop
 
+    raise_limit()
     stop = Stop()
 
     def on_press(number: int, *, again: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from typing import Any
 
 import click
 
@@ -13,6 +15,8 @@ from dotnetdiag.cli.signals import handled
 from dotnetdiag.errors import UsageError
 
 PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
+OF_KEYS = ("SIGINT", "SIGQUIT", "SIGWINCH", "SIGHUP")
+"""What a terminal sends to all of its foreground group."""
 
 
 @click.command(cls=Command)
@@ -37,11 +41,30 @@ def run(
     if not command[0]:
         raise UsageError("no program is named")
     came: list[int] = []
-    launch = Launch(command=command, startup=parse_startup(variables, hooks, profilers), output=Output.OURS)
-    with handled(PASSED_ON, lambda number, _: came.append(number)):
+    at_terminal = _is_foreground()
+    launch = Launch(
+        command=command,
+        startup=parse_startup(variables, hooks, profilers),
+        output=Output.OURS,
+        owns_terminal=at_terminal,
+    )
+
+    def pass_on(number: int, _: Any) -> None:
+        if not (at_terminal and signal.Signals(number).name in OF_KEYS):  # it has got those itself
+            came.append(number)
+
+    with handled(PASSED_ON, pass_on):
         end = run_program(launch, signals=came)
     for note in end.notes:
         echo(note, err=True)
     if end.signal is not None and hasattr(signal, end.signal):
         echo(f"The program was ended by {end.signal}.", err=True)
     raise click.exceptions.Exit(end.code)
+
+
+def _is_foreground() -> bool:
+    """Whether what is typed at a terminal is for us."""
+    try:
+        return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+    except (OSError, AttributeError):  # not our terminal; Windows has no groups
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,6 +124,8 @@ def collect(
     from dotnetdiag.recipes.outputs import is_stdout
 
     shows_output = launch is not None and launch.output is not Output.NOWHERE
+    if launch is not None and shows_output and as_json:  # standard output is for the result
+        launch = replace(launch, output=Output.STDERR)
     wanted = tuple(name for name in formats if name != "nettrace")
     to_stdout = output is not None and is_stdout(output)
     if to_stdout:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 def follow_all(options: CollectOptions, *, as_json: bool) -> None:
     """Record them, a line on stderr for each that begins and ends; then the files on stdout. Raises click's Exit with the command's code."""
+    from dotnetdiag.recipes.descriptors import raise_limit
     from dotnetdiag.recipes.follow import FollowObserver, follow
     from dotnetdiag.recipes.launch import Output
     from dotnetdiag.recipes.stop import Stop
 
+    raise_limit()
     shows = options.launch is not None and options.launch.output is not Output.NOWHERE
     stop = Stop()
     observer = FollowObserver(
@@ -42,7 +44,7 @@ def follow_all(options: CollectOptions, *, as_json: bool) -> None:
             echo(f"{shown_path(one.path)}  {size_text(one.size_bytes)} in {one.duration_s:.1f} s")
         for path in done.converted:
             echo(shown_path(path))
-    if not done.recordings:
+    if not (done.recordings or done.unrecorded):
         echo("No .NET process has come: nothing was recorded.", err=True)
     if done.child_exit_code is not None:
         how = f" It was ended by {done.child_signal}." if done.child_signal else ""
@@ -63,11 +65,11 @@ def _say_began(pid: int, path: Path) -> None:
     echo(f"{pid}: recording {shown_path(path)}", err=True)
 
 
-def _say_ended(done: Collected) -> None:
-    echo(f"{done.pid}: {size_text(done.size_bytes)} in {done.duration_s:.1f} s", err=True)
+def _say_ended(pid: int, done: Collected) -> None:
+    echo(f"{pid}: {size_text(done.size_bytes)} in {done.duration_s:.1f} s", err=True)
     ended = () if done.target_exited and not done.target_died and not done.lost_events else outcome_notes(done)
     for note in (*done.notes, *ended):
-        echo(f"{done.pid}: {note}", err=True)
+        echo(f"{pid}: {note}", err=True)
 
 
 def _say_failed(one: Unrecorded) -> None:

@@ -82,9 +82,11 @@ class ProcessIdentity:
         known, self.known = self.known, None
         return known
 
-    def target_pid(self, deadline: Deadline) -> int:
-        """The process as this machine sees it: ``pid`` may be its number in a container."""
+    def target_pid(self, deadline: Deadline) -> int | None:
+        """The process as this machine sees it: ``pid`` may be its number in a container. None behind a router."""
         found = [self.found] if self.found is not None else find_endpoints(self.pid, deadline)
+        if found and found[0].dsrouter:
+            return None
         return found[0].pid if found else self.pid
 
 
@@ -108,11 +110,12 @@ class PidRoute(Route):
         return stream
 
     def finding_pid(self) -> Steps[int | None]:
-        pid: int = yield Blocking(self._process.target_pid)
+        pid: int | None = yield Blocking(self._process.target_pid)
         return pid
 
     def certain_pid(self) -> int | None:
-        return None if self._process.found is None else self._process.found.pid
+        found = self._process.found
+        return None if found is None or found.dsrouter else found.pid
 
 
 class AddressRoute(Route):

@@ -63,6 +63,10 @@ class WaitingRuntimes(Generic[C]):
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def all_waiting(self) -> tuple[Waiting[C], ...]:
+        """Those who wait, the one that came first before the others."""
+        return tuple(self._waiting.values())
+
     def admit(self, advertise: Advertise, connection: C) -> tuple[Decision, C | None]:
         """A runtime has dialled: what to do with the connection, and the older one to close. RESUME: it is the caller's."""
         waiting = self._waiting.pop(advertise.cookie, None)

@@ -44,7 +44,10 @@ def wait_for_process(
                 or not arrivals.is_told
             ):
                 looked = time.monotonic()
-                pids = [pid for pid in _new(known) if _is_called(pid, name) and _answers(pid, check)]
+                called = [pid for pid in _new(known) if _is_called(pid, name)]
+                pids = [pid for pid in called if _answers(pid, check)]
+                for pid in set(called).difference(pids):  # it may answer later: it is stopped, or slow
+                    known.pop(pid, None)
                 if is_first and len(pids) > 1:
                     listed = ", ".join(map(str, sorted(pids)))
                     raise AmbiguousName(

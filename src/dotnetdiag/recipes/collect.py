@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import count
@@ -23,6 +24,7 @@ from dotnetdiag.recipes.keeping import Keeping, StopCause, Watch
 from dotnetdiag.recipes.kept_files import Held, Keeper, KeptFile, receive
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.outputs import check_outputs, is_stdout
+from dotnetdiag.recipes.resumption import resume_later
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
@@ -241,6 +243,14 @@ def convert_recording(done: Collected, options: CollectOptions) -> list[Path]:
     return [made.path for file in done.files for made in convert_file(file.path, options.formats, options=wanted)]
 
 
+@contextmanager
+def _setting(event: threading.Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        event.set()
+
+
 def record(
     options: CollectOptions,
     chosen: Composition,
@@ -268,7 +278,8 @@ def record(
     notes: list[str] = []
     if any((one.name or "").lower() == SAMPLE_PROFILER.lower() for one in chosen.providers) and has_no_sampler(pid):
         notes.append(f"{NO_SAMPLER}: where the time goes is not recorded.")
-    with starting as session, stop.ending(session):
+    has_ended = threading.Event()
+    with starting as session, stop.ending(session), _setting(has_ended):
         if chosen.rundown_fallback is not None and session.command == "CollectTracing2":
             notes.append("The runtime takes no custom rundown; recorded without one.")
         held: tuple[Hold, ...] = ()
@@ -276,7 +287,8 @@ def record(
             try:
                 held = resume(client, over=over)
             except DiagnosticsError as error:  # the session records all the same
-                notes.append(f"The runtime could not be told to go on: {error}")
+                notes.append(f"The runtime could not be told to go on at once: {error}")
+                resume_later(lambda: resume(client, over=over), lambda: not has_ended.is_set())
         began = time.monotonic()
         stop.check()
         names = [provider.name or "" for provider in chosen.providers]

@@ -79,7 +79,7 @@ def answers(client: Client) -> list[Finding]:
 
 def examine_installation() -> tuple[Finding, ...]:
     """This package, the places where runtimes are looked for, and the runtimes that are there."""
-    from dotnetdiag.recipes.processes import list_processes
+    from dotnetdiag.recipes.processes import list_foreign_sockets, list_processes
 
     found = [
         Finding(
@@ -111,7 +111,13 @@ def examine_installation() -> tuple[Finding, ...]:
                 advice="",
             )
         )
-    if not processes:
+    foreign = list_foreign_sockets(processes)
+    for path in foreign:
+        text = f"a runtime whose process is not seen from here listens at {path}"
+        found.append(
+            Finding(code="foreign-runtime", ok=True, text=text, advice=f"--diagnostic-port {path},connect reaches it")
+        )
+    if not processes and not foreign:
         found.append(
             Finding(
                 code="no-runtimes",

@@ -15,20 +15,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError, OutputError, UsageError
+from dotnetdiag.errors import DiagnosticsError, OutputError, TransportError, UsageError
 from dotnetdiag.recipes.collect import Collected, CollectOptions, Observer, convert_recording, record
 from dotnetdiag.recipes.inherited_port import heirs, leave
 from dotnetdiag.recipes.launch import Child, end_of, port_folder, shell_code, started, told_of_heirs
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S
 from dotnetdiag.recipes.outputs import is_stdout
+from dotnetdiag.recipes.resumption import resume_later
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import LOOK_S
 from dotnetdiag.recipes.watchdog import watched_over
+from dotnetdiag.transport.waiting import start
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 LOOKS = 3
 """So many looks in a row must find nobody: a process that becomes another program has no environment in that moment."""
-NAME_LENGTH = 80
+NAME_BYTES = 120
 _UNSAFE = re.compile(r"[^\w.+-]+")
 
 
@@ -78,14 +81,14 @@ class Followed:
 @dataclass(slots=True, kw_only=True)
 class FollowObserver:
     """What a face wants to be told, each in a thread of its own. ``listening`` gets the address that runtimes may dial; ``began`` the pid
-    and the file of each recording, ``ended`` what came of it, ``failed`` who could not be recorded; ``left`` is called once the program has
-    ended and others that it has started run still, with their number; ``stopping`` when the end has begun.
+    and the file of each recording, ``ended`` its pid and what came of it, ``failed`` who could not be recorded; ``left`` is called once the
+    program has ended and others that it has started run still, with their number; ``stopping`` when the end has begun.
     """
 
     listening: Callable[[str], None] = lambda _: None
     composed: Callable[[Composition], None] = lambda _: None
     began: Callable[[int, Path], None] = lambda *_: None
-    ended: Callable[[Collected], None] = lambda _: None
+    ended: Callable[[int, Collected], None] = lambda *_: None
     failed: Callable[[Unrecorded], None] = lambda _: None
     left: Callable[[int], None] = lambda _: None
     stopping: Callable[[], None] = lambda: None
@@ -111,7 +114,7 @@ def follow(options: CollectOptions, observer: FollowObserver | None = None, stop
             raise UsageError(
                 "a command, or a port where runtimes come to us, can be followed; not a process that runs already"
             )
-        with watched_over(os.path.abspath(target.address)), RuntimeServer(target.address) as server:
+        with watched_over(target.watched_address), RuntimeServer(target.address) as server:
             observer.listening(server.address)
             observer.composed(composed)
             with run.recording(server):
@@ -120,7 +123,7 @@ def follow(options: CollectOptions, observer: FollowObserver | None = None, stop
     place = port_folder()
     address, child = os.path.join(place, "port"), None
     try:
-        with watched_over(address) as dog, RuntimeServer(address) as server:
+        with watched_over(address, inherited=True) as dog, RuntimeServer(address) as server:
             observer.composed(composed)
             with started(launch, address) as child, run.recording(server):
                 dog.is_of(child.pid)
@@ -188,6 +191,8 @@ class _Run:
         self._results: dict[int, Collected | Unrecorded] = {}
         self._converted: list[Path] = []
         self._is_told = False
+        self._count = -1
+        self._left: list[tuple[int, ConnectedRuntime, TransportError]] = []
         self._errors: list[Exception] = []
 
     @contextmanager
@@ -212,6 +217,7 @@ class _Run:
         ends = math.inf if duration_s is None else time.monotonic() + duration_s
         while not self._stop.is_stopping:
             self._stop.check()
+            self._care_for_the_left()
             if self._errors:
                 raise self._errors[0]
             if time.monotonic() >= ends:
@@ -257,45 +263,71 @@ class _Run:
                 continue
             self._known.add(runtime.cookie)
             with self._lock:
-                number = len(self._threads)
+                number = self._count = self._count + 1
                 thread = threading.Thread(
                     target=self._record,
                     args=(number, runtime, server.address),
                     name=f"dotnetdiag follow {number}",
                     daemon=True,
                 )
-                thread.start()
-                self._threads.append(thread)
+                try:
+                    start(thread)
+                except TransportError as error:  # no more threads
+                    self._left.append((number, runtime, error))
+                else:
+                    self._threads.append(thread)
+
+    def _care_for_the_left(self) -> None:
+        """Those that no thread could be had for are let run, and named."""
+        with self._lock:
+            left, self._left = self._left, []
+        for number, runtime, error in left:
+            try:
+                runtime.resume()
+            except DiagnosticsError:
+                if runtime.is_connected:
+                    with self._lock:
+                        self._left.append((number, runtime, error))
+                    continue
+            self._failed(number, runtime, "", None, error)
 
     def _record(self, number: int, runtime: ConnectedRuntime, address: str) -> None:
-        name = ""
+        name, path = "", None
         try:
             if self._stop.is_stopping:
-                runtime.resume()
+                resume_later(runtime.resume, partial(_is_there, runtime))
                 return
             name = _name_of(runtime)
             pid = runtime.pid or runtime.namespace_pid
+            startup = next(one.startup for one in (self._options.launch, self._options.target) if one is not None)
+            startup.prepare(runtime.client, has_variables=self._options.launch is not None)
             path = self._new_path(name, pid)
             options = replace(self._options, output=path)
-            if options.launch is not None:
-                options.launch.startup.prepare(runtime.client, has_variables=True)
-            elif options.target is not None:
-                options.target.startup.prepare(runtime.client)
             told = Observer(started=lambda *_: self._observer.began(pid, path))
             done = record(options, self._composed, runtime.client, name, told, self._stop, address)
             self._results[number] = done
-            self._observer.ended(done)
+            self._observer.ended(pid, done)
             self._converted += convert_recording(done, options)
-        except DiagnosticsError as error:
-            with suppress(DiagnosticsError):
-                runtime.resume()
-            self._failed(number, runtime, name, error)
+        except (DiagnosticsError, OSError, ImportError) as error:  # the last two for want of descriptors
+            resume_later(runtime.resume, partial(_is_there, runtime))
+            self._failed(number, runtime, name, path, error)
         except Exception as error:
             self._errors.append(error)
 
-    def _failed(self, number: int, runtime: ConnectedRuntime, name: str, error: DiagnosticsError) -> None:
+    def _failed(
+        self,
+        number: int,
+        runtime: ConnectedRuntime,
+        name: str,
+        path: Path | None,
+        error: DiagnosticsError | OSError | ImportError,
+    ) -> None:
         if self._stop.is_cancelled:
             return
+        if path is not None:
+            with suppress(OSError):
+                if path.stat().st_size == 0:
+                    path.unlink()
         one = Unrecorded(pid=runtime.pid or runtime.namespace_pid, name=name, problem=str(error))
         self._results[number] = one
         self._observer.failed(one)
@@ -315,9 +347,14 @@ class _Run:
                 return path
 
 
+def _is_there(runtime: ConnectedRuntime) -> bool:
+    return runtime.is_connected
+
+
 def _name_of(runtime: ConnectedRuntime) -> str:
     """Its entry assembly, as part of a file's name."""
     found = ""
     with suppress(DiagnosticsError):
         found = runtime.info.entry_assembly
-    return _UNSAFE.sub("_", found)[:NAME_LENGTH].strip("._") or "runtime"
+    name = _UNSAFE.sub("_", found).encode("utf-8", "replace")[:NAME_BYTES].decode("utf-8", "ignore")
+    return name.strip("._") or "runtime"

@@ -24,6 +24,8 @@ GRACE_S = 0.5
 AGAIN_S = 0.05
 """For another look: of what just begins, or becomes another program, nothing is seen."""
 START_S = 30.0
+NO_GROUP = ("-1",)
+"""For a port in an environment whose process group is not known: that of a program which was started in this moment."""
 LET_GO_S = 3.0
 """A runtime that finds nobody dials again after half a second at the most (ipc-protocol.md §21.3)."""
 
@@ -70,9 +72,9 @@ def _wait_for_the_end(address: str, group: int) -> None:
         time.sleep(AGAIN_S)
 
 
-def words(address: str) -> list[str]:
-    """What Python is started with to keep the port; the group comes behind it, or nothing where the port is in nobody's environment."""
-    return ["-P", "-m", __name__, address]
+def words(address: str, *groups: str) -> list[str]:
+    """What Python is started with to keep the port; of groups that are named the last counts. None: the port is in nobody's environment."""
+    return ["-P", "-m", __name__, address, *groups]
 
 
 def environment() -> dict[str, str]:
@@ -84,7 +86,7 @@ def environment() -> dict[str, str]:
 def _start_keeper(address: str, group: int) -> bool:
     try:
         starter = subprocess.Popen(
-            [sys.executable, *words(address), str(group)],
+            [sys.executable, *words(address, str(group))],
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -128,7 +130,10 @@ def _keeping(address: str) -> Iterator[Callable[[], None]]:
     is_chosen_resumed = False
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit())
-    with Client.connect(f"{address},listen", timeout_s=LOOK_S) as client:
+    with Client.connect(
+        f"{address},listen", timeout_s=START_S
+    ) as client:  # the file of who was killed may be too young to be stale
+        client.timeout_s = LOOK_S
 
         def resume() -> None:
             nonlocal is_chosen_resumed
@@ -143,7 +148,7 @@ def _keeping(address: str) -> Iterator[Callable[[], None]]:
 if __name__ == "__main__":
     if os.fork():  # who started us waits for that: a library's process gets no child that it does not know
         os._exit(0)
-    if sys.argv[2:] and sys.argv[2]:
-        serve(sys.argv[1], int(sys.argv[2]))
+    if groups := [group for group in sys.argv[2:] if group]:
+        serve(sys.argv[1], int(groups[-1]))
     else:
         let_go(sys.argv[1])

@@ -45,6 +45,14 @@ TOO_OLD_S = 1.0
 """A runtime that knows ports has dialled by then, when it answers at its own socket."""
 
 
+SWITCHES = (
+    "DOTNET_EnableDiagnostics",
+    "COMPlus_EnableDiagnostics",
+    "DOTNET_EnableDiagnostics_IPC",
+    "COMPlus_EnableDiagnostics_IPC",
+)
+
+
 class Output(Enum):
     """Where what a started program prints goes."""
 
@@ -64,6 +72,8 @@ class Launch:
     startup: Startup = field(default_factory=Startup)
     output: Output = Output.NOWHERE
     stop_on_exit: bool = False
+    owns_terminal: bool = False
+    """Whether it is in our process group, as a shell's command is: it reads the terminal, and gets the signals of its keys."""
 
     @property
     def label(self) -> str:
@@ -95,9 +105,11 @@ class Child:
 
         threading.Thread(target=wait, name="dotnetdiag child", daemon=True).start()
 
-    def send_signal(self, number: int) -> None:
-        """Pass on a signal that was meant for it too, and for what it has started: they are a process group of their own."""
-        _signal_group(self.process, number)
+    def send_signal(self, number: int) -> bool:
+        """Pass on a signal that was meant for it too, and for what it has started: they are a process group of their own. False: it is another
+        user's now (``sudo``).
+        """
+        return _signal_group(self.process, number)
 
     def wait(self, timeout_s: float = 5.0) -> int | None:
         """Its exit code; None when it still runs, as after a recording that was stopped."""
@@ -144,7 +156,8 @@ def _running(launch: Launch, address: str | None) -> Iterator[Child]:
     shows = launch.output is not Output.NOWHERE
     quiet = None if shows else subprocess.DEVNULL
     # a process of a background group that reads the terminal is stopped: it gets what we read there
-    typed = subprocess.PIPE if shows and sys.stdin is not None and sys.stdin.isatty() else quiet
+    pumped = shows and not launch.owns_terminal and sys.stdin is not None and sys.stdin.isatty()
+    typed = subprocess.PIPE if pumped else quiet
     try:
         process = subprocess.Popen(
             [program, *launch.command[1:]],
@@ -152,47 +165,55 @@ def _running(launch: Launch, address: str | None) -> Iterator[Child]:
             stdin=typed,
             stdout=2 if launch.output is Output.STDERR else quiet,
             stderr=quiet,
-            process_group=None if sys.platform == "win32" else 0,
+            process_group=None if sys.platform == "win32" or launch.owns_terminal else 0,
         )
     except (OSError, ValueError) as error:
         raise UsageError(
             f"{launch.command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
         ) from error
-    if typed == subprocess.PIPE:
+    if pumped:
         threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
     has_failed = True
     try:
         yield Child(launch=launch, process=process, address=address or "")
         has_failed = False
     finally:
+        may_end_it = True
         if process.poll() is None or has_failed:
-            _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
-        process.wait()
+            may_end_it = _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+        if may_end_it:
+            process.wait()
 
 
 @contextmanager
-def launched(launch: Launch, *, check: Callable[[], None] = lambda: None) -> Iterator[Launched]:
+def launched(
+    launch: Launch,
+    *,
+    check: Callable[[], None] = lambda: None,
+    on_start: Callable[[Child], None] = lambda _: None,
+) -> Iterator[Launched]:
     """Run a program (:func:`started`), whose runtime waits for what is done in the block, and was given what the ``startup`` says.
 
     Runtimes that the program starts must not wait for our port, which may be gone by then (under dotnet-trace they wait for ever): the
     program's own runtime (.NET 6 and newer) forgets the port before it is resumed, and others that dial it are resumed at once. Nobody can
     take the variable out of a shell: for what still runs when the block was left (``inherited_port``) a process of ours keeps the port.
     None of them waits at its own socket: a variable that says so is not passed on.
-    ``check`` is called several times a second while its runtime is waited for, and may raise to end that. Raises UsageError when the
-    program cannot be started, ProcessNotFound when it ends before its runtime has connected.
+    ``on_start`` gets the program at once; ``check`` is called several times a second while its runtime is waited for, and may raise to end
+    that. Raises UsageError when the program cannot be started, ProcessNotFound when it ends before its runtime has connected.
     """
     folder = port_folder()
     address = os.path.join(folder, "port")
     pid = child = None
     try:
         with (
-            watched_over(address) as dog,
+            watched_over(address, inherited=True) as dog,
             Client.connect(f"{address},listen") as client,
             started(launch, address) as begun,
         ):
             dog.is_of(begun.pid)
             pid = begun.pid
-            _wait_for_runtime(client, begun.process, address, check)
+            on_start(begun)
+            _wait_for_runtime(client, begun, check)
             with suppress(ServerError):  # empty is no port; .NET 5 cannot be told
                 client.set_environment_variable(PORTS_VARIABLE, os.environ.get(PORTS_VARIABLE, ""))
             launch.startup.prepare(client, has_variables=True)
@@ -222,7 +243,10 @@ def end_of(
         came = signal_for_it()
         if sent is None and (came is not None or ended_by_us):
             sent, ends = came or signal.SIGTERM, time.monotonic() + EXIT_S
-            child.send_signal(sent)
+            if not child.send_signal(sent):
+                return ChildEnd(
+                    code=None, notes=("The program is another user's by now, and runs on: it may not be ended.",)
+                )
     if code is None:
         return ChildEnd(code=None, notes=("The program still ran, and was killed.",))
     if sent is None or signal_for_it() is not None:
@@ -252,10 +276,19 @@ def _environment(address: str) -> dict[str, str]:
 def port_folder() -> str:
     """A folder of ours with a name that a runtime can dial a port in: 107 bytes of path, in a list that has commas and semicolons."""
     folder = tempfile.mkdtemp(prefix="dotnetdiag-")
-    if len(os.fsencode(folder)) + len("/port") <= LONGEST_PORT and not {",", ";"} & set(folder):
+    if len(os.fsencode(folder)) + len("/port") <= LONGEST_PORT and not {",", ";"} & set(folder) and _is_text(folder):
         return folder
     os.rmdir(folder)
     return tempfile.mkdtemp(prefix="dotnetdiag-", dir="/tmp")
+
+
+def _is_text(folder: str) -> bool:
+    """CoreCLR dials another name where a path is no UTF-8 (measured: 10.0.14)."""
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shell_code(code: int | None) -> tuple[int | None, str | None]:
@@ -281,17 +314,27 @@ def _pass_on_input(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Whether we may: a program may have become another user's. It may have left its group, too."""
     if sys.platform == "win32":
         process.send_signal(number)
-        return
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+        return True
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)  # there is none where it is in ours
+    try:
+        if process.poll() is None and os.getpgid(process.pid) != process.pid:
+            process.send_signal(number)
+        elif process.poll() is None:
+            os.kill(process.pid, 0)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        return False
+    return True
 
 
-def _wait_for_runtime(
-    client: Client, process: subprocess.Popen[bytes], address: str, check: Callable[[], None]
-) -> None:
+def _wait_for_runtime(client: Client, child: Child, check: Callable[[], None]) -> None:
+    launch, process, address = child.launch, child.process, child.address
     left, is_asked = CONNECT_TIMEOUT_S, False
     while left > 0:
         check()
@@ -306,16 +349,24 @@ def _wait_for_runtime(
                 code, name = shell_code(process.returncode)
                 raise ProcessNotFound(
                     f"the program ended with code {code}{f' ({name})' if name else ''} before a .NET runtime of it had connected; "
-                    "that of .NET Core 3.1 never does: start it alone, and record it by its process id",
+                    f"that of .NET Core 3.1 never does: start it alone, and record it by its process id{_switched_off(launch)}",
                     pid=process.pid,
+                    ended_with=code,
                 ) from None
         else:
             return
     raise ProcessNotFound(
         f"no .NET runtime of the program connected within {CONNECT_TIMEOUT_S:g} s; is it a .NET program "
-        "(.NET 5 or newer), and DOTNET_EnableDiagnostics not 0?",
+        f"(.NET 5 or newer), and DOTNET_EnableDiagnostics not 0?{_switched_off(launch)}",
         pid=process.pid,
     )
+
+
+def _switched_off(launch: Launch) -> str:
+    """What is to be said of variables with which a runtime has no diagnostics."""
+    environment = launch.startup.environment(os.environ)
+    found = [f"{name}=0" for name in SWITCHES if environment.get(name) == "0"]
+    return f"; {found[0]} in its environment switches diagnostics off" if found else ""
 
 
 def _refuse_too_old(address: str, group: int) -> None:

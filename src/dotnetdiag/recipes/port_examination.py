@@ -7,7 +7,7 @@ import time
 
 from dotnetdiag.client import Client
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
-from dotnetdiag.errors import DiagnosticsError, TransportError, UsageError
+from dotnetdiag.errors import DiagnosticsError, GrammarError, TransportError, UsageError
 from dotnetdiag.recipes.examination import PROBE_TIMEOUT_S, answers
 from dotnetdiag.recipes.launch import LONGEST_PORT
 from dotnetdiag.recipes.suspension import holds
@@ -25,6 +25,9 @@ def examine_port(text: str) -> tuple[Finding, ...]:
     they are. Raises GrammarError.
     """
     target = Target(port=text)
+    word = text.partition(",")[2].strip().lower()
+    if "," in text and word not in ("connect", "listen"):
+        raise GrammarError("diagnostic port", text, text.index(",") + 1, "after the comma stands 'connect' or 'listen'")
     address = parse_address(target.address)
     if not target.listens:
         return tuple(_at_listener(text))

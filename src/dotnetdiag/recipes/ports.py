@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.recipes.processes import command_line
+from dotnetdiag.recipes.resumption import resume_later
 from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.recipes.target import Target
 
 if TYPE_CHECKING:
     from dotnetdiag.transport.security import Security
@@ -57,8 +59,11 @@ def visits(
     GrammarError for a duration that is none.
     """
     duration_s = seconds_of(duration)
+    target = Target(port=address)
+    if not target.listens:
+        raise UsageError(f"{address}: runtimes dial us here; we do not dial")
     known: dict[ConnectedRuntime, Visit] = {}
-    with RuntimeServer(address, timeout_s=ASK_TIMEOUT_S, security=security) as server:
+    with RuntimeServer(target.address, timeout_s=ASK_TIMEOUT_S, security=security) as server:
         listening(server.address)
         began = time.monotonic()
         while stop is None or not (stop.is_stopping or stop.is_cancelled):
@@ -81,11 +86,14 @@ def visits(
                     known[runtime] = visit = _visit(runtime, now)
                     yield visit
                     if resume:
-                        with suppress(DiagnosticsError):  # it has ended, or says nothing
-                            runtime.resume()
+                        resume_later(runtime.resume, partial(_is_there, runtime))
             if duration_s is not None and now >= duration_s:
                 return
             time.sleep(LOOK_S)
+
+
+def _is_there(runtime: ConnectedRuntime) -> bool:
+    return runtime.is_connected
 
 
 def _visit(runtime: ConnectedRuntime, seconds: float) -> Visit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dotnetdiag.errors import Cancelled
 from dotnetdiag.recipes.launch import Child, Launch, launched, shell_code, started_alone, told_of_heirs
 from dotnetdiag.recipes.suspension import resume
 
@@ -25,17 +24,18 @@ def run_program(launch: Launch, *, signals: list[int]) -> ProgramEnd:
     """Start it, and wait for its end; numbers that come to be in ``signals`` are taken from there, and sent to it and to what it has started.
 
     A program whose runtime gets nothing but variables needs none, and is started as it is. Raises UsageError when it cannot be started,
-    Cancelled when a signal comes before its runtime does, and what ``Startup.prepare`` raises: it is ended then.
+    ProcessNotFound when it ends before its runtime has come, and what ``Startup.prepare`` raises: it is ended then.
     """
     if not launch.startup.needs_runtime:
         with started_alone(launch) as child:
             return _end(child, signals)
+    begun: list[Child] = []
 
-    def check() -> None:
-        if signals:
-            raise Cancelled
+    def pass_on() -> None:
+        while signals:
+            begun[0].send_signal(signals.pop(0))
 
-    with launched(launch, check=check) as held:
+    with launched(launch, check=pass_on, on_start=begun.append) as held:
         resume(held.client, over=held.address)
         end = _end(held, signals)
     return ProgramEnd(code=end.code, signal=end.signal, notes=told_of_heirs(held.heirs))

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import GrammarError, UsageError
-from dotnetdiag.recipes.suspension import OLD_NAMES, PORTS_VARIABLE
+from dotnetdiag.recipes.suspension import OLD_NAMES, OWN_SOCKET_VARIABLE, PORTS_VARIABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,8 @@ def _variable(text: str) -> tuple[str, str]:
         raise GrammarError("variable", text, len(name), "write NAME=VALUE")
     if name in (PORTS_VARIABLE, OLD_NAMES[PORTS_VARIABLE]):
         raise UsageError(f"{name} is how the program's runtime finds this tool; it cannot be another")
+    if name in (OWN_SOCKET_VARIABLE, OLD_NAMES[OWN_SOCKET_VARIABLE]):
+        raise UsageError(f"{name} would make the program's runtime wait for somebody else too, and for ever")
     return name, value
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
+from dotnetdiag.errors import DiagnosticsError, TimedOut, UnsupportedCommand
 from dotnetdiag.transport import processes
 
 PORTS_VARIABLE = "DOTNET_DiagnosticPorts"
@@ -36,6 +36,8 @@ def is_held(client: Client) -> bool | None:
     """Whether the runtime waits at startup; None where that cannot be told, False when it is gone."""
     try:
         return client.is_suspended()
+    except TimedOut:  # it is stopped, or busy
+        return None
     except DiagnosticsError:
         return False
 

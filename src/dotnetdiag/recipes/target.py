@@ -54,6 +54,14 @@ class Target:
         """Of the port, without what is said of it."""
         return (self.port or "").partition(",")[0]
 
+    @property
+    def watched_address(self) -> str:
+        """Of the port that listens, as another process takes it."""
+        from dotnetdiag.transport.addresses import UnixAddress, parse_address
+
+        address = parse_address(self.address)
+        return os.path.abspath(address.path) if isinstance(address, UnixAddress) else str(address)
+
     def label(self) -> str:
         """A word for file names: of the program for a pid, of the address's file for a port."""
         from dotnetdiag.transport import processes as system
@@ -138,10 +146,8 @@ def _watch(target: Target, resumes: bool) -> AbstractContextManager[object]:
     if not (target.listens and resumes):
         return nullcontext()
     from dotnetdiag.recipes.watchdog import watched_over
-    from dotnetdiag.transport.addresses import UnixAddress, parse_address
 
-    address = parse_address(target.address)
-    return watched_over(os.path.abspath(address.path) if isinstance(address, UnixAddress) else str(address))
+    return watched_over(target.watched_address)
 
 
 def _pid_of(target: Target, waiting: Callable[[str], None], check: Callable[[], None]) -> int:

@@ -23,6 +23,8 @@ import os, sys
 said = b""
 while part := os.read(0, 64):
     said += part
+    if part.endswith(b"."):  # others may hold the pipe too: forked workers
+        sys.exit()
 if not said.endswith(b"."):
     os.execv(sys.executable, [sys.executable, *sys.argv[1:], said.decode("ascii")])
 """
@@ -42,11 +44,11 @@ class Watchdog:
 
 
 @contextmanager
-def watched_over(address: str) -> Iterator[Watchdog]:
-    """Within the block, should this process die, runtimes that wait at the port at ``address`` are resumed. Where no process can be started
-    nobody watches.
+def watched_over(address: str, *, inherited: bool = False) -> Iterator[Watchdog]:
+    """Within the block, should this process die, runtimes that wait at the port at ``address`` are resumed; where it is ``inherited``, also
+    those that come later, as long as anybody has it in the environment. Where no process can be started nobody watches.
     """
-    process = _start(address)
+    process = _start(address, inherited)
     try:
         yield Watchdog(process.stdin if process is not None else None)
     finally:
@@ -62,13 +64,20 @@ def watched_over(address: str) -> Iterator[Watchdog]:
                 process.wait()
 
 
-def _start(address: str) -> subprocess.Popen[bytes] | None:
+def _start(address: str, inherited: bool) -> subprocess.Popen[bytes] | None:
     if sys.platform == "win32" or not sys.executable:
         return None
     try:
         return subprocess.Popen(
             # the least that Python needs: it waits, mostly for nothing
-            [sys.executable, "-I", "-S", "-c", _PROGRAM, *inherited_port.words(address)],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                _PROGRAM,
+                *inherited_port.words(address, *(inherited_port.NO_GROUP if inherited else ())),
+            ],
             env=inherited_port.environment(),
             bufsize=0,
             stdin=subprocess.PIPE,

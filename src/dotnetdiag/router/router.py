@@ -39,7 +39,7 @@ from dotnetdiag.router.websocket import WebSocketListener, is_websocket, parse_w
 from dotnetdiag.transport import Deadline, Listener, parse_address
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.aio import drive
-from dotnetdiag.transport.security import NO_SECURITY, Security
+from dotnetdiag.transport.security import AUTHENTICATION_S, NO_SECURITY, Security
 from dotnetdiag.transport.sockets import SocketStream
 from dotnetdiag.transport.streams import Closing
 from dotnetdiag.transport.waiting import start
@@ -50,6 +50,9 @@ MOST_CONNECTIONS = 1024
 """Of both sides. More wait in the system's queue until one has ended."""
 LOOK_S = 0.5
 """How often a tool that waits is looked at, once it has said more than its request, or ended its half."""
+AT_ONCE_S = AUTHENTICATION_S + 1.0
+WHY_HUNG_UP = "it wants TLS, a certificate that it knows, or another token; or it has just ended"
+"""A peer does not say why, and with TLS 1.3 not even whether it takes a certificate: it closes the connection."""
 MOST_DIALS = 16
 """Attempts to dial a tool at the same time."""
 CLOSE_S = 5.0
@@ -425,12 +428,15 @@ class Router(Closing):
                         del self._forwarded[cookie]  # its next connection is one of its own
                     if waiting is None or not runtime.is_alive():
                         return
+                    began = time.monotonic()
                     with suppress(TransportError):
                         await drive(tool.sending(waiting.advertise.pack()), Deadline(BACKEND_S))
                         if request := await self._first_of(tool, runtime):
                             await drive(runtime.sending(request), Deadline(BACKEND_S))
                             await self._forward(tool, runtime, waiting.advertise, request)
                             return
+                    if time.monotonic() - began < AT_ONCE_S and runtime.is_alive():
+                        self._unreachable(f"{self._tools_address} hangs up without a word: {WHY_HUNG_UP}")
                 finally:
                     tool.close()
                 await asyncio.sleep(pause)

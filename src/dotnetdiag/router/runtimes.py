@@ -148,9 +148,14 @@ class Diallers:
 
     def _taken(self, cookie: UUID | None) -> tuple[SocketStream, Advertise] | None:
         while True:
-            found = self.table.choose(methodcaller("is_alive")) if cookie is None else self.table.waiting(cookie)
-            if cookie is None and found is not None and self._chooses:
-                self._resume_others()
+            if cookie is not None:
+                found = self.table.waiting(cookie)
+            elif self._chooses:
+                found = self.table.choose(methodcaller("is_alive"))
+                if found is not None:
+                    self._resume_others()
+            else:  # whoever waits longest; nobody is resumed for that
+                found = next((one for one in self.table.all_waiting() if one.connection.is_alive()), None)
             if found is None:
                 return None
             stream = self.table.take(found.advertise.cookie)

@@ -115,5 +115,8 @@ def _error(
     timeout_s = min(diagnosis.TIMEOUT_S, deadline.wait_s(f"process {pid} does not answer"))
     findings = diagnosis.diagnose(our_pid, proc=proc, tmpdir=tmpdir, try_connect=repeat, timeout_s=timeout_s)
     wrong = diagnosis.reason(findings)
-    kind = {"no-such-process": ProcessNotFound, "stopped": TargetStopped}.get(wrong.code, NoDiagnostics)
+    kind: type[NoDiagnostics | ProcessNotFound | TargetStopped] = {
+        "no-such-process": ProcessNotFound,
+        "stopped": TargetStopped,
+    }.get(wrong.code, NoDiagnostics)
     return kind(f"process {pid}: {wrong.text}; {wrong.advice}", pid=pid, code=wrong.code)

@@ -185,6 +185,12 @@ def context_of(security: Security, *, for_server: bool) -> ssl.SSLContext:
         context.load_verify_locations(security.ca)
         context.load_cert_chain(security.certificate, security.key or None, password=_no_password)
     except OSError as exc:
+        for path in filter(None, (security.certificate, security.key, security.ca)):
+            try:
+                with open(path, "rb"):
+                    pass
+            except OSError as unread:
+                raise UsageError(f"{path}: no certificate or key can be read from there: {unread.strerror}") from unread
         raise UsageError(f"TLS with {security.certificate} and {security.ca}: {_tls_reason(exc)}") from exc
     if for_server:
         context.num_tickets = 0  # nobody resumes a session, and one that was not read makes of an end a reset
