@@ -225,3 +225,9 @@ def test_an_asynchronous_server_listens_in_its_block_only(tmp_path: Path) -> Non
 
     asyncio.run(cancelled())
     eventually(lambda: not (tmp_path / "s").exists(), "closed")
+
+
+def test_an_address_that_no_runtime_can_be_told_is_refused(stage: Stage, tmp_path: Path) -> None:
+    for name in ("a,b", "a;b"):
+        with pytest.raises(UsageError, match="comma"), stage.server(str(tmp_path / name)):
+            pass

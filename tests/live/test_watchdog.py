@@ -57,15 +57,20 @@ def port_of(pid: int) -> Path:
     return Path(text.partition(",")[0])
 
 
+@pytest.mark.parametrize("form", ["{}", "uds:{}"])
 @pytest.mark.parametrize("runtime", ["8", "9", "10", "NativeAOT"])
-def test_a_runtime_that_waits_at_a_port_whose_owner_was_killed_is_let_run(runtime: str, tmp_path: Path) -> None:
+def test_a_runtime_that_waits_at_a_port_whose_owner_was_killed_is_let_run(
+    runtime: str, form: str, tmp_path: Path
+) -> None:
     port = tmp_path / "p"
     program = (
         "import sys, time\n"
         "from dotnetdiag.recipes.target import Target, connected\n"
         "with connected(Target(port=sys.argv[1])) as client: print(client.is_suspended(), flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", program, str(port)], stdout=subprocess.PIPE, text=True) as owner:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, form.format(port)], stdout=subprocess.PIPE, text=True
+    ) as owner:
         wait_until(port.exists)
         with workload(
             runtime,

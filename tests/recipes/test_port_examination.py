@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.client.dialling import DiallingRuntime
 
+from dotnetdiag.errors import GrammarError
 from dotnetdiag.recipes import port_examination
 from dotnetdiag.recipes.port_examination import examine_port
 
@@ -47,3 +48,8 @@ def test_a_port_that_cannot_be_is_told(tmp_path: Path) -> None:
 
 def test_a_port_where_nobody_listens_cannot_be_dialled(tmp_path: Path) -> None:
     assert codes(f"{tmp_path}/port,connect") == [("no-connection", False)]
+
+
+def test_a_word_behind_the_comma_that_is_none_is_refused() -> None:
+    with pytest.raises(GrammarError):
+        examine_port("/tmp/port,conect")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from dotnetdiag.cli.launching import startup_options
 from dotnetdiag.cli.render import echo
 from dotnetdiag.cli.signals import handled
 from dotnetdiag.errors import UsageError
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.launch import Child
 
 PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
 OF_KEYS = ("SIGINT", "SIGQUIT", "SIGWINCH", "SIGHUP")
@@ -41,6 +44,7 @@ def run(
     if not command[0]:
         raise UsageError("no program is named")
     came: list[int] = []
+    begun: list[Child] = []
     at_terminal = _is_foreground()
     launch = Launch(
         command=command,
@@ -51,10 +55,15 @@ def run(
 
     def pass_on(number: int, _: Any) -> None:
         if not (at_terminal and signal.Signals(number).name in OF_KEYS):  # it has got those itself
-            came.append(number)
+            (begun[0].send_signal if begun else came.append)(number)
+
+    def on_start(child: Child) -> None:
+        begun.append(child)
+        while came:
+            child.send_signal(came.pop(0))
 
     with handled(PASSED_ON, pass_on):
-        end = run_program(launch, signals=came)
+        end = run_program(launch, on_start=on_start)
     for note in end.notes:
         echo(note, err=True)
     if end.signal is not None and hasattr(signal, end.signal):

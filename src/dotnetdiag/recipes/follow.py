@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError, OutputError, TransportError, UsageError
+from dotnetdiag.errors import DiagnosticsError, OutputError, ProcessNotFound, TransportError, UsageError
 from dotnetdiag.recipes.collect import Collected, CollectOptions, Observer, convert_recording, record
 from dotnetdiag.recipes.inherited_port import heirs, leave
 from dotnetdiag.recipes.launch import Child, end_of, port_folder, shell_code, started, told_of_heirs
@@ -29,7 +29,7 @@ from dotnetdiag.recipes.outcome import EXIT_WAIT_S
 from dotnetdiag.recipes.outputs import is_stdout
 from dotnetdiag.recipes.resumption import resume_later
 from dotnetdiag.recipes.stop import Stop
-from dotnetdiag.recipes.target import LOOK_S
+from dotnetdiag.recipes.target import LOOK_S, PARTING_S
 from dotnetdiag.recipes.watchdog import watched_over
 from dotnetdiag.transport.waiting import start
 
@@ -192,6 +192,7 @@ class _Run:
         self._converted: list[Path] = []
         self._is_told = False
         self._count = -1
+        self._began: set[threading.Thread] = set()
         self._left: list[tuple[int, ConnectedRuntime, TransportError]] = []
         self._errors: list[Exception] = []
 
@@ -207,7 +208,8 @@ class _Run:
             self._stop.cancel()
             raise
         finally:
-            self._join(math.inf)
+            for thread in tuple(self._began):
+                thread.join()
 
     def wait(self, duration_s: float | None, is_over: Callable[[], bool]) -> None:
         """Until it is over and nobody is recorded any more, the duration is, or somebody wants to stop. Raises Cancelled.
@@ -229,12 +231,15 @@ class _Run:
             time.sleep(LOOK_S)
 
     def end(self) -> None:
-        """What is recorded still comes to its end."""
+        """What is recorded still comes to its end; who has not answered yet is left."""
         if self._stop.is_stopping and not self._is_told and not self._join(0):
             self._is_told = True
             self._observer.stopping()
+        ends = time.monotonic() + PARTING_S  # for those that have not begun: they may answer nothing
         while not self._join(LOOK_S):
             self._stop.check()
+            if time.monotonic() >= ends and not self._began:
+                break
         self._stop.check()
 
     def result(self) -> Followed:
@@ -252,7 +257,7 @@ class _Run:
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:
-            thread.join(None if timeout_s == math.inf else timeout_s)
+            thread.join(timeout_s)
             if thread.is_alive():
                 return False
         return True
@@ -303,8 +308,10 @@ class _Run:
             startup.prepare(runtime.client, has_variables=self._options.launch is not None)
             path = self._new_path(name, pid)
             options = replace(self._options, output=path)
-            told = Observer(started=lambda *_: self._observer.began(pid, path))
+            told = Observer(started=lambda *_: self._begin(pid, path))
             done = record(options, self._composed, runtime.client, name, told, self._stop, address)
+            if not done.size_bytes:
+                raise ProcessNotFound("it was gone before anything had come of it", pid=pid)
             self._results[number] = done
             self._observer.ended(pid, done)
             self._converted += convert_recording(done, options)
@@ -313,6 +320,14 @@ class _Run:
             self._failed(number, runtime, name, path, error)
         except Exception as error:
             self._errors.append(error)
+        finally:
+            with self._lock:
+                self._began.discard(threading.current_thread())
+
+    def _begin(self, pid: int, path: Path) -> None:
+        with self._lock:
+            self._began.add(threading.current_thread())
+        self._observer.began(pid, path)
 
     def _failed(
         self,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dotnetdiag.recipes.launch import Child, Launch, launched, shell_code, started_alone, told_of_heirs
 from dotnetdiag.recipes.suspension import resume
-
-LOOK_S = 0.05
-"""How late a signal is passed on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,31 +18,24 @@ class ProgramEnd:
     notes: tuple[str, ...] = ()
 
 
-def run_program(launch: Launch, *, signals: list[int]) -> ProgramEnd:
-    """Start it, and wait for its end; numbers that come to be in ``signals`` are taken from there, and sent to it and to what it has started.
+def run_program(launch: Launch, *, on_start: Callable[[Child], None] = lambda _: None) -> ProgramEnd:
+    """Start it, and wait for its end. ``on_start`` gets it at once: to pass on signals, also from a signal handler.
 
     A program whose runtime gets nothing but variables needs none, and is started as it is. Raises UsageError when it cannot be started,
     ProcessNotFound when it ends before its runtime has come, and what ``Startup.prepare`` raises: it is ended then.
     """
     if not launch.startup.needs_runtime:
         with started_alone(launch) as child:
-            return _end(child, signals)
-    begun: list[Child] = []
-
-    def pass_on() -> None:
-        while signals:
-            begun[0].send_signal(signals.pop(0))
-
-    with launched(launch, check=pass_on, on_start=begun.append) as held:
+            on_start(child)
+            return _end(child)
+    with launched(launch, on_start=on_start) as held:
         resume(held.client, over=held.address)
-        end = _end(held, signals)
+        end = _end(held)
     return ProgramEnd(code=end.code, signal=end.signal, notes=told_of_heirs(held.heirs))
 
 
-def _end(child: Child, signals: list[int]) -> ProgramEnd:
-    while (code := child.wait(LOOK_S)) is None:
-        while signals:
-            child.send_signal(signals.pop(0))
+def _end(child: Child) -> ProgramEnd:
+    code = child.process.wait()
     shown, name = shell_code(code)
     assert shown is not None, "it has ended"
     return ProgramEnd(code=shown, signal=name)
