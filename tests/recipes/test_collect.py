@@ -223,7 +223,7 @@ def test_a_runtime_that_cannot_be_told_to_go_on_is_recorded_all_the_same(
     stop = Stop()
     stop.stop()
     done = collect(options_for(runtime, tmp_path, resume=resume), stop=stop)
-    said = "The runtime could not be told to go on: it is busy"
+    said = "The runtime could not be told to go on at once: it is busy"
     assert [note for note in done.notes if "told" in note] == ([said] if resume else [])
     assert done.size_bytes
 

@@ -227,8 +227,9 @@ class Child:
     def __init__(self, *, looks: int | None = None, ending: tuple[int, ...] = ()) -> None:
         self.looks, self.ending, self.sent = looks, ending, list[int]()
 
-    def send_signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> bool:
         self.sent.append(number)
+        return True
 
     def wait(self, _: float) -> int | None:
         if self.looks is not None:

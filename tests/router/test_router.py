@@ -296,6 +296,10 @@ def test_each_runtime_has_a_socket_of_its_own_and_none_is_resumed(folder: Path, 
             asked(path := paths[str(runtime.cookie)])
             assert runtime.asked == [Command.ProcessInfo3]
             assert os.stat(path).st_mode & 0o777 == 0o600
+        asked(folder / "tools")  # the common one: nobody is chosen by that, and others resumed
+        for runtime in (first, second):
+            asked(paths[str(runtime.cookie)])
+            assert Command.ResumeRuntime not in runtime.asked
     heard.wait_for("gone", 2)
     assert sorted(os.listdir(folder)) == ["runtimes", "tools"]
 
@@ -518,6 +522,7 @@ def test_two_routers_talk_over_tls_with_a_token(way: str, folder: Path, start: S
             wrong.wait_for_why("unreachable", "401")
         else:
             near_tools.wait_for_why("refused", "has not sent our token")
+            wrong.wait_for_why("unreachable", "hangs up without a word")
 
 
 def test_a_server_of_ours_has_runtimes_over_tls_with_a_token(folder: Path, start: StartRouter) -> None:

@@ -31,6 +31,7 @@ FINDINGS: dict[str, str] = {
     "suspended": "dotnetdiag resume -p PID",
     "too-old": "use `trace collect`, `dump collect` or `profiler attach`",
     "no-runtimes": "dotnetdiag doctor PID",
+    "foreign-runtime": "--diagnostic-port ADDRESS,connect takes the path",
 }
 """What to type about a finding of ``doctor``, by its code."""
 

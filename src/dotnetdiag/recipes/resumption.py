@@ -27,6 +27,6 @@ def resume_later(resume: Callable[[], object], is_wanted: Callable[[], bool]) ->
             else:
                 return
 
-    thread = threading.Thread(target=work, name="dotnetdiag resume", daemon=True)
+    thread = threading.Thread(target=work, name="dotnetdiag resumption", daemon=True)
     thread.start()
     return thread

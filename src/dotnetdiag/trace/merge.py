@@ -5,8 +5,7 @@ their dates to 10 ms, ticks are taken as they are. Otherwise times are UTC, from
 known to the millisecond. The merged trace begins with the earliest.
 
 Processes. One is (file, pid): in containers every pid is 1. Where an earlier file has a process of that number too, it gets
-another, which no system gives: 10,000,001. So two recordings of one process are two processes, each with its own symbols; the
-files of one recording that was rotated, which have one start and one clock, are one.
+another, which no system gives: 10,000,001. So two recordings of one process are two processes, each with its own symbols.
 
 Numbers. Event types that are equal become one. Threads get a row for each file, with process id and OS thread id; stacks
 and activity ids are written again. Sequence numbers stay, so that lost events are counted as before; a thread id that
@@ -87,19 +86,12 @@ def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
 
 def _number_processes(files: Sequence[Contents]) -> list[dict[int, int]]:
     taken: set[int] = set()
-    made: list[dict[int, int]] = []
-    sessions: dict[tuple[int | None, int, int, int | None], dict[int, int]] = {}
+    made = []
     for contents in files:
-        info = _info(contents)
-        session = info.start_ns, info.sync_ticks, info.frequency, info.process_id
-        if session in sessions and info.process_id:  # another part of a recording that was rotated
-            made.append(sessions[session])
-            continue
         said = (_info(contents).process_id, *(thread.process_id for thread in contents.threads.values()))
         own = {pid for pid in said if pid}  # 0 is the kernel's
         free = {pid: next(number for number in count(pid, NEXT_PROCESS) if number not in taken) for pid in sorted(own)}
         made.append(free)
-        sessions[session] = free
         taken.update(free.values())
     return made
 
