@@ -167,11 +167,19 @@ def test_a_process_for_which_there_is_no_thread_is_named_and_let_run(
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 5), (signal.SIGWINCH, 0)])
 def test_a_signal_that_comes_before_the_runtime_is_passed_on(number: signal.Signals, code: int, tmp_path: Path) -> None:
     words, environment = command("10", "gc", "gen0=1")
-    script = f"trap 'exit 5' TERM; echo here; read line; exec {shlex.join(words)}"
+    program = (
+        "import os, signal, sys\n"
+        "wanted = {signal.SIGTERM, signal.SIGWINCH}\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, wanted)\n"
+        "print('here', flush=True)\n"
+        "if signal.sigwait(wanted) == signal.SIGTERM: sys.exit(5)\n"
+        "signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)\n"
+        "os.execvp(sys.argv[1], sys.argv[1:])"
+    )
     with subprocess.Popen(
-        [*PYTHON, "run", "--startup-hook", hook(), "--", "sh", "-c", script],
+        [*PYTHON, "run", "--startup-hook", hook(), "--", sys.executable, "-c", program, *words],
         env={**os.environ, **environment, "WL_HOOK_FILE": str(tmp_path / "hook")},
-        stdin=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -179,7 +187,7 @@ def test_a_signal_that_comes_before_the_runtime_is_passed_on(number: signal.Sign
         assert process.stdout is not None
         assert process.stdout.readline() == "here\n"
         process.send_signal(number)
-        _, err = process.communicate("\n", timeout=60)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
 
 
