@@ -66,6 +66,8 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
             finally:
                 process.kill()
         return
+    if path.stem == "route" and major(NEWEST) == "3.1":
+        skip_without("a program that tells who it is (.NET 5)")
     with workload(NEWEST, DEMO) as target:
         assert run(tmp_path, path, target.pid)
 

@@ -21,7 +21,7 @@ from dotnetdiag.recipes.rotated_files import RotatedFiles
 from dotnetdiag.recipes.rundown import Rundown
 
 SESSION = with_points(data_of("events-10.nettrace"), 100, 5)
-NAMES = data_of("startup-10.nettrace")
+NAMES = data_of("cpu-only-10.nettrace")
 WINDOW_S = 100.0
 
 
