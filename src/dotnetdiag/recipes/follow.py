@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ from dotnetdiag.recipes.inherited_port import heirs, leave
 from dotnetdiag.recipes.launch import Child, end_of, port_folder, shell_code, started, told_of_heirs
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S
 from dotnetdiag.recipes.outputs import is_stdout
-from dotnetdiag.recipes.resumption import resume_later
+from dotnetdiag.recipes.resumption import let_run
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import LOOK_S, PARTING_S
 from dotnetdiag.recipes.watchdog import watched_over
@@ -243,7 +242,9 @@ class _Run:
         self._stop.check()
 
     def result(self) -> Followed:
-        """What came of them all."""
+        """What came of them all. Raises what no recording should have raised."""
+        if self._errors:
+            raise self._errors[0]
         done = [self._results[number] for number in sorted(self._results)]
         return Followed(
             folder=self._folder,
@@ -300,7 +301,7 @@ class _Run:
         name, path = "", None
         try:
             if self._stop.is_stopping:
-                resume_later(runtime.resume, partial(_is_there, runtime))
+                let_run(runtime)
                 return
             name = _name_of(runtime)
             pid = runtime.pid or runtime.namespace_pid
@@ -316,9 +317,12 @@ class _Run:
             self._observer.ended(pid, done)
             self._converted += convert_recording(done, options)
         except (DiagnosticsError, OSError, ImportError) as error:  # the last two for want of descriptors
-            resume_later(runtime.resume, partial(_is_there, runtime))
+            let_run(runtime)
             self._failed(number, runtime, name, path, error)
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # a mistake of ours: raised by the call that waits; nobody waits for us because of it
+            let_run(runtime)
             self._errors.append(error)
         finally:
             with self._lock:
@@ -360,10 +364,6 @@ class _Run:
                 raise OutputError(str(path), error.strerror or str(error)) from error
             else:
                 return path
-
-
-def _is_there(runtime: ConnectedRuntime) -> bool:
-    return runtime.is_connected
 
 
 def _name_of(runtime: ConnectedRuntime) -> str:

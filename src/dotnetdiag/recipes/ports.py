@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.recipes.processes import command_line
-from dotnetdiag.recipes.resumption import resume_later
+from dotnetdiag.recipes.resumption import let_run
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import Target
 
@@ -86,14 +85,10 @@ def visits(
                     known[runtime] = visit = _visit(runtime, now)
                     yield visit
                     if resume:
-                        resume_later(runtime.resume, partial(_is_there, runtime))
+                        let_run(runtime)
             if duration_s is not None and now >= duration_s:
                 return
             time.sleep(LOOK_S)
-
-
-def _is_there(runtime: ConnectedRuntime) -> bool:
-    return runtime.is_connected
 
 
 def _visit(runtime: ConnectedRuntime, seconds: float) -> Visit:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from dotnetdiag.client.server import ConnectedRuntime
 from dotnetdiag.errors import DiagnosticsError, ServerError
 
 AGAIN_S = 0.5
+
+
+def let_run(runtime: ConnectedRuntime) -> threading.Thread:
+    """The same of a runtime that has dialled us, for as long as it is there."""
+    return resume_later(runtime.resume, lambda: runtime.is_connected)
 
 
 def resume_later(resume: Callable[[], object], is_wanted: Callable[[], bool]) -> threading.Thread:
