@@ -24,8 +24,7 @@ import dotnetdiag as dd
 from dotnetdiag.client import Client
 from dotnetdiag.errors import Cancelled, OutputExists, TransportError, UnknownName
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.recipes import collect as collecting
-from dotnetdiag.recipes import launch
+from dotnetdiag.recipes import launch, recording
 from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop, collect
 from dotnetdiag.recipes.launch import Launch
 from dotnetdiag.recipes.outcome import has_exited
@@ -199,7 +198,7 @@ def test_the_progress_of_a_recording_is_its_bytes_and_seconds(
     runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(1000, 100_000))
-    monkeypatch.setattr(collecting, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     told: list[tuple[int, float]] = []
     stop = Stop()
     stop.stop()
@@ -218,8 +217,8 @@ def test_a_runtime_that_cannot_be_told_to_go_on_is_recorded_all_the_same(
     def fail(*_: Any, **__: Any) -> Any:
         raise TransportError("it is busy")
 
-    monkeypatch.setattr(collecting, "is_held", lambda _: True)
-    monkeypatch.setattr(collecting, "resume", fail)
+    monkeypatch.setattr(recording, "is_held", lambda _: True)
+    monkeypatch.setattr(recording, "resume", fail)
     stop = Stop()
     stop.stop()
     done = collect(options_for(runtime, tmp_path, resume=resume), stop=stop)
@@ -272,20 +271,20 @@ def test_names_that_nobody_has_asked_for_are_taken_at_once(tmp_path: Path, monke
             return cls(2026, 1, 1, 12, tzinfo=tz)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(collecting, "datetime", Noon)
-    made = {collecting._new_path("app", take=True) for _ in range(20)}
+    monkeypatch.setattr(recording, "datetime", Noon)
+    made = {recording.new_path("app", take=True) for _ in range(20)}
     assert {path.name for path in made} == {
         f"app_20260101_120000{f'_{number}' if number > 1 else ''}.nettrace" for number in range(1, 21)
     }
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in made}
-    assert collecting._new_path("app") not in made
+    assert recording.new_path("app") not in made
     assert all(path.stat().st_mode & 0o077 == 0 for path in made)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="knows the peer's process by its socket")
 def test_a_recording_tells_whether_its_process_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = os.getpid(), processes.start_time_ticks(os.getpid())
-    monkeypatch.setattr(collecting, "has_exited", lambda *known, wait_s: known == ours and wait_s > 0)
+    monkeypatch.setattr(recording, "has_exited", lambda *known, wait_s: known == ours and wait_s > 0)
     with TemporaryDirectory() as folder:
         runtime = ScriptedRuntime(Path(folder) / "runtime", {Command.CollectTracing2: says(SESSION)})
         try:

@@ -95,7 +95,7 @@ def provider_lines(composition: Composition, width: int | None = None) -> list[s
 class Display:
     """What is seen of a recording on stderr: what is recorded, then bytes, rate and time left on one line."""
 
-    def __init__(self, duration: str | None, *, quiet: bool, enter_says: str | None = None) -> None:
+    def __init__(self, duration: float | str | None, *, quiet: bool, enter_says: str | None = None) -> None:
         """``enter_says`` is what the Enter key does; None: it ends the recording."""
         self._enter_says = enter_says
         self._held = ""

@@ -17,16 +17,15 @@ from dotnetdiag.cli.files import FileOrFolderPath, shown_path
 from dotnetdiag.cli.keeping import KeptOptions, file_line, keeping_options
 from dotnetdiag.cli.launching import source_options, watched
 from dotnetdiag.cli.options import (
-    formats_option,
     joined,
     json_option,
-    provider_options,
     say_held,
     say_waiting,
 )
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.recording import Display, ends_nicely, outcome_notes
 from dotnetdiag.cli.render import echo, json_text
+from dotnetdiag.cli.session_options import session_options
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions
@@ -42,35 +41,8 @@ if TYPE_CHECKING:
     type=FileOrFolderPath(),
     help="File to write (with --follow: folder); - for stdout, with all that is said on stderr.  [default: NAME_DATE_TIME.nettrace]",
 )
-@provider_options
-@click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
-@click.option(
-    "--buffering-mode",
-    type=click.Choice(["Drop", "Block", "0", "1"], case_sensitive=False),
-    default="Drop",
-    show_default=True,
-    help="Block: threads of the target wait, nothing is lost (.NET 11).",
-)
-@click.option("--duration", help="Of the session: 30s, 5m, 1h30m, or dd:hh:mm:ss.")
-@click.option(
-    "--rundown", type=bool, help="true (also without a value) or false: names of methods at the end, or none."
-)
-@click.option("--no-stacks", is_flag=True, help="Record no stacks (.NET 9).")
-@click.option(
-    "--resume-runtime",
-    type=bool,
-    default=True,
-    show_default=True,
-    help="Resume a suspended runtime once the session runs.",
-)
-@formats_option("Also convert the recording; the .nettrace file stays.")
-@click.option("--stopping-event-provider-name", "stop_provider", help="Stop at an event of this provider …")
-@click.option("--stopping-event-event-name", "stop_event", help="… of this name …")
-@click.option("--stopping-event-payload-filter", "stop_payload", help="… with these values: field:value,field:value.")
+@session_options
 @keeping_options
-@click.option(
-    "--force", is_flag=True, help="Overwrite files of --format that are there; the recording's own always is."
-)
 @click.option(
     "--follow",
     is_flag=True,
@@ -82,23 +54,8 @@ def collect(
     target: Target | None,
     launch: Launch | None,
     output: Path | None,
-    providers: str | None,
-    presets: str | None,
-    clrevents: str | None,
-    clreventlevel: str | None,
-    event_filters: tuple[str, ...],
-    buffersize: int,
-    buffering_mode: str,
-    duration: str | None,
-    rundown: bool | None,
-    no_stacks: bool,
-    resume_runtime: bool,
-    formats: tuple[str, ...],
-    stop_provider: str | None,
-    stop_event: str | None,
-    stop_payload: str | None,
+    session: CollectOptions,
     kept: KeptOptions,
-    force: bool,
     follow: bool,
     as_json: bool,
 ) -> None:
@@ -117,8 +74,8 @@ def collect(
     dotnetdiag trace collect -p 1234 --rotate 100MB --keep 5
     dotnetdiag trace collect -p 1234 --ring 60s --dump-on signal
     """
-    from dotnetdiag.errors import DiagnosticsError, UsageError
-    from dotnetdiag.recipes.collect import CollectOptions, Observer, Stop
+    from dotnetdiag.errors import DiagnosticsError
+    from dotnetdiag.recipes.collect import Observer, Stop
     from dotnetdiag.recipes.collect import collect as record
     from dotnetdiag.recipes.launch import Output
     from dotnetdiag.recipes.outputs import is_stdout
@@ -126,45 +83,16 @@ def collect(
     shows_output = launch is not None and launch.output is not Output.NOWHERE
     if launch is not None and shows_output and as_json:  # standard output is for the result
         launch = replace(launch, output=Output.STDERR)
-    wanted = tuple(name for name in formats if name != "nettrace")
     to_stdout = output is not None and is_stdout(output)
     if to_stdout:
-        _require_free_stdout(wanted, shows_output)
-    stopping_event = None
-    if stop_provider or stop_event or stop_payload:
-        from dotnetdiag.recipes.stopping import parse_stopping_event
-
-        if stop_provider is None:
-            raise UsageError("--stopping-event-event-name and -payload-filter need --stopping-event-provider-name")
-        if stop_payload and not stop_event:
-            raise UsageError("--stopping-event-payload-filter needs --stopping-event-event-name")
-        stopping_event = parse_stopping_event(stop_provider, stop_event, stop_payload)
-    options = CollectOptions(
-        target=target,
-        launch=launch,
-        output=output,
-        providers=providers,
-        presets=presets,
-        clr_events=clrevents,
-        clr_event_level=clreventlevel,
-        event_filters=event_filters,
-        rundown=rundown,
-        stacks=not no_stacks,
-        buffer_mb=buffersize,
-        block=buffering_mode.lower() in ("block", "1"),
-        duration=duration,
-        resume=resume_runtime,
-        stopping_event=stopping_event,
-        keeping=kept.keeping,
-        formats=wanted,
-        force=force,
-    )
+        _require_free_stdout(session.formats, shows_output)
+    options = replace(session, target=target, launch=launch, output=output, keeping=kept.keeping)
     if follow:
         from dotnetdiag.cli.trace_follow import follow_all
 
         follow_all(options, as_json=as_json)
         return
-    display = Display(duration, quiet=shows_output, enter_says=kept.enter_says)
+    display = Display(options.duration, quiet=shows_output, enter_says=kept.enter_says)
     stop = Stop()
     trigger = kept.trigger()
     observer = Observer(

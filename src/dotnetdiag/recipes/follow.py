@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError, ProcessNotFound, TransportError, UsageError
-from dotnetdiag.recipes.collect import Collected, CollectOptions, Observer, convert_recording, record
+from dotnetdiag.recipes.collect import Collected, CollectOptions, Observer, convert_recording
 from dotnetdiag.recipes.inherited_port import heirs, leave
 from dotnetdiag.recipes.launch import Child, end_of, port_folder, shell_code, started, told_of_heirs
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S
 from dotnetdiag.recipes.outputs import is_stdout
+from dotnetdiag.recipes.recording import Recording
 from dotnetdiag.recipes.resumption import let_run
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import LOOK_S, PARTING_S
@@ -310,7 +311,10 @@ class _Run:
             path = self._new_path(name, pid)
             options = replace(self._options, output=path)
             told = Observer(started=lambda *_: self._begin(pid, path))
-            done = record(options, self._composed, runtime.client, name, told, self._stop, address)
+            recording = Recording(
+                options, self._composed, runtime.client, name, observer=told, stop=self._stop, over=address
+            )
+            done = recording.run()
             if not done.size_bytes:
                 raise ProcessNotFound("it was gone before anything had come of it", pid=pid)
             self._results[number] = done
