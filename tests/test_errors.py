@@ -19,6 +19,8 @@ SAMPLES: tuple[DiagnosticsError, ...] = (
     errors.UsageError("a problem"),
     errors.GrammarError("providers", "A:1:loud", 4, "no level"),
     errors.UnknownName("event", "GC/Strat", ("GC/Start",), where="in the file"),
+    errors.WrongCombination("not both", lacking="ring"),
+    errors.InsecureAddress("tcp://192.0.2.1:9000"),
     errors.RequestRefused("ResumeRuntime", "a reason"),
     errors.DangerousRequest("ApplyStartupHook", "a reason"),
     errors.MalformedError("a problem", offset=0x1A40, where="EventBlock"),

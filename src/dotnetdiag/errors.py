@@ -6,6 +6,8 @@
     ├── UsageError (ValueError)            you asked wrongly; nothing was sent
     │   ├── GrammarError                   a text that does not parse: text, position
     │   ├── UnknownName (KeyError)         a name that is not there: name, near
+    │   ├── WrongCombination               things that do not go together: lacking
+    │   ├── InsecureAddress                beyond this machine without TLS and a token: address
     │   └── RequestRefused                 a request we do not send: command, reason
     │       ├── DangerousRequest           it would kill or corrupt the target
     │       └── NotPossible                this platform or runtime has no such thing
@@ -51,6 +53,7 @@ __all__ = [
     "FormatError",
     "GrammarError",
     "InputError",
+    "InsecureAddress",
     "MalformedError",
     "MissingDependency",
     "NoDiagnostics",
@@ -72,6 +75,7 @@ __all__ = [
     "UnknownName",
     "UnsupportedCommand",
     "UsageError",
+    "WrongCombination",
 ]
 
 
@@ -122,6 +126,24 @@ class GrammarError(UsageError):
         start = max(0, position - 30)
         shown = ("…" if start else "") + text[start : position + 30] + ("…" if position + 30 < len(text) else "")
         super().__init__(f"{what}: {problem} at character {position + 1} of {shown!r}")
+
+
+class WrongCombination(UsageError):
+    """Things that do not go together, or one without that which it is for: the parameter ``lacking`` (``""``: none is)."""
+
+    def __init__(self, problem: str, *, lacking: str = "") -> None:
+        self.problem, self.lacking = problem, lacking
+        super().__init__(problem)
+
+
+class InsecureAddress(UsageError):
+    """TCP beyond loopback without authentication: who can talk to a runtime may run code in it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(
+            f"{address} is beyond loopback: only with TLS (certificate, key, CA) and a token, for whoever can connect may run code in the target"
+        )
 
 
 class UnknownName(UsageError, KeyError):

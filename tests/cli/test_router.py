@@ -201,3 +201,16 @@ def test_what_makes_no_sense_is_one_line_and_3(words: str, problem: str) -> None
     assert done.returncode == 3
     assert re.search(problem, done.stderr), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "verb", [("router", "server-server", "--tools", "/x", "--runtimes", "0.0.0.0:1"), ("ports", "0.0.0.0:1")]
+)
+def test_beyond_loopback_without_authentication_names_the_options(verb: tuple[str, ...]) -> None:
+    done = run(*verb)
+    assert done.exit_code == 3
+    assert done.stderr.startswith(
+        "error: tcp://0.0.0.0:1 is beyond loopback: only with TLS (certificate, key, CA) and a token"
+    )
+    assert "--tls-cert, --tls-key, --tls-ca and --token-file" in done.stderr
+    assert "--insecure" in done.stderr

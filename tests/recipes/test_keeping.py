@@ -171,7 +171,7 @@ def test_after_a_delay_it_is_called_also_when_nothing_comes() -> None:
         ({"dump_on": ("GC/Start",)}, "dumps are of a ring"),
         ({"dump_at_end": False}, "dumps are of a ring"),
         ({"ring": 1, "max_size": 1}, "does not grow"),
-        ({"keep": 1}, "one file is kept"),
+        ({"keep": 1}, "there is one file"),
         ({"rotate": 1, "keep": 0}, "must be 1 or more"),
         ({"stop_on_hit": 2}, "of an event to stop on"),
         ({"stop_delay": "1s"}, "of an event to stop on"),

@@ -443,10 +443,10 @@ def test_hundreds_of_rounds_leave_nothing(folder: Path, start: StartRouter) -> N
 @pytest.mark.parametrize(
     ("how", "problem"),
     [
-        ({"tools": "/x,listen", "runtimes": "192.0.2.1:9000"}, "beyond loopback only with TLS"),
-        ({"tools": "/x,listen", "runtimes": "192.0.2.1:9000,connect"}, "beyond loopback only with TLS"),
-        ({"tools": "/x,listen", "runtimes": "*:9000"}, "beyond loopback only with TLS"),
-        ({"tools": "/x,listen", "runtimes": "ws://192.0.2.1:9000/x"}, "beyond loopback only with TLS"),
+        ({"tools": "/x,listen", "runtimes": "192.0.2.1:9000"}, "beyond loopback: only with TLS"),
+        ({"tools": "/x,listen", "runtimes": "192.0.2.1:9000,connect"}, "beyond loopback: only with TLS"),
+        ({"tools": "/x,listen", "runtimes": "*:9000"}, "beyond loopback: only with TLS"),
+        ({"tools": "/x,listen", "runtimes": "ws://192.0.2.1:9000/x"}, "beyond loopback: only with TLS"),
         ({"tools": "/x,listen", "runtimes": "wss://127.0.0.1:9000/x"}, "needs a certificate"),
         ({"tools": "/x,connect", "runtimes": "/y", "each": True}, "sockets for each runtime"),
         ({"tools": "/x", "runtimes": "*:1,connect", "insecure": True}, "name the host"),

@@ -598,7 +598,7 @@ def test_other_tasks_have_a_turn_at_every_operation_also_when_it_need_not_wait(s
 
 @pytest.mark.parametrize("host", ["*", "0.0.0.0", "::"])
 def test_listening_beyond_loopback_must_be_allowed(kind: Any, host: str) -> None:
-    with pytest.raises(UsageError, match="beyond loopback needs authentication"):
+    with pytest.raises(UsageError, match="beyond loopback: only with TLS"):
         run(kind.listen(TcpAddress(host, 0)))
 
 

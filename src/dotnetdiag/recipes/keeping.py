@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import UsageError, WrongCombination
 from dotnetdiag.recipes.sizes import size_bytes_of
 
 if TYPE_CHECKING:
@@ -56,15 +56,17 @@ class Keeping:
     def check(self, providers: Sequence[str]) -> None:
         """Raises what is wrong with it for a session of these providers: UsageError, GrammarError, UnknownName."""
         if self.rotate is not None and self.ring is not None:
-            raise UsageError("a recording is rotated, or kept in a ring: not both")
+            raise WrongCombination("a recording is rotated, or kept in a ring: not both")
         if self.ring is None and (self.dump_on or self.ring_size is not None or not self.dump_at_end):
-            raise UsageError("dumps are of a ring: say how many seconds it is to hold")
+            raise WrongCombination("dumps are of a ring: say how many seconds it is to hold", lacking="ring")
         if self.ring is not None and self.max_size is not None:
-            raise UsageError("a ring does not grow: give the size of the ring")
+            raise WrongCombination("a ring does not grow: give the size of the ring", lacking="ring_size")
         if self.keep is not None and not self.in_several_files:
-            raise UsageError("one file is kept: files to keep are those of a rotation or of a ring")
+            raise WrongCombination(
+                "files to keep are those of a rotation or of a ring: there is one file", lacking="rotate"
+            )
         if self.stop_on is None and (self.stop_on_hit != 1 or self.stop_delay is not None):
-            raise UsageError("hits and a delay are of an event to stop on")
+            raise WrongCombination("hits and a delay are of an event to stop on", lacking="stop_on")
         if self.keep is not None and self.keep < 1:
             raise UsageError(f"{self.keep} files to keep: must be 1 or more")
         if self.max_size is not None:

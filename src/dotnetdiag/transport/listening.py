@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from dotnetdiag.errors import ConnectFailed, TransportError, UsageError
+from dotnetdiag.errors import ConnectFailed, InsecureAddress, TransportError
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress
 from dotnetdiag.transport.connecting import connecting, look_up
@@ -50,10 +50,7 @@ def listening(address: Address, *, allow_remote: bool = False) -> Steps[Listener
     places = yield Blocking(lambda deadline: look_up(address, deadline, flags=socket.AI_PASSIVE))
     is_local = address.host != "*" and all(_is_loopback(str(place[4][0])) for place in places)
     if not is_local and not allow_remote:
-        raise UsageError(
-            f"{address}: listening beyond loopback needs authentication, and this protocol has none:"
-            " listen on 127.0.0.1 and tunnel to it, or have peers show a certificate and a token (Security)"
-        )
+        raise InsecureAddress(str(address))
     return _listen_tcp(address, places)
 
 

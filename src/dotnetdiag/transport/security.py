@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TransportError, UsageError
+from dotnetdiag.errors import ConnectFailed, ConnectionEnded, InsecureAddress, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
 from dotnetdiag.transport.sockets import SocketStream, reason
 from dotnetdiag.transport.waiting import Ready, Steps
@@ -98,9 +98,7 @@ def require_secure(address: Address, security: Security, *, insecure: bool) -> N
     """Raise UsageError for TCP beyond loopback without TLS and a token, unless that is wanted."""
     is_local = not isinstance(address, TcpAddress) or address.is_loopback
     if not (is_local or insecure or security.is_complete):
-        raise UsageError(
-            f"{address}: beyond loopback only with TLS (certificate, key, CA) and a token: whoever can connect may run code in the target"
-        )
+        raise InsecureAddress(str(address))
 
 
 def introducing(stream: SocketStream, security: Security, host: str) -> Steps[SocketStream]:
