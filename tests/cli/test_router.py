@@ -208,7 +208,7 @@ def test_what_makes_no_sense_is_one_line_and_3(words: str, problem: str) -> None
 )
 def test_beyond_loopback_without_authentication_names_the_options(verb: tuple[str, ...]) -> None:
     done = run(*verb)
-    assert done.exit_code == 3
+    assert done.returncode == 3
     assert done.stderr.startswith(
         "error: tcp://0.0.0.0:1 is beyond loopback: only with TLS (certificate, key, CA) and a token"
     )
