@@ -12,8 +12,8 @@ from tests.live.runtimes import command, workload
 from tests.shared import needs
 
 import dotnetdiag as dd
-from dotnetdiag.recipes import router
 from dotnetdiag.recipes.collect import CollectOptions, Observer, collect
+from dotnetdiag.recipes.device import PRESETS
 from dotnetdiag.recipes.target import Target, connected
 
 pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")]
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")
 def test_an_application_that_dials_is_recorded_from_its_start(
     runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(router.PRESETS, "android-emu", "127.0.0.1:0,listen")
+    monkeypatch.setitem(PRESETS, "android-emu", "127.0.0.1:0,listen")
     words, environment = command(runtime, "gc", "gen0=3")
     environment |= {"DOTNET_DiagnosticPorts": str(tmp_path / "p")}
     devices: list[dd.Router] = []
@@ -59,6 +59,6 @@ def test_an_application_that_listens_is_dialled(monkeypatch: pytest.MonkeyPatch)
     ):
         (socket,) = Path(folder).glob("dotnet-diagnostic-*-socket")
         with dd.Router(tools="127.0.0.1:0,listen", runtimes=f"{socket},connect") as device:
-            monkeypatch.setitem(router.PRESETS, "ios", f"{device.tools_address},connect")
+            monkeypatch.setitem(PRESETS, "ios", f"{device.tools_address},connect")
             with connected(Target(router="ios")) as client:
                 assert client.process_info().pid == target.pid

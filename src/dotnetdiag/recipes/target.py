@@ -22,7 +22,7 @@ PARTING_S = 2.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """Exactly one of the six. ``port`` is ``ADDRESS[,connect|listen]``, ``listen`` when nothing is said (as dotnet-trace has it); ``wait_for``
-    the name of a process that may not be there yet; ``router`` one of ``recipes.router.PRESETS``. ``startup``: what the runtime is given
+    the name of a process that may not be there yet; ``router`` one of ``recipes.device.PRESETS``. ``startup``: what the runtime is given
     while it waits at its start.
     """
 
@@ -118,7 +118,7 @@ def connected(
                 yield client
         return
     if target.router is not None:
-        from dotnetdiag.recipes.router import routed
+        from dotnetdiag.recipes.device import routed
 
         with routed(target.router, waiting=waiting, check=check) as client, _let_run_on_failure(client, wanted=resumes):
             target.startup.prepare(client)
