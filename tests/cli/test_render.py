@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.analysis.traces import managed, traced
 from tests.cli.test_strange_sockets import environment, folder, pretender
+from tests.nettrace.recordings import data_of
 from tests.syntax import syntax_of
 
 from dotnetdiag.cli import render
@@ -181,12 +182,32 @@ def test_a_reader_who_has_gone_is_no_error_of_any_verb(words: str, program: list
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX systems")
 @pytest.mark.parametrize(
-    "words", ["", "ps", "trace report x.nettrace", "trace convert x.nettrace --format speedscope -o -"]
+    "words",
+    [
+        "",
+        "ps",
+        "trace report x.nettrace",
+        "trace convert x.nettrace --format speedscope -o -",
+        "trace list-profiles --json",
+    ],
 )
-def test_a_closed_stdout_is_an_error_of_one_line(words: str, program: list[str]) -> None:
+def test_a_closed_stdout_is_an_error_of_one_line(words: str, program: list[str], tmp_path: Path) -> None:
+    (tmp_path / "x.nettrace").write_bytes(data_of("cpu-only-10.nettrace"))
     line = ["sh", "-c", '"$@" >&-', "sh", *program, *words.split()]
-    done = subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (2, "error: standard output is closed; results go there\n")
+    done = subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: stdout: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX systems")
+@pytest.mark.parametrize("closing", [">&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_a_program_that_is_started_needs_no_stdout_of_ours(closing: str, program: list[str], tmp_path: Path) -> None:
+    script = f"touch {tmp_path}/ran; exit 7"
+    line = ["sh", "-c", f'"$@" {closing}', "sh", *program, "run", "--", "sh", "-c", script]
+    done = subprocess.run(line, timeout=60, check=False)
+    assert (tmp_path / "ran").exists()
+    assert done.returncode == 7
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     made = Clock()
     monkeypatch.setattr(signals, "time", made)
     monkeypatch.setattr(signals, "_pressed_at", float("-inf"))
+    monkeypatch.setattr(signals, "_end_wanted", None)
     before = {number: signal.getsignal(number) for number in NUMBERS}
     yield made
     for number, handling in before.items():
@@ -234,3 +235,26 @@ def test_ps_is_interrupted_as_other_verbs_are() -> None:
         "from dotnetdiag.cli.main import main; main()"
     )
     assert (done.returncode, done.stderr) == (143, "error: cancelled\n")
+
+
+def test_a_signal_whose_error_was_swallowed_is_the_first_press_of_what_begins_then() -> None:
+    """Python prints what ``__del__`` raises, and goes on."""
+
+    class LetGo:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    came: list[tuple[int, bool]] = []
+    with interrupted():
+        unraisable: list[object] = []
+        hook, sys.unraisablehook = sys.unraisablehook, unraisable.append
+        try:
+            made: LetGo | None = LetGo()
+            made = None
+        finally:
+            sys.unraisablehook = hook
+        assert made is None
+        assert len(unraisable) == 1
+        with signals.pressed(lambda number, *, again: came.append((number, again))):
+            pass
+    assert came == [(signal.SIGTERM, False)]

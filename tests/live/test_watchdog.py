@@ -85,3 +85,34 @@ def test_a_runtime_that_waits_at_a_port_whose_owner_was_killed_is_let_run(
             os.kill(owner.pid, signal.SIGKILL)
             assert target.expect("ready")
     wait_until(lambda: not port.exists())
+
+
+@pytest.mark.parametrize("runtime", ["10", "NativeAOT"])
+def test_a_worker_that_was_forked_by_a_killed_owner_keeps_nobody_waiting(runtime: str, tmp_path: Path) -> None:
+    """It has the watchdog's pipe and the port's socket too, and outlives its parent."""
+    port, program = (
+        tmp_path / "p",
+        "import os, sys, time\n"
+        "from dotnetdiag.recipes.target import Target, connected\n"
+        "with connected(Target(port=sys.argv[1])) as client:\n"
+        "    worker = os.fork()\n"
+        "    if not worker: time.sleep(600); os._exit(0)\n"
+        "    print(worker, flush=True); time.sleep(600)\n",
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(port)], stdout=subprocess.PIPE, text=True) as owner:
+        wait_until(port.exists)
+        waiting = {
+            "suspended": True,
+            "DOTNET_DefaultDiagnosticPortSuspend": "0",
+            "DOTNET_DiagnosticPorts": str(port),
+        }
+        with workload(runtime, "idle", "seconds=1000", **waiting) as target:  # type: ignore[arg-type]
+            assert owner.stdout is not None
+            worker = int(owner.stdout.readline())
+            try:
+                os.kill(owner.pid, signal.SIGKILL)
+                assert target.expect("ready")
+                assert processes.exists(worker)
+            finally:
+                os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: not port.exists())

@@ -50,6 +50,20 @@ def rotated(folder: Path, names: Names, *, size: int = 100_000, keep: int | None
     return RotatedFiles(files, size_bytes=size, keep=keep, rundown=cast(Rundown, names), **more)
 
 
+def test_a_full_file_has_all_of_its_blocks_before_its_names_have_come(tmp_path: Path) -> None:
+    """The recorder may be killed meanwhile."""
+    names = Names()
+    names.may.clear()
+    files = rotated(tmp_path, names)
+    feed(files.take)
+    files.look()
+    there = [read(path.read_bytes()) for path in sorted(tmp_path.iterdir())]
+    assert len(there) > 2
+    assert sum(len(one.headers) for one in there) == len(read(SESSION).headers)
+    names.may.set()
+    files.close()
+
+
 def feed(take: Callable[[bytes], None], data: bytes = SESSION) -> None:
     for at in range(0, len(data), 5000):
         take(data[at : at + 5000])

@@ -35,7 +35,7 @@ def test_who_dials_is_named() -> None:
 
 
 def test_a_port_that_cannot_be_is_told(tmp_path: Path) -> None:
-    assert codes(f"/tmp/{'x' * 120}") == [("too-long", False)]
+    assert codes(f"/tmp/{'x' * 120}") == [("undialable", False)]
     assert codes(f"{tmp_path}/none/port") == [("cannot-listen", False)]
     assert codes("0.0.0.0:0") == [("cannot-listen", False)]
     with TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as other:

@@ -6,8 +6,11 @@ import asyncio
 import errno
 import inspect
 import os
+import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -339,6 +342,28 @@ def test_the_socket_is_for_its_owner_only_whatever_the_umask(kind: Any, short_tm
         run(listener.close())
     finally:
         os.umask(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_who_has_a_socket_of_a_process_that_has_ended_is_not_called_by_its_number(kind: Any, short_tmp: Path) -> None:
+    program = (
+        "import os, socket, sys, time\n"
+        "bound = socket.socket(socket.AF_UNIX); bound.bind(sys.argv[1]); bound.listen()\n"
+        "worker = os.fork()\n"
+        "if not worker: os.close(1); time.sleep(600); os._exit(0)\n"
+        "print(os.getpid(), worker, flush=True); os._exit(0)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program, f"{short_tmp}/a"], stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    ).stdout
+    owner, worker = map(int, said.split())
+    try:
+        with pytest.raises(
+            TransportError, match=rf"a process that has the socket of process {owner}, which has ended, listens there"
+        ):
+            run(kind.listen(UnixAddress(f"{short_tmp}/a")))
+    finally:
+        os.kill(worker, signal.SIGKILL)
 
 
 def test_a_live_socket_is_not_taken_over_and_a_stale_one_is(kind: Any, short_tmp: Path) -> None:

@@ -6,28 +6,18 @@ often; taking the interpreter down in order takes 9, and every verb has closed w
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from dotnetdiag.cli.signals import interrupted
+from dotnetdiag.cli.standard_streams import lead_stdout_nowhere, prepare
 from dotnetdiag.errors import DiagnosticsError
 
 
 def main() -> None:
     """Run the command line of this process."""
-    for name in ("stdin", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started us
-            # not closed when the object is replaced: the number would then be that of the next socket or file
-            setattr(sys, name, open(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
-    if sys.stdout is None:
-        print("error: standard output is closed; results go there", file=sys.stderr)
-        os._exit(2)
-    _bear_a_stderr_that_takes_nothing()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # any text can be said in any encoding
+    prepare()
     try:
         with interrupted():
             code = _run(sys.argv[1:])
@@ -36,28 +26,13 @@ def main() -> None:
     except DiagnosticsError as error:
         code = _report(str(error), error)
     except BrokenPipeError:  # `dotnetdiag … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        lead_stdout_nowhere()
         code = 0
     except OSError as error:
         code = _report(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
     except Exception as error:
         code = _report_bug(error)
     _leave(code)
-
-
-def _bear_a_stderr_that_takes_nothing() -> None:
-    """Nothing ends otherwise because stderr cannot take a line (its disk is full, its terminal gone): the exit code tells."""
-
-    class Stderr(io.FileIO):
-        def write(self, data: Any) -> int:
-            try:
-                return super().write(data) or len(data)  # None: it does not block, and is full
-            except OSError:
-                return len(data)
-
-    if os.name == "posix" and isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr.fileno() == 2:
-        raw = Stderr(2, "w", closefd=False)
-        sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), sys.stderr.encoding, line_buffering=True)
 
 
 def _leave(code: int) -> NoReturn:

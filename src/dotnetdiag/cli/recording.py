@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag.cli.keeping import file_line
 from dotnetdiag.cli.render import clean, echo, seconds_text, timespan_text, write_raw
 from dotnetdiag.cli.signals import ending, pressed
+from dotnetdiag.cli.standard_streams import takes_at_once
 from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Display:
 
     def progress(self, size_bytes: int, elapsed_s: float) -> None:
         self._size_bytes = size_bytes
-        if not self._live:
+        if not self._live or not takes_at_once(2):  # a stopped terminal must not stop the recording
             return
         from dotnetdiag.cli.render import size_text
 

@@ -13,7 +13,8 @@ from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import echo, json_text
 from dotnetdiag.cli.security import security_options
 from dotnetdiag.cli.signals import Terminated, pressed
-from dotnetdiag.errors import UsageError
+from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
+from dotnetdiag.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.router import RouterOptions
@@ -214,7 +215,13 @@ def _run(options: RouterOptions, *, as_json: bool, level: str) -> None:
 
     def on_event(event: Any) -> None:
         if as_json:
-            json_text({name: value for name, value in asdict(event).items() if value not in (None, "")}, indent=None)
+            told = {name: value for name, value in asdict(event).items() if value not in (None, "")}
+            try:
+                json_text(told, indent=None)
+            except OutputError:
+                if not stop.is_stopping:
+                    raise
+                lead_stdout_nowhere()  # nobody reads the last lines
         elif LEVELS.index(SAID_FROM[event.what]) <= LEVELS.index(level):
             echo(event.text, err=True)
 

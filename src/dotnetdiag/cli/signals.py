@@ -18,6 +18,8 @@ ONE_PRESS_S = 0.3
 ALL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 _pressed_at = float("-inf")
+_end_wanted: tuple[float, int] | None = None
+"""When a signal has first asked for an end, and which."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -26,6 +28,11 @@ class Terminated(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number
+
+
+def end_wanted_for_s() -> float | None:
+    """Seconds since a signal has asked this process to end; None: none has."""
+    return None if _end_wanted is None else time.monotonic() - _end_wanted[0]
 
 
 def ending(number: int | None) -> KeyboardInterrupt:
@@ -41,6 +48,7 @@ def interrupted() -> Iterator[None]:
     is_over = False
 
     def on_signal(number: int, _: Any) -> None:
+        _want_end(number)
         if not _begins_press():
             return
         if is_over:
@@ -85,12 +93,13 @@ class OnPress(Protocol):
 @contextmanager
 def pressed(on_press: OnPress) -> Iterator[None]:
     """Within the block a signal that ends programs is one press: ``on_press`` is called for the first, and for every one after it that is
-    not of the same press.
+    not of the same press. One that came before the block, and raised where nothing takes an error (while an object was let go), counts.
     """
     first: float | None = None
 
     def on_signal(number: int, _: Any) -> None:
         nonlocal first
+        _want_end(number)
         now = time.monotonic()
         if first is None:
             first = now
@@ -99,7 +108,15 @@ def pressed(on_press: OnPress) -> Iterator[None]:
             on_press(number, again=True)
 
     with handled(ALL, on_signal):
+        if _end_wanted is not None and threading.current_thread() is threading.main_thread():
+            on_signal(_end_wanted[1], None)
         yield
+
+
+def _want_end(number: int) -> None:
+    global _end_wanted  # as signals are: of the process
+    if _end_wanted is None:
+        _end_wanted = time.monotonic(), number
 
 
 def _begins_press() -> bool:

@@ -21,6 +21,7 @@ from dotnetdiag.cli.output import CHOICES, TABLE
 from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
 from dotnetdiag.cli.signals import ending, pressed
+from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -146,7 +147,7 @@ def watch(
         else:
             finished = _print(live, blocks(shown, form), stdout_bytes(), says_missed=False)
     if not finished:
-        _lead_stdout_nowhere()
+        lead_stdout_nowhere()
     for note in (*shown.notes, *([live.ended] if live.ended else [])):
         echo(f"note: {note}", err=True)
     gone = exited(EXIT_WAIT_S if live.ended else 0)
@@ -224,12 +225,6 @@ def _write(file: IO[bytes], data: bytes, live: LiveEvents) -> bool:
         elif live.over_for_s > LAST_LINES_S:
             return False
     return True
-
-
-def _lead_stdout_nowhere() -> None:
-    """What is left in the buffer of a pipe that broke must not fail at the interpreter's end."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def account_text(account: Account, taken: str = "shown") -> str:

@@ -29,6 +29,7 @@ from dotnetdiag.ipc.operations import startup
 from dotnetdiag.ipc.waiting import Decision, WaitingRuntimes
 from dotnetdiag.transport import Deadline, Stream, listen, processes
 from dotnetdiag.transport.attempts import verify_target
+from dotnetdiag.transport.dialable import check_dialable
 from dotnetdiag.transport.sockets import SocketStream
 from dotnetdiag.transport.streams import Closing
 from dotnetdiag.transport.waiting import Change, Steps, start
@@ -86,8 +87,9 @@ class ReversePort(Closing):
         security: Security | None = None,
     ) -> None:
         """``in_order``: runtimes come in the order in which they dial; a silent one delays those behind it by ``IN_ORDER_S``. ``security``: what
-        they have to show; with all of it the port may be beyond loopback.
+        they have to show; with all of it the port may be beyond loopback. Raises UsageError for an address that no runtime can dial.
         """
+        check_dialable(address)
         if security is not None:
             check_usable(address, security)
         self.address, self._security = address, security

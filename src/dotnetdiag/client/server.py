@@ -14,7 +14,7 @@ from dotnetdiag.client.client import Client
 from dotnetdiag.client.limits import TIMEOUT_S
 from dotnetdiag.client.reverse import Dialler, ReversePort
 from dotnetdiag.client.routes import Route
-from dotnetdiag.errors import TransportError, UsageError
+from dotnetdiag.errors import TransportError
 from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.addresses import parse_address
 from dotnetdiag.transport.streams import Closing
@@ -143,9 +143,7 @@ class _SyncPresence(Presence[ConnectedRuntime]):
 
 
 def opened(address: str, deadline: Deadline, security: Security | None) -> ReversePort:
-    """The port of a server. Raises UsageError for an address that no runtime can be told: in their variable commas and semicolons divide."""
-    if {",", ";"} & set(address):
-        raise UsageError(f"{address}: runtimes take no address with a comma or a semicolon")
+    """The port of a server. Raises UsageError for an address that no runtime can dial."""
     return ReversePort(parse_address(address), deadline, in_order=False, security=security)
 
 

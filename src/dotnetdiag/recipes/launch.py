@@ -32,13 +32,11 @@ from dotnetdiag.recipes.suspension import OLD_NAMES, OWN_SOCKET_VARIABLE, PORTS_
 from dotnetdiag.recipes.target import LOOK_S
 from dotnetdiag.recipes.watchdog import watched_over
 from dotnetdiag.transport import processes
+from dotnetdiag.transport.addresses import UnixAddress
+from dotnetdiag.transport.dialable import undialable
 
 # The reference tool gives a child 10 s; a cold container may need more.
 CONNECT_TIMEOUT_S = 30.0
-LONGEST_PORT = 107
-"""Bytes of ``sun_path`` without its NUL; a runtime drops a longer address, and says nothing (ipc-protocol.md §21.5)."""
-
-
 EXIT_S = 5.0
 """What a program has to end, after what was done with it has ended."""
 TOO_OLD_S = 1.0
@@ -274,21 +272,12 @@ def _environment(address: str) -> dict[str, str]:
 
 
 def port_folder() -> str:
-    """A folder of ours with a name that a runtime can dial a port in: 107 bytes of path, in a list that has commas and semicolons."""
+    """A folder of ours with a name that a runtime can dial a port in."""
     folder = tempfile.mkdtemp(prefix="dotnetdiag-")
-    if len(os.fsencode(folder)) + len("/port") <= LONGEST_PORT and not {",", ";"} & set(folder) and _is_text(folder):
+    if not undialable(UnixAddress(f"{folder}/port")):
         return folder
     os.rmdir(folder)
     return tempfile.mkdtemp(prefix="dotnetdiag-", dir="/tmp")
-
-
-def _is_text(folder: str) -> bool:
-    """CoreCLR dials another name where a path is no UTF-8 (measured: 10.0.14)."""
-    try:
-        folder.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def shell_code(code: int | None) -> tuple[int | None, str | None]:

@@ -114,7 +114,8 @@ def replacing_together(*, force: bool) -> Iterator[Callable[[Path], IO[bytes]]]:
     except OSError as error:
         if current is None or isinstance(error, DiagnosticsError):
             raise
-        raise OutputError(str(current.path), error.strerror or str(error)) from error
+        name = "stdout" if is_stdout(current.path) else str(current.path)
+        raise OutputError(name, error.strerror or str(error)) from error
     finally:
         for output in outputs:
             output.discard()

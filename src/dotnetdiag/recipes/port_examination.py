@@ -9,12 +9,12 @@ from dotnetdiag.client import Client
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.errors import DiagnosticsError, GrammarError, TransportError, UsageError
 from dotnetdiag.recipes.examination import PROBE_TIMEOUT_S, answers
-from dotnetdiag.recipes.launch import LONGEST_PORT
 from dotnetdiag.recipes.suspension import holds
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.transport import Deadline, connect, processes
-from dotnetdiag.transport.addresses import UnixAddress, parse_address
+from dotnetdiag.transport.addresses import parse_address
 from dotnetdiag.transport.diagnosis import Finding
+from dotnetdiag.transport.dialable import undialable
 
 DIAL_S = 1.0
 """A runtime that finds nobody dials again after half a second at the most (ipc-protocol.md §21.3)."""
@@ -31,9 +31,8 @@ def examine_port(text: str) -> tuple[Finding, ...]:
     address = parse_address(target.address)
     if not target.listens:
         return tuple(_at_listener(text))
-    if isinstance(address, UnixAddress) and len(os.fsencode(address.path)) > LONGEST_PORT:
-        told = f"{address}: the path has more than {LONGEST_PORT} bytes: a runtime drops such a port, and says nothing"
-        return (Finding(code="too-long", ok=False, text=told, advice="take a shorter path"),)
+    if problem := undialable(address):
+        return (Finding(code="undialable", ok=False, text=f"{address}: {problem}", advice="take another address"),)
     try:
         with RuntimeServer(target.address, timeout_s=PROBE_TIMEOUT_S) as server:
             time.sleep(DIAL_S)

@@ -125,6 +125,7 @@ class RotatedFiles:
             return
         assert self._rotation.head is not None
         written.largest_id = self._rotation.head.largest_id
+        written.file.flush()  # its names may take their time, and we be killed before
         self._closed.put(written)
 
     # the thread that takes rundowns -------------------------------------------------------------------------------

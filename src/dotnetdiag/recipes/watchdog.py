@@ -2,12 +2,13 @@
 
 A runtime that was suspended by a port stays so when the port is closed: it dials it again, for as long as it lives (8.0.33, 9.0.22, 10.0.14,
 NativeAOT 9; ipc-protocol.md §21.3). So a process of its own holds the other end of a pipe of ours, from before the first runtime could
-dial. It does nothing but wait for the end of that pipe; where that comes without a farewell, it becomes the keeper of the port
-(``inherited_port``).
+dial. It does nothing but wait for the end of that pipe, or of our process; where that comes without a farewell, it becomes the keeper of the
+port (``inherited_port``).
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,14 +20,27 @@ from dotnetdiag.recipes import inherited_port
 FAREWELL = b"."
 FAREWELL_S = 5.0
 _PROGRAM = """\
-import os, sys
+import os, select, sys
+ours = int(sys.argv.pop(1))
+poll = select.poll()
+poll.register(0, select.POLLIN)
+try:  # others may hold the pipe too, forked workers: its end alone does not tell
+    poll.register(os.pidfd_open(ours), select.POLLIN)
+    look_ms = None
+except (AttributeError, OSError):
+    look_ms = 1000
 said = b""
-while part := os.read(0, 64):
-    said += part
-    if part.endswith(b"."):  # others may hold the pipe too: forked workers
-        sys.exit()
-if not said.endswith(b"."):
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:], said.decode("ascii")])
+while True:
+    if any(descriptor == 0 for descriptor, _ in poll.poll(look_ms)):
+        part = os.read(0, 64)
+        if not part:
+            break
+        said += part
+        if part.endswith(b"."):
+            sys.exit()
+    elif os.getppid() != ours:
+        break
+os.execv(sys.executable, [sys.executable, *sys.argv[1:], said.decode("ascii")])
 """
 
 
@@ -76,6 +90,7 @@ def _start(address: str, inherited: bool) -> subprocess.Popen[bytes] | None:
                 "-S",
                 "-c",
                 _PROGRAM,
+                str(os.getpid()),
                 *inherited_port.words(address, *(inherited_port.NO_GROUP if inherited else ())),
             ],
             env=inherited_port.environment(),

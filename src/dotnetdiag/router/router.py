@@ -35,10 +35,11 @@ from dotnetdiag.router.request import receive_request, until_readable
 from dotnetdiag.router.runtimes import BACKEND_S, Diallers, Listening
 from dotnetdiag.router.side import FIRST_PAUSE_S, LONGER, LONGEST_PAUSE_S, Side, accept_all
 from dotnetdiag.router.status import RoutedCommand, RoutedRuntime, RouterEvent, RouterStatus, tell_status
-from dotnetdiag.router.websocket import WebSocketListener, is_websocket, parse_websocket
+from dotnetdiag.router.websocket import WebSocketAddress, WebSocketListener, is_websocket, parse_websocket
 from dotnetdiag.transport import Deadline, Listener, parse_address
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.aio import drive
+from dotnetdiag.transport.dialable import check_dialable
 from dotnetdiag.transport.security import AUTHENTICATION_S, NO_SECURITY, Security
 from dotnetdiag.transport.sockets import SocketStream
 from dotnetdiag.transport.streams import Closing
@@ -576,7 +577,10 @@ class Router(Closing):
 def _side(text: str, security: Security, insecure: bool, *, of_tools: bool) -> Side:
     port = parse_tool_port(text)
     parse = parse_websocket if is_websocket(port.address) else parse_address
-    return Side(address=parse(port.address), mode=port.mode, security=security, insecure=insecure, of_tools=of_tools)
+    address = parse(port.address)
+    if port.mode is PortMode.LISTEN and not of_tools and not isinstance(address, WebSocketAddress):
+        check_dialable(address)
+    return Side(address=address, mode=port.mode, security=security, insecure=insecure, of_tools=of_tools)
 
 
 async def _discard(task: asyncio.Task[tuple[SocketStream, Advertise | None]]) -> None:

@@ -88,7 +88,12 @@ def _holder(address: UnixAddress, path: str) -> str | None:
     except StopIteration as done:
         with done.value as stream:
             pid = stream.peer_pid()
-        return f"process {pid} ({processes.comm(pid) or '?'})" if pid else "another process"
+        if not pid:
+            return "another process"
+        name = processes.comm(pid)
+        if name is None and not processes.exists(pid):  # SO_PEERCRED tells who has called listen()
+            return f"a process that has the socket of process {pid}, which has ended,"
+        return f"process {pid} ({name or '?'})"
     except ConnectFailed as exc:
         if exc.errno in (errno.ECONNREFUSED, errno.ENOENT):
             return None

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, InsecureAddress, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
+from dotnetdiag.transport.forks import close_in_forked_child
 from dotnetdiag.transport.sockets import SocketStream, reason
 from dotnetdiag.transport.waiting import Ready, Steps
 
@@ -152,6 +153,8 @@ def _with_tls(stream: SocketStream, security: Security, *, host: str | None) -> 
         stream.close()
         raise
     made = TlsStream(encrypted, address=stream.address)
+    if host is None:
+        close_in_forked_child(made)
     try:
         while True:
             try:

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
+from dotnetdiag.transport.forks import close_in_forked_child
 from dotnetdiag.transport.refcount import RefCount
 from dotnetdiag.transport.streams import Closing, Listener, Stream
 from dotnetdiag.transport.waiting import Ready, Steps, T, is_ready
@@ -215,6 +216,7 @@ class SocketListener(SocketEnd, Listener):
         self, bound: socket.socket, address: Address, *, path: str = "", identity: tuple[int, int] | None = None
     ) -> None:
         super().__init__(bound)
+        close_in_forked_child(self)
         self.address, self._path, self._identity = address, path, identity
 
     def accepting(self) -> Steps[Stream]:
@@ -224,9 +226,12 @@ class SocketListener(SocketEnd, Listener):
             except ConnectionAbortedError as exc:  # by a client that did not wait
                 raise BlockingIOError from exc
             if self._socket.family == AF_UNIX:
-                return SocketStream(connection, address=str(self.address))
-            no_delay(connection)
-            return SocketStream(connection, address=str(TcpAddress(str(peer[0]), int(peer[1]))))
+                stream = SocketStream(connection, address=str(self.address))
+            else:
+                no_delay(connection)
+                stream = SocketStream(connection, address=str(TcpAddress(str(peer[0]), int(peer[1]))))
+            close_in_forked_child(stream)
+            return stream
 
         def fail(exc: OSError | None) -> NoReturn:
             if exc is None or self._refs.closed:
