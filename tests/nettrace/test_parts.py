@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.nettrace.kernel_forms import FORM_IDS, without_kernels
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.errors import FormatError, UsageError
@@ -27,6 +28,14 @@ from dotnetdiag.nettrace.loss_count import LossCount
 from dotnetdiag.nettrace.part import METADATA_LIMIT, Part
 from dotnetdiag.nettrace.rotation import Rotation
 from dotnetdiag.nettrace.stream_blocks import StreamBlocks
+
+
+@pytest.fixture(autouse=True, params=FORM_IDS)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With kernels, and as where nothing could be compiled."""
+    if request.param == "fallback":
+        without_kernels(monkeypatch)
+
 
 DIVISIBLE = [name for name in recordings() if ".nettrace" in name]
 

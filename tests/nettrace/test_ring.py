@@ -6,6 +6,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from tests.nettrace.kernel_forms import FORM_IDS, without_kernels
 from tests.nettrace.recordings import data_of
 from tests.nettrace.test_parts import lossy, rows, with_points
 
@@ -15,6 +16,13 @@ from dotnetdiag.nettrace.appending import appended_blocks
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.loss_count import LossCount
 from dotnetdiag.nettrace.ring import Ring, Snapshot
+
+
+@pytest.fixture(autouse=True, params=FORM_IDS)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With kernels, and as where nothing could be compiled."""
+    if request.param == "fallback":
+        without_kernels(monkeypatch)
 
 
 def file_of(snapshot: Snapshot | None) -> bytes:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace.constants import GAPS_LIMIT, THREADS_LIMIT
+from dotnetdiag.nettrace.loss_count import LastNumbers
 
 _WORD = 0xFFFFFFFF
 _HALF = 0x80000000
@@ -185,6 +186,11 @@ class LossAccount:
         """What was seen of the thread with that number belongs to one with another."""
         if (before := self._last.pop(number, None)) is not None:
             self._last[other] = before
+
+    def last_numbers(self) -> LastNumbers:
+        """Where the numbers stand: those of the last event that each thread attempted."""
+        live, ended = ({thread: number for thread, (number, _) in one.items()} for one in (self._last, self._ended))
+        return LastNumbers(live=live, ended=ended)
 
     def _compare_with_last(self, thread: int, segment: int, time: int, number: int) -> None:
         before = self._last.pop(thread, None)

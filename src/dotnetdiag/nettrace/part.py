@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.info import TraceInfo
 from dotnetdiag.nettrace.loss_count import LastNumbers, LossCount, LossCounter, Unusual, metadata_records
 from dotnetdiag.nettrace.stream_blocks import NUMBERED_END, OBJECT_END, StreamBlock
 from dotnetdiag.wire import Cursor
+
+if TYPE_CHECKING:
+    from dotnetdiag.nettrace.reader_counter import ReaderCounter
 
 METADATA_LIMIT = 64 << 20
 """Bytes of event types that are repeated; runtimes write less than 100 KB of them."""
@@ -124,6 +128,12 @@ def _largest_id(block: StreamBlock) -> int:
         return UNREAD_ID
 
 
+def _reader_counter() -> ReaderCounter:
+    from dotnetdiag.nettrace.reader_counter import ReaderCounter  # with numpy, which is not needed otherwise
+
+    return ReaderCounter()
+
+
 class Part:
     """One part that is written, and counted as it is: ``file`` gets its bytes. None: it is only counted."""
 
@@ -132,7 +142,7 @@ class Part:
         self.position = 0
         """Bytes written."""
         self._file, self._is_numbered = file, head.is_numbered
-        self._losses = LossCounter()
+        self._losses = LossCounter() if kernels.KERNELS is not None else _reader_counter()
         self._point: StreamBlock | None = None
         self._put(head.opening)
         for block in head.blocks(numbers):
