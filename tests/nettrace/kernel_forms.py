@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dotnetdiag.nettrace import decode, fallback, kernels
+from dotnetdiag.nettrace import decode, fallback, kernels, loss_count
 from dotnetdiag.nettrace.arena import LEAST_EVENT, Arena
 from dotnetdiag.nettrace.group import Form
 from dotnetdiag.nettrace.ids import IdMap
@@ -65,3 +65,4 @@ def _translation(view: memoryview, form: Form, is_translated: bool) -> Translati
 def without_kernels(monkeypatch: Any) -> None:
     """As where nothing could be compiled."""
     monkeypatch.setattr(kernels, "KERNELS", None)
+    monkeypatch.setattr(loss_count.LossCounter.__init__, "__defaults__", (None, None))

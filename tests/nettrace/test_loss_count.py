@@ -323,7 +323,7 @@ def test_numpy_is_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "small.nettrace"
     path.write_bytes(small_trace(5))
     code = (
-        "import sys; from pathlib import Path; from dotnetdiag.recipes.collect import collect, outcome_of;"
+        "import sys; from pathlib import Path; from dotnetdiag.recipes.collect import collect; from dotnetdiag.recipes.outcome import outcome_of;"
         "from dotnetdiag.nettrace import LossCounter; counter = LossCounter(); data = Path(sys.argv[1]).read_bytes();"
         "counter.feed(data); print(outcome_of(Path(sys.argv[1])), counter.close().lost, 'numpy' in sys.modules)"
     )

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.alone import printed_alone
+from tests.nettrace.kernel_forms import without_kernels
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import PLAIN, SMALL, large_trace, small_trace
 
-from dotnetdiag.nettrace import COMPILED, LossCounter, Metadata, Writer, kernels, loss_count, scan, type_count
+from dotnetdiag.nettrace import COMPILED, LossCounter, Metadata, Writer, scan, type_count
 from dotnetdiag.nettrace.loss_count import Unusual
 from dotnetdiag.nettrace.records import pack_record
 from dotnetdiag.nettrace.type_count import IDS, TypeTally, count_types
@@ -149,8 +150,7 @@ def test_more_metadata_than_runtimes_write_is_left_to_the_index(monkeypatch: pyt
 
 
 def test_without_kernels_the_index_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "KERNELS", None)
-    monkeypatch.setattr(loss_count.LossCounter.__init__, "__defaults__", (None, None))
+    without_kernels(monkeypatch)
     assert counted(trace_of(PLAIN, 1)) is None
 
 
