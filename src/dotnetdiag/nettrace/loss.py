@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace.constants import GAPS_LIMIT, THREADS_LIMIT
-from dotnetdiag.nettrace.loss_count import LastNumbers
+from dotnetdiag.nettrace.last_numbers import LastNumbers
 
 _WORD = 0xFFFFFFFF
 _HALF = 0x80000000

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Protocol
@@ -21,6 +21,7 @@ from typing import Protocol
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.constants import MAGIC, SERIALIZATION, TAG_END, TAG_NULL, TRACE_SIZE
+from dotnetdiag.nettrace.last_numbers import LastNumbers
 from dotnetdiag.wire import Cursor
 
 PIECE_BYTES = 1 << 20
@@ -70,14 +71,6 @@ class LossCount:
 
     complete: bool
     lost: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastNumbers:
-    """The number of the last event that each capture thread attempted, of threads that live and of those that have ended."""
-
-    live: Mapping[int, int]
-    ended: Mapping[int, int]
 
 
 class Readable(Protocol):

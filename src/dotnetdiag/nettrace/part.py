@@ -16,7 +16,8 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.info import TraceInfo
-from dotnetdiag.nettrace.loss_count import LastNumbers, LossCount, LossCounter, Unusual, metadata_records
+from dotnetdiag.nettrace.last_numbers import LastNumbers
+from dotnetdiag.nettrace.loss_count import LossCount, LossCounter, Unusual, metadata_records
 from dotnetdiag.nettrace.stream_blocks import NUMBERED_END, OBJECT_END, StreamBlock
 from dotnetdiag.wire import Cursor
 

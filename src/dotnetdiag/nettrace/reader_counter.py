@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dotnetdiag.nettrace.loss_count import LastNumbers, LossCount
+from dotnetdiag.nettrace.last_numbers import LastNumbers
+from dotnetdiag.nettrace.loss_count import LossCount
 from dotnetdiag.nettrace.reader import Reader
 
 

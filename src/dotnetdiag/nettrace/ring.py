@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.constants import BlockKind
-from dotnetdiag.nettrace.loss_count import LastNumbers
+from dotnetdiag.nettrace.last_numbers import LastNumbers
 from dotnetdiag.nettrace.part import Head, Part, Sink
 from dotnetdiag.nettrace.stream_blocks import StreamBlock, StreamBlocks
 
