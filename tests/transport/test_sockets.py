@@ -834,12 +834,13 @@ def test_the_async_twin_has_the_same_signatures(model: Any, twin: Any) -> None:
         assert list(inspect.signature(model).parameters.items()) == list(inspect.signature(twin).parameters.items())
         return
     steps = {"sending", "receiving_into", "sending_descriptor", "receiving_descriptor", "accepting"}
+    plain = {"fileno", "has_arrived", "is_alive", "peer_pid", "peer_uid"}
     names = {name for name in dir(model) if not name.startswith("_")} - steps
     assert names == {name for name in dir(twin) if not name.startswith("_")} - {"aclose"}
     for name in names:
         ours, theirs = getattr(model, name), getattr(twin, name)
         assert inspect.signature(ours).parameters == inspect.signature(theirs).parameters
-        assert inspect.iscoroutinefunction(theirs) is (name not in {"fileno", "has_arrived", "is_alive", "peer_pid"})
+        assert inspect.iscoroutinefunction(theirs) is (name not in plain)
 
 
 def test_port_in_a_folder_that_is_not_there_says_that_the_folder_is_missing(tmp_path: Path) -> None:

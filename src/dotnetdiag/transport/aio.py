@@ -77,6 +77,9 @@ class AsyncStream:
     def peer_pid(self) -> int | None:
         return self._inner.peer_pid()
 
+    def peer_uid(self) -> int | None:
+        return self._inner.peer_uid()
+
 
 def sync_stream(stream: AsyncStream) -> Stream:
     """The stream below, for a thread that reads it alone for a while."""

@@ -177,11 +177,27 @@ class SocketStream(SocketEnd, Stream):
             self._refs.release()
 
     def peer_pid(self) -> int | None:
+        credentials = self._credentials()
+        return None if credentials is None else credentials[0]
+
+    def peer_uid(self) -> int | None:
+        if (credentials := self._credentials()) is not None:
+            return credentials[1]
+        if self._socket.family != AF_UNIX or not self._refs.acquire():
+            return None
+        try:
+            return _effective_uid(self._socket.fileno())
+        finally:
+            self._refs.release()
+
+    def _credentials(self) -> tuple[int, int] | None:
+        """Process and user of the other end, as Linux tells them."""
         if not hasattr(socket, "SO_PEERCRED") or self._socket.family != AF_UNIX or not self._refs.acquire():
             return None
         try:
-            credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            return int(struct.unpack("3i", credentials)[0])
+            credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+            pid, uid, _ = struct.unpack("iII", credentials)
+            return pid, uid
         except (OSError, struct.error):
             return None
         finally:
@@ -261,6 +277,18 @@ def no_delay(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:  # the peer is gone already; whoever reads will see it
         pass
+
+
+def _effective_uid(fd: int) -> int | None:
+    """Of a Unix socket's peer, on macOS and the BSDs."""
+    import ctypes
+
+    try:
+        ask = ctypes.CDLL(None).getpeereid
+    except (OSError, TypeError, AttributeError):
+        return None
+    uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
+    return None if ask(fd, ctypes.byref(uid), ctypes.byref(gid)) else uid.value
 
 
 def file_identity(path: str) -> tuple[int, int] | None:

@@ -77,6 +77,10 @@ class Stream(Closing):
         """Who made the other end; 0: a process that our pid namespace does not show; None: the system does not say."""
         return None
 
+    def peer_uid(self) -> int | None:
+        """The user as whom the other end was made; None: the system does not say."""
+        return None
+
     @abstractmethod
     def sending(self, data: bytes | bytearray | memoryview) -> Steps[None]: ...
 

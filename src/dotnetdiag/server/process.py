@@ -1,0 +1,134 @@
+"""What this Python process says of itself as a server."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePath
+from typing import Self
+from uuid import UUID, uuid4
+
+from dotnetdiag.ipc.advertise import Advertise
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.environment import EnvironmentBlock, ProcessEnvironment, SetEnvironmentVariable
+from dotnetdiag.ipc.hresults import HResult
+from dotnetdiag.ipc.process_info import ProcessInfo, ProcessInfo2, ProcessInfo3, ProcessInfo3Reply
+from dotnetdiag.ipc.replies import ResultReply
+from dotnetdiag.server.commands import Caller, Commands, Handler, Refused, Reply
+
+LONGEST_COMMAND_LINE = 12_288
+"""Characters, of up to 4 bytes. A reply is one message, which has 65,535 bytes."""
+# Names as runtimes have them (ipc-protocol.md §5.8); what is not here is said as Python says it.
+_SYSTEMS = {"Darwin": "macOS"}
+_PROCESSORS = {
+    "x86_64": "x64",
+    "amd64": "x64",
+    "i386": "x86",
+    "i686": "x86",
+    "aarch64": "arm64",
+    "armv7l": "arm32",
+    "armv6l": "arm32",
+}
+_RIDS = {"Linux": "linux", "macOS": "osx", "Windows": "win", "FreeBSD": "freebsd"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFacts:
+    """Who a process is. ``pid`` is that of its own namespace; ``cookie`` tells two processes apart, also of one pid."""
+
+    pid: int
+    cookie: UUID
+    command_line: str
+    os: str
+    arch: str
+    entry_assembly: str
+    runtime_version: str
+    runtime_identifier: str
+
+    @classmethod
+    def of_this_process(cls) -> Self:
+        """The cookie is another one in a child that is forked."""
+        system = _SYSTEMS.get(platform.system(), platform.system() or "Unknown")
+        processor = platform.machine().lower()
+        arch = _PROCESSORS.get(processor, processor or "Unknown")
+        musl = "-musl" if "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "") else ""
+        rid_arch = "arm" if arch == "arm32" else arch
+        return cls(
+            pid=os.getpid(),
+            cookie=_cookie_of(os.getpid()),
+            command_line=" ".join((sys.executable or "python", *sys.orig_argv[1:]))[:LONGEST_COMMAND_LINE],
+            os=system,
+            arch=arch,
+            entry_assembly=_entry_name(),
+            runtime_version=platform.python_version(),
+            runtime_identifier=f"{_RIDS.get(system, system.lower())}{musl}-{rid_arch}",
+        )
+
+
+class ProcessCommands(Commands):
+    """Answers for this process: who it is, and its environment. Setting a variable changes ``os.environ``, of the whole process: it
+    reaches the program's own reads, and the children that it starts from then on.
+    """
+
+    def __init__(self, overrides: Mapping[Command, Handler] | None = None) -> None:
+        super().__init__(overrides)
+
+    @property
+    def cookie(self) -> UUID:
+        """Of this process."""
+        return _cookie_of(os.getpid())
+
+    def advertise(self) -> Advertise:
+        """What is said first to a port that was dialled."""
+        return Advertise(cookie=self.cookie, pid=os.getpid())
+
+    def process_info(self, request: ProcessInfo | ProcessInfo2 | ProcessInfo3, caller: Caller) -> Reply:  # noqa: ARG002
+        """Who this process is."""
+        facts = ProcessFacts.of_this_process()
+        return ProcessInfo3Reply(
+            pid=facts.pid,
+            cookie=facts.cookie,
+            command_line=facts.command_line,
+            os=facts.os,
+            arch=facts.arch,
+            entry_assembly=facts.entry_assembly,
+            runtime_version=facts.runtime_version,
+            runtime_identifier=facts.runtime_identifier,
+        )
+
+    def process_environment(self, request: ProcessEnvironment, caller: Caller) -> Reply:  # noqa: ARG002
+        """``os.environ`` as it is now."""
+        return EnvironmentBlock(entries=tuple(f"{name}={value}" for name, value in os.environ.copy().items()))
+
+    def set_environment_variable(self, request: SetEnvironmentVariable, caller: Caller) -> Reply:  # noqa: ARG002
+        """Raises Refused for a name that no system takes, and for removing a variable that is not there (§5.10)."""
+        try:
+            if request.value is None:
+                del os.environ[request.name or ""]
+            else:
+                os.environ[request.name or ""] = request.value
+        except KeyError:
+            raise Refused(HResult.ENVVAR_NOT_FOUND) from None
+        except (ValueError, OSError) as exc:
+            raise Refused(HResult.INVALID_ARGUMENT) from exc
+        return ResultReply()
+
+
+@cache
+def _cookie_of(pid: int) -> UUID:  # noqa: ARG001 - one for each
+    return uuid4()
+
+
+def _entry_name() -> str:
+    """The script's name without its ending, or the module's that runs; ``python`` where there is neither."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return str(spec.name).removesuffix(".__main__")
+    script = getattr(main, "__file__", None)
+    return PurePath(script).stem if script else "python"

@@ -1,0 +1,249 @@
+"""The end of a process that serves, and its children: in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from tests.server.shells import ask, dial, read_all, read_message, take
+from tests.server.sources import REQUEST
+
+from dotnetdiag.ipc.process import ResumeRuntime
+from dotnetdiag.ipc.process_info import ProcessInfo3, ProcessInfo3Reply
+from dotnetdiag.ipc.replies import ResultReply
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks of POSIX")
+
+START = """
+import os, signal, sys, threading, time
+sys.path[:0] = {path!r}
+from dotnetdiag.server import AsyncDiagnosticServer, DiagnosticServer, ProcessCommands
+def serve():
+    server = DiagnosticServer(ProcessCommands())
+    server.listen(sys.argv[1])
+    return server
+def say(word):
+    os.write(1, (word + chr(10)).encode())
+"""
+BODIES = {
+    "ends": "server = serve(); say('ready'); sys.stdin.readline()",
+    "raises": "server = serve(); say('ready'); sys.stdin.readline(); sys.exit(3)",
+    "sleeps": "server = serve(); say('ready'); signal.pause()",
+}
+ASYNC = """
+import asyncio
+async def main():
+    server = AsyncDiagnosticServer(ProcessCommands())
+    await server.listen(sys.argv[1])
+    say('ready')
+    await asyncio.to_thread(sys.stdin.readline)
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def program(folder: Path, body: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that says ``ready`` when it serves."""
+    source = START.format(path=[entry for entry in sys.path if entry]) + body
+    command = [sys.executable, "-X", "dev", "-W", "ignore:.*fork:DeprecationWarning", "-c", source, str(folder / "s")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.communicate()
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # a child of it would keep the pipes open
+        process.communicate()
+
+
+def end(process: subprocess.Popen[str], line: str | None = "\n") -> tuple[int, str, str]:
+    """Its code, and what it said."""
+    out, error = process.communicate(line, timeout=30)
+    return process.returncode, out, error
+
+
+@pytest.mark.parametrize(("body", "code"), [(BODIES["ends"], 0), (BODIES["raises"], 3), (ASYNC, 0)])
+def test_the_socket_goes_with_the_process_and_nothing_is_printed(folder: Path, body: str, code: int) -> None:
+    with program(folder, body) as process:
+        assert ProcessInfo3Reply.parse(ask(folder / "s", ProcessInfo3().pack())).pid == process.pid
+        with dial(folder / "s"):
+            assert end(process) == (code, "", "")
+    assert list(folder.iterdir()) == []
+
+
+def test_sigterm_removes_the_socket_and_kills_as_before(folder: Path) -> None:
+    with program(folder, BODIES["sleeps"]) as process:
+        process.terminate()
+        assert end(process, None) == (-signal.SIGTERM, "", "")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_handler_of_the_program_is_left_alone(folder: Path) -> None:
+    body = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); server = serve(); say('ready'); signal.pause()"
+    with program(folder, body) as process:
+        process.terminate()
+        assert end(process, None) == (7, "", "")
+    assert list(folder.iterdir()) == []
+
+
+def test_the_default_action_is_there_again_after_the_last_server(folder: Path) -> None:
+    body = """
+first, second = serve(), DiagnosticServer(ProcessCommands())
+second.listen(sys.argv[1] + "2")
+is_ours = signal.getsignal(signal.SIGTERM)
+first.close()
+assert signal.getsignal(signal.SIGTERM) is is_ours is not signal.SIG_DFL
+second.close()
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+say('ready')
+"""
+    with program(folder, body) as process:
+        assert end(process) == (0, "", "")
+
+
+def test_a_server_of_another_thread_installs_no_handler(folder: Path) -> None:
+    body = """
+made = []
+thread = threading.Thread(target=lambda: made.append(serve()))
+thread.start(); thread.join()
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+say('ready'); sys.stdin.readline()
+"""
+    with program(folder, body) as process:
+        assert end(process) == (0, "", "")
+    assert list(folder.iterdir()) == []
+
+
+FORKS = """
+server = serve()
+def spin():
+    while True:
+        server.status
+busy = [threading.Thread(target=spin, daemon=True) for _ in range(2)]
+for thread in busy: thread.start()
+child = os.fork()
+if not child:
+    assert not server.is_serving
+    try:
+        server.listen(sys.argv[1] + "2")
+    except ValueError as error:
+        assert "made before this process was forked" in str(error), error
+    server.close()
+    other = DiagnosticServer(ProcessCommands())
+    other.listen(sys.argv[1] + "2")
+    say('ready')
+    sys.stdin.readline()
+    sys.exit(0)
+os.waitpid(child, 0)
+say('child gone')
+{rest}
+"""
+
+
+def test_a_child_serves_at_its_own_socket_and_leaves_its_parents_alone(folder: Path) -> None:
+    with program(folder, FORKS.format(rest="signal.pause()")) as process:
+        info = ProcessInfo3().pack()
+        ours, childs = (ProcessInfo3Reply.parse(ask(folder / name, info)) for name in ("s", "s2"))
+        assert ours.pid == process.pid != childs.pid
+        assert ours.cookie != childs.cookie
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "child gone\n"
+        assert [path.name for path in folder.iterdir()] == ["s"]
+        assert ask(folder / "s", ResumeRuntime().pack()) == ResultReply().pack()
+        process.terminate()
+        assert end(process, None)[0] == -signal.SIGTERM
+    assert list(folder.iterdir()) == []
+
+
+def test_a_child_does_not_end_the_sessions_of_its_parent(folder: Path) -> None:
+    body = """
+from tests.server.sources import Streamer
+commands = Streamer()
+server = DiagnosticServer(commands)
+server.listen(sys.argv[1])
+say('ready'); sys.stdin.readline()
+child = os.fork()
+if not child:
+    sys.exit(0 if commands.sources[0].said == ['on_ready'] and not server.is_serving else 5)
+assert os.waitpid(child, 0)[1] == 0
+commands.sources[0].give(b'after the fork')
+sys.stdin.readline()
+"""
+    with program(folder, body) as process, dial(folder / "s", REQUEST.pack()) as reader:
+        read_message(reader)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert take(reader, 14) == b"after the fork"
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert read_all(reader) == b"the end"
+        assert end(process, None) == (0, "", "")
+
+
+def test_sigterm_for_a_child_kills_the_child_alone(folder: Path) -> None:
+    body = """
+server = serve()
+child = os.fork()
+if not child:
+    say('ready'); signal.pause()
+sys.stdin.readline()
+os.kill(child, signal.SIGTERM)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+assert os.path.exists(sys.argv[1])
+"""
+    with program(folder, body) as process:
+        assert end(process) == (0, "", "")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_child_does_not_keep_the_connections_of_its_parent_open(folder: Path) -> None:
+    body = """
+server = serve()
+sys.stdin.readline()
+child = os.fork()
+if not child:
+    say('ready')
+    signal.pause()
+server.close()
+say('closed')
+sys.stdin.readline()
+os.kill(child, signal.SIGKILL)
+"""
+    source = body.replace("sys.stdin.readline()\nchild", "say('ready')\nsys.stdin.readline()\nchild", 1)
+    with program(folder, source) as process, dial(folder / "s") as silent:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert sorted(process.stdout.readline() for _ in range(2)) == ["closed\n", "ready\n"]
+        with suppress(ConnectionResetError):  # where it was not accepted yet
+            assert silent.recv(1) == b""
+        assert end(process) == (0, "", "")
+
+
+def test_a_session_is_brought_to_its_end_when_the_process_ends(folder: Path) -> None:
+    body = """
+from tests.server.sources import Streamer
+server = DiagnosticServer(Streamer())
+server.listen(sys.argv[1])
+say('ready'); sys.stdin.readline()
+"""
+    with program(folder, body) as process, dial(folder / "s", REQUEST.pack()) as reader:
+        read_message(reader)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert read_all(reader) == b"the end"
+        assert end(process, None) == (0, "", "")
