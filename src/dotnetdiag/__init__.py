@@ -81,6 +81,7 @@ _PUBLIC |= dict.fromkeys(
         "FormatError",
         "GrammarError",
         "InputError",
+        "InsecureAddress",
         "MalformedError",
         "MissingDependency",
         "NoDiagnostics",
@@ -102,6 +103,7 @@ _PUBLIC |= dict.fromkeys(
         "UnknownName",
         "UnsupportedCommand",
         "UsageError",
+        "WrongCombination",
     ),
     "dotnetdiag.errors",
 )
@@ -138,6 +140,7 @@ if TYPE_CHECKING:
     from dotnetdiag.errors import FormatError as FormatError
     from dotnetdiag.errors import GrammarError as GrammarError
     from dotnetdiag.errors import InputError as InputError
+    from dotnetdiag.errors import InsecureAddress as InsecureAddress
     from dotnetdiag.errors import MalformedError as MalformedError
     from dotnetdiag.errors import MissingDependency as MissingDependency
     from dotnetdiag.errors import NoDiagnostics as NoDiagnostics
@@ -159,6 +162,7 @@ if TYPE_CHECKING:
     from dotnetdiag.errors import UnknownName as UnknownName
     from dotnetdiag.errors import UnsupportedCommand as UnsupportedCommand
     from dotnetdiag.errors import UsageError as UsageError
+    from dotnetdiag.errors import WrongCombination as WrongCombination
     from dotnetdiag.ipc.constants import BufferingMode as BufferingMode
     from dotnetdiag.ipc.constants import DumpFlags as DumpFlags
     from dotnetdiag.ipc.constants import DumpType as DumpType

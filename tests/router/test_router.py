@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +16,31 @@ from uuid import UUID
 
 import pytest
 from tests.client.dialling import DiallingRuntime
-from tests.client.scripted import DONE, INFO, PATIENCE_S, SESSION, Script, ScriptedRuntime, Talk, pattern, says
+from tests.client.scripted import (
+    DONE,
+    INFO,
+    PATIENCE_S,
+    SESSION,
+    Script,
+    ScriptedRuntime,
+    Talk,
+    eventually,
+    pattern,
+    says,
+)
 from tests.router.conftest import StartRouter
-from tests.transport.certificates import TOKEN, security
+from tests.transport.certificates import TOKEN, Goodbye, dialled_with_tls, say, security
 
 import dotnetdiag as dd
-from dotnetdiag.errors import ConnectionEnded, MissingDependency, TransportError, UsageError
+from dotnetdiag.errors import ConnectionEnded, MissingDependency, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.process_info import ProcessInfo3, ProcessInfoReply
-from dotnetdiag.router import link, request, router
+from dotnetdiag.router import link, request, router, side
+from dotnetdiag.router.places import MOST_STRANGERS
 from dotnetdiag.router.runtimes import LOCAL_ADVERTISE_S
+from dotnetdiag.router.status import RouterEvent
+from dotnetdiag.transport import security as transport_security
 from dotnetdiag.transport.security import Security
 
 QUESTION = ProcessInfo3().pack()
@@ -355,6 +370,54 @@ def test_no_more_connections_than_allowed_are_taken_at_a_time(folder: Path, star
         heard.wait_for("connected", 1, cookie=str(UUID(int=100)))
 
 
+def test_who_crowds_one_side_shuts_out_neither_the_other_nor_who_asks_for_the_status(
+    folder: Path, start: StartRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side, "AUTHENTICATION_S", 10 * PATIENCE_S)
+    ours = security(folder)
+    heard = start(
+        tools=f"{folder / 'tools'}",
+        runtimes="127.0.0.1:0",
+        runtimes_security=ours,
+        status_address=f"{folder / 'status'}",
+        most_connections=4,
+    )
+    there = place(heard.router.runtimes_address)
+    with ExitStack() as stack:
+        runtime = stack.enter_context(dialled_with_tls(there, ours, said(5)))
+        heard.wait_for("connected", cookie=str(UUID(int=5 << 96)))
+        for _ in range(8):
+            stack.enter_context(socket.create_connection(there))
+        for _ in range(8):
+            with dialled(folder / "status") as connection:
+                assert connection.recv(1)
+        tool = stack.enter_context(dialled(folder / "tools", QUESTION))
+        assert runtime.recv(100) == QUESTION
+        runtime.sendall(DONE)
+        assert tool.recv(100) == DONE
+
+
+@pytest.mark.parametrize("where", ["router", "server"])
+def test_who_shows_who_it_is_gets_in_however_many_say_nothing(
+    where: str, folder: Path, start: StartRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in (side, transport_security):
+        monkeypatch.setattr(room, "AUTHENTICATION_S", 10 * PATIENCE_S)
+    ours = security(folder)
+    there: Callable[[], int]
+    with ExitStack() as stack:
+        if where == "router":
+            router = start(tools=f"{folder / 'tools'}", runtimes="127.0.0.1:0", runtimes_security=ours).router
+            address, there = router.runtimes_address, lambda: len(router.status().connected)
+        else:
+            server = stack.enter_context(dd.listen("127.0.0.1:0", security=ours))
+            address, there = server.address, lambda: len(server.runtimes)
+        for _ in range(MOST_STRANGERS + 100):
+            stack.enter_context(socket.create_connection(place(address)))
+        stack.enter_context(dialled_with_tls(place(address), ours, said(5)))
+        eventually(lambda: there() == 1, "it is there")
+
+
 # ends -----------------------------------------------------------------------------------------------------------------
 
 
@@ -426,6 +489,16 @@ def test_closing_ends_all(folder: Path, start: StartRouter) -> None:
         heard.router.status()
 
 
+def test_closing_at_whatever_moment_a_tool_gets_its_runtime_leaves_no_descriptor(
+    folder: Path, start: StartRouter
+) -> None:
+    for number in range(100):  # which moment it is differs
+        heard = start(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}", each=bool(number % 2))
+        with dialled(folder / "runtimes", said(5)), dialled(folder / "tools", QUESTION):
+            heard.wait_for("connected")
+            heard.router.close()
+
+
 def test_hundreds_of_rounds_leave_nothing(folder: Path, start: StartRouter) -> None:
     start(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}")
     with DiallingRuntime(folder / "runtimes", number=5):
@@ -435,6 +508,108 @@ def test_hundreds_of_rounds_leave_nothing(folder: Path, start: StartRouter) -> N
             else:
                 with suppress(OSError):
                     dialled(folder / "tools", QUESTION[: number % 21]).close()
+
+
+# on_event -------------------------------------------------------------------------------------------------------------
+
+
+class ClosedPipe(BrokenPipeError):
+    """What a callback raises here."""
+
+
+@pytest.mark.parametrize("error", [ClosedPipe("the log"), SystemExit(3)])
+def test_what_on_event_raises_stops_nothing_and_is_raised_by_wait_once(error: BaseException, folder: Path) -> None:
+    told: list[str] = []
+
+    def on_event(event: RouterEvent) -> None:
+        told.append(event.what)
+        raise error
+
+    with router.Router(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}", on_event=on_event) as made:
+        for number in (5, 6):
+            with DiallingRuntime(folder / "runtimes", number=number):
+                assert asked(folder / "tools") == number
+            while made.status().connected:  # whoever has gone is still noticed
+                pass
+            with pytest.raises(type(error)) as raised:
+                made.wait(PATIENCE_S)
+            assert raised.value is error
+            assert made.wait(0) is False
+        assert told.count("gone") == 2
+
+
+def test_what_on_event_raises_is_raised_at_the_end_of_the_block_unless_that_raises(folder: Path) -> None:
+    came = threading.Event()
+
+    def on_event(_: RouterEvent) -> None:
+        came.set()
+        raise ClosedPipe
+
+    how = {"tools": f"{folder / 'tools'}", "runtimes": f"{folder / 'runtimes'}", "on_event": on_event}
+
+    def block(error: type[Exception] | None) -> None:
+        came.clear()
+        with router.Router(**how), dialled(folder / "runtimes", said(5)):  # type: ignore[arg-type]
+            assert came.wait(PATIENCE_S)
+            if error is not None:
+                raise error
+
+    with pytest.raises(ClosedPipe):
+        block(None)
+    with pytest.raises(ZeroDivisionError):
+        block(ZeroDivisionError)
+    assert os.listdir(folder) == []
+
+
+def test_in_on_event_the_status_is_told_and_waiting_is_refused(folder: Path) -> None:
+    said_there: list[object] = []
+    came = threading.Event()
+
+    def on_event(event: RouterEvent) -> None:
+        if event.what == "connected":
+            said_there.extend([len(made.status().connected), made.wait(0), repr(made)])
+            for timeout_s in (None, 1.0):
+                with pytest.raises(UsageError, match="call wait in another thread"):
+                    made.wait(timeout_s)
+            came.set()
+
+    with (
+        router.Router(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}", on_event=on_event) as made,
+        dialled(folder / "runtimes", said(5)),
+    ):
+        assert came.wait(PATIENCE_S)
+    assert said_there[:2] == [1, False]
+
+
+def test_a_router_is_closed_in_its_on_event(folder: Path) -> None:
+    made = router.Router(
+        tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}", on_event=lambda _: made.close()
+    )
+    with dialled(folder / "runtimes", said(5)):
+        assert made.wait(PATIENCE_S)
+    assert os.listdir(folder) == []
+
+
+def test_a_status_that_on_event_holds_up_is_not_that_of_a_closed_router(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came, go_on = threading.Event(), threading.Event()
+
+    def on_event(_: RouterEvent) -> None:
+        came.set()
+        go_on.wait(PATIENCE_S)
+
+    with (
+        router.Router(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}", on_event=on_event) as made,
+        dialled(folder / "runtimes", said(5)),
+    ):
+        assert came.wait(PATIENCE_S)
+        with monkeypatch.context() as patched:
+            patched.setattr(router, "CLOSE_S", 0.05)
+            with pytest.raises(TimedOut, match="on_event takes too long"):
+                made.status()
+        go_on.set()
+        assert len(made.status().connected) == 1
 
 
 # what is refused ------------------------------------------------------------------------------------------------------
@@ -467,7 +642,7 @@ def test_an_address_that_is_taken_is_named(folder: Path, start: StartRouter) -> 
 
 
 def test_without_the_library_a_websocket_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "websockets.sync.client", None)
+    monkeypatch.setitem(__import__("sys").modules, "websockets.client", None)
     with pytest.raises(MissingDependency, match=r"pip install 'dotnetdiag\[websocket\]'"):
         router.Router(tools="/x", runtimes="ws://127.0.0.1:0/x")
 
@@ -523,6 +698,27 @@ def test_two_routers_talk_over_tls_with_a_token(way: str, folder: Path, start: S
         else:
             near_tools.wait_for_why("refused", "has not sent our token")
             wrong.wait_for_why("unreachable", "hangs up without a word")
+
+
+@pytest.mark.parametrize("goodbye", Goodbye)
+@pytest.mark.parametrize("where", ["router", "server"])
+def test_a_runtime_that_has_ended_its_tls_is_gone_however_it_ends(
+    where: str, goodbye: Goodbye, folder: Path, start: StartRouter
+) -> None:
+    ours = security(folder)
+    there: Callable[[], int]
+    with ExitStack() as stack:
+        if where == "router":
+            router = start(tools=f"{folder / 'tools'}", runtimes="127.0.0.1:0", runtimes_security=ours).router
+            address, there = router.runtimes_address, lambda: len(router.status().connected)
+        else:
+            server = stack.enter_context(dd.listen("127.0.0.1:0", security=ours))
+            address, there = server.address, lambda: len(server.runtimes)
+        ends = [stack.enter_context(dialled_with_tls(place(address), ours, said(number))) for number in (5, 6)]
+        eventually(lambda: there() == 2, "both are there")
+        for one in ends:
+            say(goodbye, one)
+        eventually(lambda: there() == 0, "both are gone")
 
 
 def test_a_server_of_ours_has_runtimes_over_tls_with_a_token(folder: Path, start: StartRouter) -> None:

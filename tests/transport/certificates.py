@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import ssl
 import subprocess
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 
 import pytest
 
-from dotnetdiag.transport.security import Security
+from dotnetdiag.transport.security import Security, context_of
 
 TOKEN = "a token of the tests"
 
@@ -27,6 +31,35 @@ def security(folder: Path, *, name: str = "ours", token: str = TOKEN) -> Securit
         signed = ("-CA", ca, "-CAkey", f"{ca}.key", "-CAcreateserial", "-days", "2", "-extfile", extensions)
         _openssl("x509", "-req", "-in", request, *signed, "-out", certificate)
     return Security(certificate=str(certificate), key=str(key), ca=str(ca), token=token)
+
+
+class Goodbye(Enum):
+    """How a TLS peer may end."""
+
+    CLOSED = "it has closed the connection"
+    UNREAD = "it has said something before that, which nobody reads"
+    TOLD = "it has told so in TLS, and has closed the connection"
+    TOLD_ONLY = "it has told so in TLS, and waits for the same from us"
+
+
+def dialled_with_tls(address: tuple[str, int], ours: Security, data: bytes = b"") -> ssl.SSLSocket:
+    """A connection whose dialler has shown certificate and token, and said this."""
+    connection = socket.create_connection(address, timeout=30)
+    dialled = context_of(ours, for_server=False).wrap_socket(connection, server_hostname="127.0.0.1")
+    dialled.sendall(ours.preamble + data)
+    return dialled
+
+
+def say(goodbye: Goodbye, dialled: ssl.SSLSocket) -> None:
+    """End it that way, as far as can be done without waiting."""
+    if goodbye is Goodbye.UNREAD:
+        dialled.sendall(b"x")
+    elif goodbye is not Goodbye.CLOSED:
+        dialled.setblocking(False)
+        with suppress(ssl.SSLWantReadError):
+            dialled.unwrap()
+    if goodbye is not Goodbye.TOLD_ONLY:
+        dialled.close()
 
 
 def _openssl(*words: object) -> None:

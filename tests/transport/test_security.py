@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.transport.certificates import TOKEN, security
+from tests.transport.certificates import TOKEN, Goodbye, dialled_with_tls, say, security
 
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TimedOut, TransportError, UsageError
 from dotnetdiag.transport import Deadline, connect, listen, parse_address, waiting
@@ -89,6 +89,73 @@ def test_both_have_certificates_and_the_token(tmp_path: Path) -> None:
     assert dialler.receive(10, Deadline(SOON)) == b""
     assert not dialler.is_alive()
     met.close()
+
+
+@pytest.mark.parametrize("goodbye", Goodbye)
+def test_a_peer_that_has_ended_is_not_quiet_however_it_ends(goodbye: Goodbye, tmp_path: Path) -> None:
+    ours = security(tmp_path)
+    accepted: list[SocketStream] = []
+
+    def welcome() -> None:
+        stream = listening.accept(Deadline(SOON))
+        assert isinstance(stream, SocketStream)
+        accepted.append(waiting.run(welcoming(stream, ours), Deadline(SOON)))
+
+    with listen(TcpAddress("127.0.0.1", 0)) as listening:
+        assert isinstance(listening.address, TcpAddress)
+        thread = threading.Thread(target=welcome)
+        thread.start()
+        dialled = dialled_with_tls(("127.0.0.1", listening.address.port), ours)
+        thread.join(SOON)
+    with accepted[0] as stream, dialled:
+        assert stream.is_alive()
+        assert stream.is_quiet()
+        assert not stream.has_arrived()
+        say(goodbye, dialled)
+        assert waiting.is_ready(stream.fileno(), False, SOON)
+        assert stream.has_arrived()
+        assert not stream.is_quiet()
+        assert stream.is_alive() is (goodbye is Goodbye.TOLD_ONLY)
+
+
+def test_closing_ends_a_handshake_at_once(tmp_path: Path) -> None:
+    one, other = socket.socketpair()
+    ours, problems = security(tmp_path), list[TransportError]()
+    stream = SocketStream(one)
+
+    def welcome() -> None:
+        try:
+            waiting.run(steps(), Deadline(10 * SOON))
+        except TransportError as error:
+            problems.append(error)
+
+    def steps() -> waiting.Steps[SocketStream]:
+        welcome_steps = welcoming(stream, ours)
+        step = next(welcome_steps)
+        began.set()
+        yield step
+        return (yield from welcome_steps)
+
+    began = threading.Event()
+    thread = threading.Thread(target=welcome)
+    thread.start()
+    with other:
+        assert began.wait(SOON)
+        stream.close()
+        thread.join(SOON)
+        assert not thread.is_alive()
+    assert isinstance(problems[0], ConnectFailed)
+
+
+def test_what_was_read_ahead_has_arrived(tmp_path: Path) -> None:
+    met = Met(security(tmp_path), security(tmp_path))
+    with met.ends["dialler"] as dialler, met.ends["listener"] as listener:
+        dialler.send(b"two", Deadline(SOON))
+        assert listener.receive(1, Deadline(SOON)) == b"t"
+        assert listener.has_arrived()
+        assert not listener.is_quiet()
+        assert listener.receive(2, Deadline(SOON)) == b"wo"
+        assert listener.is_quiet()
 
 
 def test_a_certificate_of_another_ca_is_not_let_in(tmp_path: Path) -> None:

@@ -49,9 +49,14 @@ RESUME_TIMEOUT_S = 1.0
 SWEEP_S = 0.5
 """How often connections whose runtimes are gone are looked for."""
 SHORTAGE_PAUSE_S = 0.1
-"""Without free descriptors, or with too many connections that say nothing, accepting waits this long."""
-MOST_TALKING = 256
-"""Connections that may be saying who they are, or be resumed, at the same time."""
+"""Without free descriptors, or with too many connections that say nothing or are resumed, accepting waits this long."""
+MOST_STRANGERS = 256
+"""Connections that have not said yet who they are, at the same time. Those that come when half of these places are taken have ``HURRY_S`` for
+certificate and token, so that others behind them get their turn soon, however many are silent.
+"""
+HURRY_S = ADVERTISE_TIMEOUT_S
+MOST_RESUMED = 256
+"""Runtimes that may be resumed at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +103,7 @@ class ReversePort(Closing):
         self._lock = threading.RLock()
         self._observers: list[Callable[[], None]] = []
         self._talking: dict[threading.Thread, Stream] = {}
+        self._strangers: set[threading.Thread] = set()
         self._hearing = Hearing(self._admit, size=ADVERTISE_SIZE, limit_s=ADVERTISE_TIMEOUT_S)
         self._diallers: dict[UUID, Dialler] = {}
         self._queues: defaultdict[UUID, deque[object]] = defaultdict(deque)
@@ -117,7 +123,7 @@ class ReversePort(Closing):
         """The runtime that is meant, from the first call on that finds one."""
         with self._lock:
             self.check_open()
-            chosen = self._runtimes.choose(methodcaller("is_alive"))
+            chosen = self._runtimes.choose(methodcaller("is_quiet"))
             self._resume_others()
             return None if chosen is None else self._diallers[chosen.advertise.cookie]
 
@@ -155,7 +161,7 @@ class ReversePort(Closing):
 
     def _take(self, cookie: UUID) -> Stream | None:
         while (stream := self._runtimes.take(cookie)) is not None:
-            if stream.is_alive():
+            if stream.is_quiet():
                 return stream
             stream.close()
         return None
@@ -202,25 +208,34 @@ class ReversePort(Closing):
     def _accept_all(self) -> None:
         swept = time.monotonic()
         while not self._closed.is_set():
-            try:
-                stream = self._listener.accept(Deadline(SWEEP_S))
-            except TimedOut:
-                pass
-            except DiagnosticsError:  # closed, or the system has no more descriptors: it may have some again
-                self._closed.wait(SHORTAGE_PAUSE_S)
+            if self._has_room():
+                self._accept_one()
             else:
-                heard = threading.Event()
-                # to listen to others costs more than to listen to it
-                if self._security is None and stream.has_arrived(ADVERTISE_SIZE):
-                    self._admit(heard, stream)
-                else:
-                    self._hear(heard, stream)
-                    heard.wait(self._in_order_s)
+                self._closed.wait(SHORTAGE_PAUSE_S)
             if time.monotonic() - swept >= SWEEP_S:
                 swept = time.monotonic()
                 self._drop_the_gone()
-            while len(self._talking) + len(self._hearing) >= MOST_TALKING and not self._closed.wait(SHORTAGE_PAUSE_S):
-                pass
+
+    def _has_room(self) -> bool:
+        with self._lock:
+            strangers, resumed = len(self._strangers), len(self._talking) - len(self._strangers)
+        return strangers + len(self._hearing) < MOST_STRANGERS and resumed < MOST_RESUMED
+
+    def _accept_one(self) -> None:
+        try:
+            stream = self._listener.accept(Deadline(SWEEP_S))
+        except TimedOut:
+            return
+        except DiagnosticsError:  # closed, or the system has no more descriptors: it may have some again
+            self._closed.wait(SHORTAGE_PAUSE_S)
+            return
+        heard = threading.Event()
+        # to listen to others costs more than to listen to it
+        if self._security is None and stream.has_arrived(ADVERTISE_SIZE):
+            self._admit(heard, stream)
+        else:
+            self._hear(heard, stream)
+            heard.wait(self._in_order_s)
 
     def _hear(self, heard: threading.Event, stream: Stream) -> None:
         """Listen to it until it has said who it is: together with others, where the system can do that and it has nothing to show before."""
@@ -233,7 +248,7 @@ class ReversePort(Closing):
 
     def _drop_the_gone(self) -> None:
         with self._lock:
-            gone = self._runtimes.gone(methodcaller("is_alive"))
+            gone = self._runtimes.gone(methodcaller("is_quiet"))
             for cookie in self._runtimes.forget(lambda stream: stream.fileno() >= 0 and stream.is_alive()):
                 self._diallers.pop(cookie, None)
             self._notify()  # the process of the chosen one may have ended
@@ -249,11 +264,14 @@ class ReversePort(Closing):
             target=self._talked, args=(what, whom, stream), name="dotnetdiag port talk", daemon=True
         )
         self._talking[thread] = stream
+        if what == self._admit:
+            self._strangers.add(thread)
         try:
             self.check_open()
             start(thread)
         except TransportError:
             del self._talking[thread]
+            self._strangers.discard(thread)
             stream.close()
             return False
         return True
@@ -263,7 +281,9 @@ class ReversePort(Closing):
             what(whom, stream)
         finally:
             with self._lock:
-                del self._talking[threading.current_thread()]
+                thread = threading.current_thread()
+                del self._talking[thread]
+                self._strangers.discard(thread)
 
     def _admit(self, heard: threading.Event, stream: Stream) -> None:
         kept = False
@@ -297,7 +317,9 @@ class ReversePort(Closing):
 
         assert isinstance(stream, SocketStream)
         stream.keep_alive(sends_much=False)
-        welcomed = drive(welcoming(stream, security), Deadline(AUTHENTICATION_S))
+        with self._lock:
+            in_a_hurry = 2 * len(self._strangers) > MOST_STRANGERS
+        welcomed = drive(welcoming(stream, security), Deadline(HURRY_S if in_a_hurry else AUTHENTICATION_S))
         with self._lock:
             self._talking[threading.current_thread()] = welcomed
             if not self._closed.is_set():

@@ -7,7 +7,7 @@ A runtime keeps one connection waiting; it carries one command, then the runtime
    was: what the chosen program starts inherits the port, and would wait at its start for ever. While it is being asked, a newer
    connection of it is kept: it says nothing of what became of the older one.
 3. A connection of a runtime that nobody meant is kept, not closed: a runtime dials again without a pause, thousands of times a second.
-4. A connection whose runtime is gone is dropped.
+4. A connection whose runtime is gone is dropped; so is one whose runtime has said something, for it was asked nothing.
 5. Who serves one program after another lets go of the chosen one when it is forgotten; until that is known nobody is resumed for its sake.
 6. A runtime is there as long as it has a connection, or one that was taken is in use (during a dump it does not dial). Between two it
    has none for a moment: it is forgotten when two looks in a row find none.

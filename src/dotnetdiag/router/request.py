@@ -47,6 +47,8 @@ def wanted(data: memoryview) -> int:
 
 async def until_readable(stream: SocketStream) -> None:
     """Until the peer says something, or ends."""
+    if stream.has_arrived():
+        return
     loop, fd = asyncio.get_running_loop(), stream.fileno()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(fd, _settle, ready)
@@ -54,6 +56,12 @@ async def until_readable(stream: SocketStream) -> None:
         await ready
     finally:
         loop.remove_reader(fd)
+
+
+async def until_not_quiet(stream: SocketStream) -> None:
+    """Until a peer that speaks only when it is asked says something, or ends."""
+    while stream.is_quiet():
+        await until_readable(stream)
 
 
 def _settle(future: asyncio.Future[None]) -> None:

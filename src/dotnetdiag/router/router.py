@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from dotnetdiag.errors import DiagnosticsError, TransportError, UsageError
+from dotnetdiag.errors import DiagnosticsError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import command_name
 from dotnetdiag.ipc.frames import FrameHeader
@@ -31,11 +31,12 @@ from dotnetdiag.ipc.ports import PortMode, parse_tool_port
 from dotnetdiag.ipc.waiting import Waiting
 from dotnetdiag.router.findable import StandIn, default_address
 from dotnetdiag.router.link import PIECE_BYTES, Link
-from dotnetdiag.router.request import receive_request, until_readable
+from dotnetdiag.router.places import HURRY_S, Place, Places
+from dotnetdiag.router.request import receive_request, until_not_quiet, until_readable
 from dotnetdiag.router.runtimes import BACKEND_S, Diallers, Listening
 from dotnetdiag.router.side import FIRST_PAUSE_S, LONGER, LONGEST_PAUSE_S, Side, accept_all
 from dotnetdiag.router.status import RoutedCommand, RoutedRuntime, RouterEvent, RouterStatus, tell_status
-from dotnetdiag.router.websocket import WebSocketAddress, WebSocketListener, is_websocket, parse_websocket
+from dotnetdiag.router.websocket import WebSocketAddress, WebSocketStream, is_websocket, parse_websocket
 from dotnetdiag.transport import Deadline, Listener, parse_address
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.aio import drive
@@ -48,7 +49,9 @@ from dotnetdiag.transport.waiting import start
 SILENT_TOOL_S = 10.0
 """A tool that has dialled has something to ask. One that says nothing for so long is hung up on."""
 MOST_CONNECTIONS = 1024
-"""Of both sides. More wait in the system's queue until one has ended."""
+"""Of each side. More wait in the system's queue until one has ended."""
+MOST_ASKING = 64
+"""Connections to the status socket."""
 LOOK_S = 0.5
 """How often a tool that waits is looked at, once it has said more than its request, or ended its half."""
 AT_ONCE_S = AUTHENTICATION_S + 1.0
@@ -57,6 +60,7 @@ WHY_HUNG_UP = "it wants TLS, a certificate that it knows, or another token; or i
 MOST_DIALS = 16
 """Attempts to dial a tool at the same time."""
 CLOSE_S = 5.0
+_Handle = Callable[[SocketStream, Place], Coroutine[Any, Any, None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +90,9 @@ class Router(Closing):
     With both sides dialling us, tools reach one runtime: the first of those there, until it is gone; the others are resumed. ``each``
     gives every runtime a socket of its own instead, beside that of the tools (``PATH.PID-COOKIE``), and resumes nobody. A tool waits
     ``runtime_timeout_s`` for a runtime, by default for ever. ``status_address``: a socket that answers with the status, a line of JSON.
-    ``on_event`` is called for what happens, in the router's thread.
+    Each side takes ``most_connections`` at a time, 256 of them of peers that have not shown yet who they are.
+    ``on_event`` is called for what happens, in the router's thread, which does nothing else meanwhile; ``status`` and ``close`` may be called
+    there. What it raises does not stop the router, nor the events to come: ``wait`` raises it, or ``close``; of several the first.
 
     Raises TransportError for an address that is taken, UsageError for what makes no sense. Several threads may use a router.
     """
@@ -113,13 +119,15 @@ class Router(Closing):
         ):
             raise UsageError("sockets for each runtime: where tools and runtimes dial us, and tools dial a path")
         Deadline(runtime_timeout_s)  # raises UsageError
-        self._each, self._runtime_timeout_s, self._most = each, runtime_timeout_s, most_connections
+        self._each, self._runtime_timeout_s = each, runtime_timeout_s
         self._status_address, self._on_event = status_address, on_event
         self._began = time.monotonic()
         self._commands: dict[int, _Command] = {}
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._taken_in: set[asyncio.Task[Any]] = set()
+        self._tool_places = Places(most_connections)
+        self._runtime_places = Places(most_connections, others=self._runtimes_held)
+        self._offered: set[SocketStream] = set()
         self._told_unreachable = ""
         self._listeners: list[Listener] = []
         self._own: dict[UUID, Listener] = {}
@@ -128,6 +136,8 @@ class Router(Closing):
         self._waiting_tools = 0
         self._opened: Future[None] = Future()
         self._is_closed = threading.Event()
+        self._news = threading.Condition()
+        self._on_event_error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="dotnetdiag routing", daemon=True)
         start(self._thread)
         self._opened.result()
@@ -154,7 +164,9 @@ class Router(Closing):
         return f"listening on {listening}" + (f", dialling {dialling}" if dialling else "")
 
     def status(self) -> RouterStatus:
-        """Who is connected now. Raises TransportError once it is closed."""
+        """Who is connected now. Raises TransportError once it is closed, TimedOut when ``on_event`` keeps it from answering for ``CLOSE_S``."""
+        if self._is_own_thread:
+            return self._status()
         answer: Future[RouterStatus] = Future()
 
         def give() -> None:
@@ -167,20 +179,52 @@ class Router(Closing):
             self._loop.call_soon_threadsafe(give)
             return answer.result(CLOSE_S)
         except (RuntimeError, TimeoutError) as exc:
+            if isinstance(exc, TimeoutError) and not self._is_closed.is_set():
+                raise TimedOut("on_event takes too long: no status", timeout_s=CLOSE_S) from exc
             raise TransportError("the router is closed") from exc
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the router is closed; whether it is."""
-        return self._is_closed.wait(timeout_s)
+        """Wait until the router is closed; whether it is. Raises what ``on_event`` has raised, as soon as it has and once, and UsageError in
+        ``on_event``, where nothing can be waited for.
+        """
+        if self._is_own_thread and timeout_s != 0:
+            raise UsageError("on_event cannot wait for its own router: call wait in another thread")
+        with self._news:
+            self._news.wait_for(lambda: self._is_closed.is_set() or self._on_event_error is not None, timeout_s)
+        self._raise_of_on_event()
+        return self._is_closed.is_set()
 
     def close(self) -> None:
-        """End all: nobody can dial any more, commands under way are cut off. May be called again, and from another thread."""
+        """End all: nobody can dial any more, commands under way are cut off. May be called again, and from another thread; in ``on_event`` it
+        does not wait for the end. Raises what ``on_event`` has raised, once it is closed, unless ``wait`` has.
+        """
+        self._close()
+        if not self._is_own_thread:
+            self._raise_of_on_event()
+
+    def __exit__(self, *problem: object) -> None:
+        if problem[0] is None:
+            self.close()
+        else:
+            self._close()  # what ends the block is the error to see
+
+    def _close(self) -> None:
         if not self._thread.is_alive():
             return
         with suppress(RuntimeError):  # it has just ended
             self._loop.call_soon_threadsafe(self._main.cancel)
-        if threading.current_thread() is not self._thread:
+        if not self._is_own_thread:
             self._thread.join(CLOSE_S)
+
+    @property
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _raise_of_on_event(self) -> None:
+        with self._news:
+            error, self._on_event_error = self._on_event_error, None
+        if error is not None:
+            raise error
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed.is_set() else f"{len(self._commands)} commands under way"
@@ -200,7 +244,9 @@ class Router(Closing):
             if not self._opened.done():
                 self._opened.set_exception(error)
         finally:
-            self._is_closed.set()
+            with self._news:
+                self._is_closed.set()
+                self._news.notify_all()
 
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -225,25 +271,25 @@ class Router(Closing):
                 self._runtimes, chooses=self._tools.listens and not self._each, changed=self._changed, told=self._tell
             )
             self._diallers = diallers
-            self._runtimes_address = await self._accept(self._runtimes, diallers.admit)
+            self._runtimes_address = await self._accept(self._runtimes, self._runtime_places, diallers.admit)
             self._begin(diallers.sweep())
         else:
             self._listening = Listening(self._runtimes, self._unreachable)
         if self._tools.listens:
-            self._tools_address = await self._accept(self._tools, self._serve)
+            self._tools_address = await self._accept(self._tools, self._tool_places, self._serve)
             if self._has_default_address and isinstance(self._tools.address, UnixAddress):
                 self._stand_in_of_pid = StandIn(self._tools.address.path)
         elif not self._runtimes.listens:
             self._begin(self._stand_in(self._listening))
         if self._status_address:
             side = Side(address=parse_address(self._status_address), mode=PortMode.LISTEN, security=NO_SECURITY)
-            await self._accept(side, lambda stream: tell_status(stream, self._status))
+            await self._accept(side, Places(MOST_ASKING), lambda stream, _: tell_status(stream, self._status))
 
-    async def _accept(self, side: Side, handle: Callable[[SocketStream], Coroutine[Any, Any, None]]) -> str:
+    async def _accept(self, side: Side, places: Places, handle: _Handle) -> str:
         listener = await side.open()
         self._listeners.append(listener)
-        self._begin(accept_all(listener, lambda stream: self._take_in(handle(stream), stream), self._has_room))
-        return listener.text if isinstance(listener, WebSocketListener) else str(listener.address)
+        self._begin(self._accept_all(listener, places, handle))
+        return side.text_of(listener)
 
     async def _end(self) -> None:
         for listener in (*self._listeners, *self._own.values()):
@@ -265,7 +311,6 @@ class Router(Closing):
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        self._taken_in.discard(task)
         if not task.cancelled() and (error := task.exception()) and not isinstance(error, DiagnosticsError):
             self._loop.call_exception_handler({"message": "a defect of the router", "exception": error})
 
@@ -281,13 +326,29 @@ class Router(Closing):
         task.add_done_callback(close)
         return task
 
-    def _take_in(self, work: Coroutine[Any, Any, Any], stream: SocketStream) -> None:
-        """Handle a connection that was accepted."""
-        self._taken_in.add(self._begin_with(work, stream))
+    async def _accept_all(self, listener: Listener, places: Places, handle: _Handle) -> None:
+        """Handle each connection, until the listener is closed."""
 
-    def _has_room(self) -> bool:
+        def take_in(stream: SocketStream) -> None:
+            place = places.take()
+            task = self._begin_with(handle(stream, place), stream)
+            task.add_done_callback(lambda _: place.leave())
+            if place.in_a_hurry:
+                timer = self._loop.call_later(HURRY_S, self._hurry, place, task, stream.address)
+                task.add_done_callback(lambda _: timer.cancel())
+
+        await accept_all(listener, take_in, places.has_room)
+
+    def _hurry(self, place: Place, task: asyncio.Task[Any], address: str) -> None:
+        if place.is_strangers and task.cancel():
+            self._tell(
+                what="refused", address=address, why=f"it has said nothing within {HURRY_S:g} s, and others wait"
+            )
+
+    def _runtimes_held(self) -> int:
+        """Those that have dialled us and wait, or are used."""
         waiting = 0 if self._diallers is None else len(self._diallers.table)
-        return len(self._taken_in) + len(self._commands) + waiting < self._most
+        return waiting + (len(self._commands) if self._tools.listens else len(self._offered))
 
     def _unreachable(self, why: str) -> None:
         """Told once, until it is for another reason."""
@@ -297,13 +358,14 @@ class Router(Closing):
 
     # -- tools that dial us
 
-    async def _serve(self, accepted: SocketStream, cookie: UUID | None = None) -> None:
+    async def _serve(self, accepted: SocketStream, place: Place, cookie: UUID | None = None) -> None:
         """A tool has dialled: when it has said what it wants, a runtime is looked for."""
         tool = accepted
         try:
             tool = await self._tools.welcome(accepted)
             request = await receive_request(tool, SILENT_TOOL_S)
             if request:
+                place.introduce()
                 deadline = Deadline(self._runtime_timeout_s)
                 self._waiting_tools += 1
                 try:
@@ -355,10 +417,16 @@ class Router(Closing):
             raise
         finally:
             watch.cancel()
-            await asyncio.wait([watch])  # before others watch the tool
+            try:
+                await asyncio.wait([watch])  # before others watch the tool
+            except asyncio.CancelledError:
+                await _discard(task)
+                raise
 
     def _is_gone(self, tool: SocketStream) -> bool:
         """Whether a tool that waits can take nothing any more. TCP does not tell that from the end of its half."""
+        if isinstance(tool, WebSocketStream):
+            tool.answer()
         return tool.has_hung_up() or not (isinstance(self._tools.address, UnixAddress) or tool.is_alive())
 
     async def _forward(
@@ -412,7 +480,7 @@ class Router(Closing):
         pause = FIRST_PAUSE_S
 
         def is_wanted() -> bool:
-            return diallers.table.waiting(cookie) is not None if runtime is None else runtime.is_alive()
+            return diallers.table.waiting(cookie) is not None if runtime is None else runtime.is_quiet()
 
         try:
             while True:
@@ -426,8 +494,9 @@ class Router(Closing):
                         runtime = diallers.table.take(cookie)
                         if runtime is None:
                             return
+                        self._offered.add(runtime)
                         del self._forwarded[cookie]  # its next connection is one of its own
-                    if waiting is None or not runtime.is_alive():
+                    if waiting is None or not runtime.is_quiet():
                         return
                     began = time.monotonic()
                     with suppress(TransportError):
@@ -436,7 +505,7 @@ class Router(Closing):
                             await drive(runtime.sending(request), Deadline(BACKEND_S))
                             await self._forward(tool, runtime, waiting.advertise, request)
                             return
-                    if time.monotonic() - began < AT_ONCE_S and runtime.is_alive():
+                    if time.monotonic() - began < AT_ONCE_S and runtime.is_quiet():
                         self._unreachable(f"{self._tools_address} hangs up without a word: {WHY_HUNG_UP}")
                 finally:
                     tool.close()
@@ -444,12 +513,13 @@ class Router(Closing):
                 pause = min(pause * LONGER, LONGEST_PAUSE_S)
         finally:
             if runtime is not None:
+                self._offered.discard(runtime)
                 runtime.close()
 
     async def _first_of(self, tool: SocketStream, runtime: SocketStream) -> bytes:
         """What the tool asks; ``b""`` when it has hung up, or the runtime has."""
         asked = self._begin(receive_request(tool, None))
-        gone = self._begin(until_readable(runtime))  # it says nothing before it was asked
+        gone = self._begin(until_not_quiet(runtime))  # it says nothing before it was asked
         try:
             await asyncio.wait([asked, gone], return_when=asyncio.FIRST_COMPLETED)
             return asked.result() if asked.done() else b""
@@ -536,8 +606,8 @@ class Router(Closing):
             return
         self._own[advertise.cookie] = listener
         self._tell(what="connected", cookie=str(advertise.cookie), namespace_pid=advertise.pid, address=path)
-        await accept_all(
-            listener, lambda stream: self._take_in(self._serve(stream, advertise.cookie), stream), self._has_room
+        await self._accept_all(
+            listener, self._tool_places, lambda stream, place: self._serve(stream, place, advertise.cookie)
         )
 
     def _status(self) -> RouterStatus:
@@ -571,7 +641,13 @@ class Router(Closing):
         )
 
     def _tell(self, *, what: str, **facts: Any) -> None:
-        self._on_event(RouterEvent(what=what, seconds=round(time.monotonic() - self._began, 3), **facts))
+        event = RouterEvent(what=what, seconds=round(time.monotonic() - self._began, 3), **facts)
+        try:
+            self._on_event(event)
+        except BaseException as error:  # it is the caller's: nothing of ours ends for it, not even at SystemExit
+            with self._news:
+                self._on_event_error = self._on_event_error or error
+                self._news.notify_all()
 
 
 def _side(text: str, security: Security, insecure: bool, *, of_tools: bool) -> Side:

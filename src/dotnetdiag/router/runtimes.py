@@ -22,6 +22,7 @@ from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.process import ResumeRuntime
 from dotnetdiag.ipc.process_info import ProcessInfo
 from dotnetdiag.ipc.waiting import Decision, WaitingRuntimes
+from dotnetdiag.router.places import Place
 from dotnetdiag.router.side import FIRST_PAUSE_S, LONGER, LONGEST_PAUSE_S, Side
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.addresses import UnixAddress
@@ -60,12 +61,13 @@ class Diallers:
         self._resuming: set[asyncio.Task[None]] = set()
         self.advertise_s = LOCAL_ADVERTISE_S if isinstance(side.address, UnixAddress) else ADVERTISE_S
 
-    async def admit(self, accepted: SocketStream) -> None:
+    async def admit(self, accepted: SocketStream, place: Place) -> None:
         """Someone has dialled: one that says who it is is kept, or resumed, as the table decides; any other is hung up on."""
         stream: SocketStream | None = accepted
         try:
             stream = await self.side.welcome(accepted)
             advertise = Advertise.parse(await _receive(stream, ADVERTISE_SIZE, Deadline(self.advertise_s)))
+            place.introduce()
             while self._is_chosen_away(advertise.cookie):
                 await self._settled.wait()
             decision, older = self.table.admit(advertise, stream)
@@ -110,7 +112,7 @@ class Diallers:
         """Drop those who have gone, for ever."""
         while True:
             await asyncio.sleep(SWEEP_S)
-            for stream in self.table.gone(methodcaller("is_alive")):
+            for stream in self.table.gone(methodcaller("is_quiet")):
                 stream.close()
             forgotten = self.table.forget(_is_in_use)
             if self.table.chosen in forgotten:
@@ -151,16 +153,16 @@ class Diallers:
             if cookie is not None:
                 found = self.table.waiting(cookie)
             elif self._chooses:
-                found = self.table.choose(methodcaller("is_alive"))
+                found = self.table.choose(methodcaller("is_quiet"))
                 if found is not None:
                     self._resume_others()
             else:  # whoever waits longest; nobody is resumed for that
-                found = next((one for one in self.table.all_waiting() if one.connection.is_alive()), None)
+                found = next((one for one in self.table.all_waiting() if one.connection.is_quiet()), None)
             if found is None:
                 return None
             stream = self.table.take(found.advertise.cookie)
             assert stream is not None
-            if stream.is_alive():
+            if stream.is_quiet():
                 return stream, found.advertise
             stream.close()
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from dotnetdiag.errors import ConnectFailed, TransportError, UsageError
 from dotnetdiag.ipc.ports import PortMode
-from dotnetdiag.router.websocket import WebSocketAddress, check_websocket, dial_websocket, listening_websocket
+from dotnetdiag.router.websocket import WebSocketAddress, check_websocket, introducing_websocket, welcoming_websocket
 from dotnetdiag.transport import Deadline, Listener, connecting, listening
 from dotnetdiag.transport.addresses import Address, TcpAddress
-from dotnetdiag.transport.aio import drive, in_thread
+from dotnetdiag.transport.aio import drive
 from dotnetdiag.transport.security import AUTHENTICATION_S, Security, check, introducing, require_secure, welcoming
 from dotnetdiag.transport.sockets import SocketStream
 
@@ -37,7 +36,7 @@ class Side:
     """Who gets most of the bytes."""
 
     def __post_init__(self) -> None:
-        tcp = self.address.tcp if isinstance(self.address, WebSocketAddress) else self.address
+        tcp = self.place
         require_secure(tcp, self.security, insecure=self.insecure)
         check(self.security)
         if isinstance(self.address, WebSocketAddress):
@@ -46,25 +45,35 @@ class Side:
             raise UsageError(f"{self.address}: name the host to connect to; * is for listening")
 
     @property
+    def place(self) -> Address:
+        """Where a connection goes to, whatever is spoken there."""
+        return self.address.tcp if isinstance(self.address, WebSocketAddress) else self.address
+
+    @property
     def listens(self) -> bool:
         return self.mode is PortMode.LISTEN
 
     async def open(self) -> Listener:
         """Listen. Raises TransportError."""
+        return await drive(listening.listening(self.place, allow_remote=True), Deadline(ATTEMPT_S))
+
+    def text_of(self, listener: Listener) -> str:
+        """Where it listens, with the port that the system chose."""
         if isinstance(self.address, WebSocketAddress):
-            return await drive(listening_websocket(self.address, self.security), Deadline(ATTEMPT_S))
-        return await drive(listening.listening(self.address, allow_remote=True), Deadline(ATTEMPT_S))
+            assert isinstance(listener.address, TcpAddress)
+            return str(replace(self.address, tcp=listener.address))
+        return str(listener.address)
 
     async def dial(self) -> SocketStream:
         """One attempt. Raises TransportError."""
-        if isinstance(self.address, WebSocketAddress):
-            return await in_thread(partial(dial_websocket, self.address, self.security, Deadline(ATTEMPT_S)))
-        stream = await drive(connecting.connecting(self.address), Deadline(ATTEMPT_S))
+        stream = await drive(connecting.connecting(self.place), Deadline(ATTEMPT_S))
         assert isinstance(stream, SocketStream)
-        if isinstance(self.address, TcpAddress):
-            stream.keep_alive(sends_much=self.of_tools)
-            return await drive(introducing(stream, self.security, self.address.host), Deadline(AUTHENTICATION_S))
-        return stream
+        if not isinstance(self.place, TcpAddress):
+            return stream
+        stream.keep_alive(sends_much=self.of_tools)
+        if isinstance(self.address, WebSocketAddress):
+            return await drive(introducing_websocket(stream, self.address, self.security), Deadline(AUTHENTICATION_S))
+        return await drive(introducing(stream, self.security, self.place.host), Deadline(AUTHENTICATION_S))
 
     async def dial_until_there(
         self, deadline: Deadline, *, failed: Callable[[str], None], is_wanted: Callable[[], bool] = lambda: True
@@ -86,10 +95,12 @@ class Side:
 
     async def welcome(self, stream: SocketStream) -> SocketStream:
         """Who has dialled, once it has shown what it has to. The stream is closed when it does not. Raises TransportError."""
-        if isinstance(self.address, TcpAddress):
-            stream.keep_alive(sends_much=self.of_tools)
-            return await drive(welcoming(stream, self.security), Deadline(AUTHENTICATION_S))
-        return stream
+        if not isinstance(self.place, TcpAddress):
+            return stream
+        stream.keep_alive(sends_much=self.of_tools)
+        if isinstance(self.address, WebSocketAddress):
+            return await drive(welcoming_websocket(stream, self.address, self.security), Deadline(AUTHENTICATION_S))
+        return await drive(welcoming(stream, self.security), Deadline(AUTHENTICATION_S))
 
 
 async def accept_all(

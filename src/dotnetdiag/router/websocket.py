@@ -1,42 +1,45 @@
-"""WebSocket peers, by the library ``websockets`` (the extra ``websocket``). Each is a stream like any other: one end of a pair of sockets,
-whose other end two threads join to the WebSocket. What one message holds is of no importance: they carry bytes.
+"""WebSocket peers: the frames are those of the library ``websockets`` (the extra ``websocket``), of which only the part without I/O is used; the
+bytes go over a stream like any other. What one message holds is of no importance: they carry bytes.
 
-A WebSocket has no half-close: an end of either side is the end of both. The token is a header here: ``Authorization: Bearer HEX``, the SHA-256 of it.
+Rule 1: a WebSocket has no half-close: an end of either side is the end of both.
+Rule 2: whether the peer is still there is TCP's to find out (``SocketStream.keep_alive``). Pings of ours would wait behind the bytes that a slow
+reader does not take, or their answers behind those that we do not take. Pings of the peer are answered whenever something is read.
+Rule 3: no more is read than somebody asks for, so a reader that takes nothing makes the peer wait.
+
+The token is a header here: ``Authorization: Bearer HEX``, the SHA-256 of it.
 """
 
 from __future__ import annotations
 
+import errno
 import hmac
 import logging
-import socket
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from dotnetdiag.errors import ConnectFailed, GrammarError, MissingDependency, TransportError, UsageError
-from dotnetdiag.transport import Deadline
+from dotnetdiag.errors import ConnectFailed, ConnectionEnded, GrammarError, MissingDependency, UsageError
 from dotnetdiag.transport.addresses import TcpAddress
-from dotnetdiag.transport.listening import listening
-from dotnetdiag.transport.security import AUTHENTICATION_S, Security, context_of
-from dotnetdiag.transport.sockets import SocketListener, SocketStream
-from dotnetdiag.transport.streams import Listener, Stream
-from dotnetdiag.transport.waiting import Change, Steps, start
+from dotnetdiag.transport.security import Security, introducing, welcoming
+from dotnetdiag.transport.sockets import SocketStream
+from dotnetdiag.transport.waiting import Steps, is_ready
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 PIECE_BYTES = 1 << 16
+"""Of one frame of ours."""
 LARGEST_MESSAGE = 1 << 22
-"""Of a peer: with the queue of the library, which holds two, this bounds what a connection takes here."""
-QUEUED_MESSAGES = 2
-CLOSE_S = 2.0
-MOST_WAITING = 128
-SHORTAGE_PAUSE_S = 0.1
+"""Of a peer: this bounds what a connection takes here."""
+MOST_CONTROL_FRAMES = 64
+"""Answers to pings that a peer has not taken. One that asks on is no peer."""
+ROUNDS = 64
+"""Calls of the system for one piece of data: a large frame takes many, and so do pings without end."""
+LOOK_BYTES = 4096
+HANDSHAKE_BYTES = 4096
 PORTS = {"ws": 80, "wss": 443}
 
 _LOGGER = logging.getLogger("dotnetdiag.router.websocket")
@@ -86,171 +89,224 @@ def _library(name: str) -> ModuleType:
     try:
         from importlib import import_module
 
-        return import_module(f"websockets.sync.{name}")
+        return import_module(f"websockets.{name}")
     except ImportError as exc:
         raise MissingDependency("websockets", extra="websocket", purpose="a WebSocket") from exc
 
 
-class WebSocketListener(Listener):
-    """Accepts WebSockets at one path; others are answered with 404, or 401 without the token."""
+class WebSocketStream(SocketStream):
+    """The bytes of a WebSocket whose handshake is done. ``carrier`` is this stream's from now on; ``early``: frames that came with the handshake.
 
-    def __init__(self, bound: SocketListener, address: WebSocketAddress, security: Security) -> None:
-        assert isinstance(bound.address, TcpAddress)
-        self._address, self._security = WebSocketAddress(bound.address, address.path, address.is_tls), security
-        self._text = str(self._address)
-        self.address = bound.address
-        self._bound = bound.detach()
-        self._bound.setblocking(True)
-        self._library = _library("server")
-        self._came: deque[SocketStream] = deque()
-        self._observers: list[Callable[[], None]] = []
-        self._closed, self._lock = threading.Event(), threading.Lock()
-        self._server: Any = None
-        start(threading.Thread(target=self._serve, name="dotnetdiag websocket", daemon=True))
+    For one thread. What ``send_nowait`` has not taken of some bytes must be given to it again, first: a part of their frame may be sent.
+    """
 
-    @property
-    def text(self) -> str:
-        """The address with its scheme and path."""
-        return self._text
+    def __init__(self, carrier: SocketStream, protocol: Any, early: Iterable[Any] = ()) -> None:
+        # one socket, one count of users: closing this closes the carrier
+        self._socket, self._refs, self._owner_pid = carrier._socket, carrier._refs, carrier._owner_pid
+        self.address = carrier.address
+        self._carrier, self._protocol = carrier, protocol
+        self._arrived: deque[memoryview] = deque()
+        self._ended = False
+        self._frames: deque[tuple[memoryview, int]] = deque()  # to be sent; how many bytes at the end of each are data
+        self._taken = 0
+        self._take_in(early)
 
-    def fileno(self) -> int:
-        return -1 if self._closed.is_set() else self._bound.fileno()
+    def send_nowait(self, data: bytes | memoryview) -> int:
+        if not self._taken and not any(count for _, count in self._frames):
+            self._require_open()
+            piece = memoryview(data)[:PIECE_BYTES]
+            self._protocol.send_binary(piece)
+            self._queue(len(piece))
+        self._flush()
+        if not self._taken:
+            raise BlockingIOError
+        taken, self._taken = self._taken, 0
+        return taken
 
-    def accepting(self) -> Steps[Stream]:
-        def look() -> SocketStream | None:
-            if self._closed.is_set():
-                raise TransportError("the listener is closed", address=self._text)
-            return self._came.popleft() if self._came else None
+    def receive_nowait(self, view: memoryview) -> int:
+        self._receive_some(view)
+        if not self._arrived:
+            return 0
+        data = self._arrived.popleft()
+        count = min(len(data), len(view))
+        view[:count] = data[:count]
+        if count < len(data):
+            self._arrived.appendleft(data[count:])
+        return count
 
-        stream: Stream = yield Change(look, self._observed, "nobody connected", self._text)
-        return stream
+    def answer(self) -> None:
+        """Answer pings, where nobody reads for now. What else has come is kept. Not while somebody waits for the socket to become readable."""
+        try:
+            self._receive_some(memoryview(bytearray(LOOK_BYTES)))
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._ended = True
+
+    def is_quiet(self) -> bool:
+        """Pings are nothing that is said: they are answered. Not while somebody waits for the socket to become readable."""
+        self.answer()
+        return not self._arrived and self.is_alive()
+
+    def is_alive(self) -> bool:
+        return not self._ended and self._carrier.is_alive()
+
+    def has_hung_up(self) -> bool:
+        return self._ended or self._carrier.has_hung_up()
+
+    def has_arrived(self, size: int = 1) -> bool:
+        return bool(self._arrived) or self._ended or self._carrier.has_arrived(size)
+
+    def end_sending(self) -> None:
+        if self._protocol.state.name == "OPEN":
+            self._protocol.send_close(1000)
+            self._queue()
+            try:
+                self._flush()
+            except OSError:  # it is gone already
+                pass
 
     def close(self) -> None:
-        with self._lock:
-            if self._closed.is_set():
-                return
-            self._closed.set()
-            server = self._server
-        self._bound.close()
-        for observer in tuple(self._observers):
-            observer()
-        while self._came:
-            self._came.popleft().close()
-        if server is not None:
-            _shut_down(server)
+        if not self._refs.closed:
+            self.end_sending()
+        super().close()
 
-    @contextmanager
-    def _observed(self, observer: Callable[[], None]) -> Iterator[None]:
-        self._observers.append(observer)
-        try:
-            yield
-        finally:
-            self._observers.remove(observer)
+    def _require_open(self) -> None:
+        if self._protocol.state.name != "OPEN":
+            raise ConnectionResetError(errno.ECONNRESET, "the peer closed the WebSocket")
 
-    def _serve(self) -> None:
-        """The library's server ends when it cannot accept; where descriptors are short, there may be some again."""
-        while not self._closed.is_set():
-            with suppress(OSError):
-                server = self._library.serve(
-                    self._handle,
-                    sock=self._bound.dup(),
-                    ssl=context_of(self._security, for_server=True) if self._address.is_tls else None,
-                    process_request=self._refusal,
-                    compression=None,
-                    open_timeout=AUTHENTICATION_S,
-                    close_timeout=CLOSE_S,
-                    max_size=LARGEST_MESSAGE,
-                    max_queue=QUEUED_MESSAGES,
-                    logger=_LOGGER,
-                )
-                with self._lock:
-                    self._server, is_late = server, self._closed.is_set()
-                if is_late:
-                    _shut_down(server)
-                server.serve_forever()
-                server.socket.close()
-            self._closed.wait(SHORTAGE_PAUSE_S)
+    def _receive_some(self, buffer: memoryview) -> None:
+        """Until data are there, or the end. Raises BlockingIOError when nothing is left, also when others should have their turn, and OSError."""
+        rounds = 0
+        while not self._arrived and not self._ended:
+            if rounds >= ROUNDS and is_ready(
+                self._socket.fileno(), False, 0
+            ):  # so whoever waits for that does not wait
+                raise BlockingIOError
+            self._receive(buffer)
+            rounds += 1
 
-    def _refusal(self, connection: Any, request: Any) -> Any:
-        if request.path != self._address.path:
-            return connection.respond(HTTPStatus.NOT_FOUND, "not here\n")
-        said = request.headers.get("Authorization", "")
-        if self._security.token and not hmac.compare_digest(said.encode(), _bearer(self._security).encode()):
-            return connection.respond(HTTPStatus.UNAUTHORIZED, "no\n")
-        return None
-
-    def _handle(self, connection: Any) -> None:
-        if self._closed.is_set() or len(self._came) >= MOST_WAITING:
+    def _receive(self, buffer: memoryview) -> None:
+        """Take in what there is, up to the size of the buffer. Raises BlockingIOError when nothing is, and OSError."""
+        count = self._carrier.receive_nowait(buffer)
+        if not count:
+            self._ended = True
             return
-        ours, theirs = socket.socketpair()
-        stream = SocketStream(ours, address=f"{self._text} from {connection.remote_address[0]}")
-        with self._lock:
-            self._came.append(stream)
-            if self._closed.is_set():
-                stream.close()
-        for observer in tuple(self._observers):
-            observer()
-        _join(connection, theirs)
+        self._protocol.receive_data(bytes(buffer[:count]))
+        self._take_in(self._protocol.events_received())
+        self._queue()
+        try:
+            self._flush()
+        except OSError:  # it is tried again, and told, when there is something to send
+            pass
+        if len(self._frames) > MOST_CONTROL_FRAMES:
+            raise OSError(errno.EPROTO, "the peer asks whether we are there, and takes no answer")
+
+    def _take_in(self, frames: Iterable[Any]) -> None:
+        for frame in frames:
+            name = frame.opcode.name
+            if name in ("BINARY", "CONT"):
+                if frame.data and not self._ended:
+                    self._arrived.append(memoryview(frame.data))
+            elif name in ("CLOSE", "TEXT"):  # a text is no bytes
+                self._ended = True
+        self._ended = self._ended or self._protocol.parser_exc is not None
+
+    def _queue(self, data_bytes: int = 0) -> None:
+        """What the protocol wants to be sent; the last of it is a frame with so many bytes of data. The empty one: no more is sent."""
+        frames = [memoryview(frame) for frame in self._protocol.data_to_send()]
+        self._frames.extend((frame, data_bytes if frame is frames[-1] else 0) for frame in frames)
+
+    def _flush(self) -> None:
+        """Send what the system takes at once. Raises OSError, but not for what has to wait."""
+        while self._frames:
+            frame, data_bytes = self._frames[0]
+            if not frame:
+                self._carrier.end_sending()
+            try:
+                rest = frame[self._carrier.send_nowait(frame) :] if frame else frame
+            except BlockingIOError:
+                return
+            left = min(data_bytes, len(rest))
+            self._taken += data_bytes - left
+            if rest:
+                self._frames[0] = rest, left
+            else:
+                self._frames.popleft()
 
 
-def listening_websocket(address: WebSocketAddress, security: Security) -> Steps[WebSocketListener]:
-    """The steps of listening. Raises TransportError, MissingDependency."""
-    _library("server")
-    bound = yield from listening(address.tcp, allow_remote=True)
-    assert isinstance(bound, SocketListener)
-    return WebSocketListener(bound, address, security)
-
-
-def dial_websocket(address: WebSocketAddress, security: Security, deadline: Deadline) -> SocketStream:
-    """A connection. Raises ConnectFailed, MissingDependency."""
-    library = _library("client")
+def introducing_websocket(
+    stream: SocketStream, address: WebSocketAddress, security: Security
+) -> Steps[WebSocketStream]:
+    """The dialler's side of TLS and of the handshake. The stream is closed when it fails. Raises ConnectFailed, MissingDependency."""
+    stream = yield from introducing(stream, replace(security, token=""), address.tcp.host)
     try:
-        connecting = library.connect(
-            str(address),
-            ssl=context_of(security, for_server=False) if address.is_tls else None,
-            additional_headers={"Authorization": _bearer(security)} if security.token else None,
-            compression=None,
-            proxy=None,
-            open_timeout=deadline.wait_s("no connection", address=str(address)),
-            close_timeout=CLOSE_S,
-            max_size=LARGEST_MESSAGE,
-            max_queue=QUEUED_MESSAGES,
-            logger=_LOGGER,
-        )
-        connection = connecting.__enter__()  # newer versions want a block; ours ends in another thread
-    except TransportError:
+        uri = _library("uri").parse_uri(str(address))
+        protocol = _library("client").ClientProtocol(uri, max_size=LARGEST_MESSAGE, logger=_LOGGER)
+        request = protocol.connect()
+        if security.token:
+            request.headers["Authorization"] = _bearer(security)
+        protocol.send_request(request)
+        yield from _sending(stream, protocol)
+        _, *early = yield from _first_event(stream, protocol)
+        if protocol.handshake_exc is not None:
+            raise ConnectFailed(f"no WebSocket: {protocol.handshake_exc}", address=str(address))
+        return WebSocketStream(stream, protocol, early)
+    except BaseException:
+        stream.close()
         raise
-    except Exception as exc:  # the library's errors have no root but this that they share with those of sockets
-        raise ConnectFailed(f"no WebSocket: {exc}", address=str(address)) from exc
-    ours, theirs = socket.socketpair()
-    start(threading.Thread(target=_join, args=(connection, theirs), name="dotnetdiag websocket", daemon=True))
-    return SocketStream(ours, address=str(address))
 
 
-def _shut_down(server: Any) -> None:
-    """It waits for its connections to end: in a thread."""
-    threading.Thread(target=server.shutdown, name="dotnetdiag websocket end", daemon=True).start()
+def welcoming_websocket(stream: SocketStream, address: WebSocketAddress, security: Security) -> Steps[WebSocketStream]:
+    """The listener's side of TLS and of the handshake; who asks for another path is answered with 404, without the token with 401. The stream
+    is closed when it fails. Raises ConnectFailed for who is not let in, ConnectionEnded, MissingDependency.
+    """
+    stream = yield from welcoming(stream, replace(security, token=""))
+    try:
+        protocol = _library("server").ServerProtocol(max_size=LARGEST_MESSAGE, logger=_LOGGER)
+        request, *early = yield from _first_event(stream, protocol)
+        problem = _refusal(request, address, security)
+        response = protocol.accept(request) if problem is None else protocol.reject(*problem)
+        protocol.send_response(response)
+        yield from _sending(stream, protocol)
+        if protocol.state.name != "OPEN":
+            why = f"it was answered with {response.status_code}" + (f": {problem[1].strip()}" if problem else "")
+            raise ConnectFailed(f"no WebSocket: {why}", address=stream.address, errno=errno.EACCES)
+        return WebSocketStream(stream, protocol, early)
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _refusal(request: Any, address: WebSocketAddress, security: Security) -> tuple[HTTPStatus, str] | None:
+    if request.path != address.path:
+        return HTTPStatus.NOT_FOUND, "not here\n"
+    said = ",".join(request.headers.get_all("Authorization"))
+    if security.token and not hmac.compare_digest(said.encode(), _bearer(security).encode()):
+        return HTTPStatus.UNAUTHORIZED, "the peer has not sent our token\n"
+    return None
+
+
+def _first_event(stream: SocketStream, protocol: Any) -> Steps[list[Any]]:
+    """The request or the response, and what came with it. Raises ConnectFailed, ConnectionEnded."""
+    buffer = memoryview(bytearray(HANDSHAKE_BYTES))
+    while True:
+        count = yield from stream.receiving_into(buffer)
+        if not count:
+            raise ConnectionEnded("the peer closed the connection before it was a WebSocket", address=stream.address)
+        protocol.receive_data(bytes(buffer[:count]))
+        if events := protocol.events_received():
+            return list(events)
+        if protocol.handshake_exc is not None:
+            yield from _sending(stream, protocol)
+            raise ConnectFailed(f"no WebSocket: {protocol.handshake_exc}", address=stream.address)
+
+
+def _sending(stream: SocketStream, protocol: Any) -> Steps[None]:
+    for data in protocol.data_to_send():
+        if data:
+            yield from stream.sending(data)
 
 
 def _bearer(security: Security) -> str:
     return f"Bearer {security.digest.hex()}"
-
-
-def _join(connection: Any, theirs: socket.socket) -> None:
-    """Bytes both ways until one side ends; then all is closed. Who does not take them makes the other wait."""
-
-    def send_all() -> None:
-        with suppress(Exception):  # whatever it is, it is the end
-            while data := theirs.recv(PIECE_BYTES):
-                connection.send(data)
-        connection.close()
-
-    sender = threading.Thread(target=send_all, name="dotnetdiag websocket", daemon=True)
-    sender.start()
-    with suppress(Exception):
-        for message in connection:
-            theirs.sendall(message)  # a text is no bytes: the end
-    with suppress(OSError):
-        theirs.shutdown(socket.SHUT_RDWR)
-    sender.join()
-    theirs.close()

@@ -71,6 +71,9 @@ class AsyncStream:
     def is_alive(self) -> bool:
         return self._inner.is_alive()
 
+    def is_quiet(self) -> bool:
+        return self._inner.is_quiet()
+
     def has_arrived(self, size: int = 1) -> bool:
         return self._inner.has_arrived(size)
 

@@ -26,7 +26,7 @@ from dotnetdiag.errors import ConnectFailed, ConnectionEnded, InsecureAddress, T
 from dotnetdiag.transport.addresses import Address, TcpAddress
 from dotnetdiag.transport.forks import close_in_forked_child
 from dotnetdiag.transport.sockets import SocketStream, reason
-from dotnetdiag.transport.waiting import Ready, Steps
+from dotnetdiag.transport.waiting import Ready, Steps, is_ready
 
 if TYPE_CHECKING:
     import ssl
@@ -153,6 +153,7 @@ def _with_tls(stream: SocketStream, security: Security, *, host: str | None) -> 
         stream.close()
         raise
     made = TlsStream(encrypted, address=stream.address)
+    stream.goes_on_as(encrypted)
     if host is None:
         close_in_forked_child(made)
     try:
@@ -241,19 +242,20 @@ class TlsStream(SocketStream):
             except ssl.SSLError as exc:
                 raise _broken(exc) from exc
 
-    def is_alive(self) -> bool:
-        return not self.has_hung_up() and self._is_open()
-
-    def _is_open(self) -> bool:
-        import socket
-
+    def has_arrived(self, size: int = 1) -> bool:
+        """Also for what is no data, as the end that TLS itself tells. More than one byte is encrypted, and cannot be counted: False."""
+        if size > 1 or not self._refs.acquire():
+            return False
         try:
-            return socket.socket.recv(self._tls, 1, socket.MSG_PEEK) != b""
-        except OSError as exc:
-            return isinstance(exc, BlockingIOError)
+            return is_ready(self._tls.fileno(), False, 0) or self._is_read_ahead()
+        except OSError:
+            return True  # it is reset: that is its end
+        finally:
+            self._refs.release()
 
-    def has_arrived(self, size: int = 1) -> bool:  # noqa: ARG002 - what has arrived is encrypted
-        return False
+    def _is_read_ahead(self) -> bool:
+        with self._lock:
+            return self._tls.pending() > 0
 
 
 def _broken(exc: ssl.SSLError) -> OSError:

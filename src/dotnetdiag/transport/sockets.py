@@ -55,15 +55,23 @@ class SocketEnd(Closing):
         return -1 if self._refs.closed else self._socket.fileno()
 
     def detach(self) -> socket.socket:
-        """The socket, which is the caller's from now on; this must not be used any more."""
+        """The socket, which is the caller's from now on; this must not be used any more, but may be closed."""
         return socket.socket(fileno=self._socket.detach())
+
+    def goes_on_as(self, connection: socket.socket) -> None:
+        """What became of a socket that was detached: ``close`` shuts it down, so that whoever waits on it is woken; it stays its owner's."""
+        self._socket = connection
+        if self._refs.closed:
+            self._end()
 
     def close(self) -> None:
         self._refs.close(self._end if os.getpid() == self._owner_pid else self._socket.close)
 
     def _end(self) -> None:
         try:
-            self._socket.shutdown(socket.SHUT_RDWR)
+            socket.socket.shutdown(
+                self._socket, socket.SHUT_RDWR
+            )  # that of TLS would take the handshake from under who makes it
         except OSError:
             pass
 
@@ -157,7 +165,8 @@ class SocketStream(SocketEnd, Stream):
         if not self._refs.acquire():
             return False
         try:
-            return not _hung_up(self._socket) and self._socket.recv(1, socket.MSG_PEEK) != b""
+            # of TLS too it is the connection that counts: what OpenSSL would make of the bytes takes them
+            return not _hung_up(self._socket) and socket.socket.recv(self._socket, 1, socket.MSG_PEEK) != b""
         except OSError as exc:
             return isinstance(exc, BlockingIOError)
         finally:

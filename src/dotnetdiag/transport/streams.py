@@ -69,6 +69,14 @@ class Stream(Closing):
     def is_alive(self) -> bool:
         """Whether the peer still holds its end. Takes no bytes, never waits."""
 
+    def is_quiet(self) -> bool:
+        """Whether the peer still holds its end, and has said nothing that waits to be read. Takes no bytes, never waits.
+
+        Of one that speaks only when it is asked, anything else is the end: where a TLS peer says goodbye and waits for ours, only that it has
+        said something can be seen.
+        """
+        return self.is_alive() and not self.has_arrived()
+
     def has_arrived(self, size: int = 1) -> bool:  # noqa: ARG002 - a protocol has it
         """Whether so many bytes, or the end, wait to be read. Never waits; false where the system does not say."""
         return False
