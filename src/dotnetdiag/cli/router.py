@@ -338,7 +338,7 @@ def status(address: str, form: str) -> None:
     def people() -> None:
         echo(f"tools at {said['tools']}, runtimes at {said['runtimes']}, {said['waiting_tools']} tools wait")
         for one in said["connected"]:
-            state = "waits" if one["is_waiting"] else "busy"
+            state = "ready" if one["is_ready"] else "busy"
             echo(f"runtime {one['namespace_pid']:>7}  {one['cookie']}  {state}  {one['address']}".rstrip())
         for one in said["commands"]:
             echo(

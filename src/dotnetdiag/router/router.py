@@ -619,7 +619,7 @@ class Router(Closing):
                 RoutedRuntime(
                     cookie=str(cookie),
                     namespace_pid=advertise.pid,
-                    is_waiting=table is not None and table.waiting(cookie) is not None,
+                    is_ready=table is not None and table.waiting(cookie) is not None,
                     is_chosen=table is not None and table.chosen == cookie,
                     address=str(self._own[cookie].address) if cookie in self._own else "",
                 )

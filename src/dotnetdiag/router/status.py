@@ -18,13 +18,13 @@ TELL_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedRuntime:
-    """A runtime that dials the router. ``namespace_pid`` as it says itself; ``is_waiting``: a connection of it waits for a command;
+    """A runtime that dials the router. ``namespace_pid`` as it says itself; ``is_ready``: it has dialled for the next command;
     ``is_chosen``: tools that name no runtime reach this one. ``address``: its own socket, where it has one.
     """
 
     cookie: str
     namespace_pid: int
-    is_waiting: bool
+    is_ready: bool
     is_chosen: bool
     address: str = ""
 
