@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.cli.test_commands import LEAVES, in_terminal
 from tests.cli.test_strange_sockets import environment
-from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, ScriptedRuntime, obeys, pattern, streams
+from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, ScriptedRuntime, obeys, pattern, says_and_waits, streams
 
 from dotnetdiag.cli.recording import OPTIONS, Display, provider_lines
 from dotnetdiag.ipc.commands import Command
@@ -189,3 +190,23 @@ def test_what_cannot_be_kept_so_is_told_before_anything_is_recorded(
     assert line in done.stderr
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_ends_at_once_a_recording_whose_duration_is_over_and_whose_runtime_does_not_come_to_an_end(
+    tmp_path: Path,
+) -> None:
+    """.NET Core 3.1 may answer nothing any more when counters are recorded."""
+    made = ScriptedRuntime(
+        tmp_path / "runtime", {Command.CollectTracing2: streams(None), Command.StopTracing: says_and_waits()}
+    )
+    words = ["trace", "collect", "--diagnostic-port", f"{made.path},connect", "--duration", "50ms", "--clrevents", "gc"]
+    tool = subprocess.Popen(program(*words, "-o", str(tmp_path / "x.nettrace")), stderr=subprocess.PIPE, text=True)
+    try:
+        made.wait_for(Command.StopTracing)
+        tool.terminate()
+        assert tool.wait(20) == 128 + signal.SIGTERM
+        assert (tmp_path / "x.nettrace").read_bytes() == pattern(HEAD_BYTES)
+    finally:
+        tool.kill()
+        tool.communicate()
+        made.close()

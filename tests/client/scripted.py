@@ -11,6 +11,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -46,6 +47,11 @@ UNKNOWN = ErrorReply(hresult=HResult.UNKNOWN_COMMAND).pack()
 def pattern(size: int) -> bytes:
     """The first bytes of every scripted stream; what is lost or doubled is seen."""
     return b"".join(struct.pack("<I", number) for number in range(size // 4 + 1))[:size]
+
+
+def says_pid(pid: int) -> Script:
+    """Who it is: a runtime of this pid. That it is the peer it says with ours, that the peer is a relay with another one."""
+    return says(replace(INFO, pid=pid).pack())
 
 
 class Over(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, obeys, streams
 from tests.client.shells import Stage, within_limits
-from tests.client.test_user_events import PROVIDER, START, kernel, starts
+from tests.client.test_user_events import KNOWN, PROVIDER, START, WHO, kernel, starts
 
 from dotnetdiag.ipc.commands import Command
 
@@ -98,10 +98,10 @@ def test_a_forked_child_may_stop_a_session_when_it_says_so(stage: Stage) -> None
 
 
 def test_a_user_events_session_that_a_forked_child_closes_goes_on_for_its_parent(stage: Stage) -> None:
-    runtime = stage.runtime({START: starts, STOP: obeys})
+    runtime = stage.runtime({START: starts, STOP: obeys, WHO: KNOWN})
     session = stage.client(runtime).trace_user_events(None, [PROVIDER])
     assert in_a_child(closing(stage, session)) == 0
     assert runtime.asked == [START]
     assert session.is_alive
     session.close()
-    assert runtime.asked == [START, STOP]
+    assert runtime.asked == [START, WHO, STOP]

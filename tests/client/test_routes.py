@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from tests.client.scripted import ScriptedRuntime, says_and_waits
+from tests.client.scripted import Script, ScriptedRuntime, says, says_and_waits, says_pid
 
 from dotnetdiag.client import Client, routes
 from dotnetdiag.client.routes import WhileOpen
@@ -117,9 +118,15 @@ def test_a_connection_of_a_session_that_was_closed_meanwhile_is_hung_up() -> Non
     assert reachable.connection.is_closed
 
 
-def test_a_runtime_that_is_known_by_its_address_and_does_not_answer_is_looked_at_in_the_time_that_is_left(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(says_pid(os.getpid()), True), (says_pid(os.getpid() + 1), None), (says_and_waits(), None), (says(), None)],
+    ids=["its pid", "another", "nothing", "it hangs up"],
+)
+def test_only_of_a_runtime_that_says_it_is_the_peer_do_the_threads_say_whether_it_is_suspended(
+    answer: Script, told: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Otherwise they may be those of a relay."""
     left: list[float] = []
 
     def look(_: int, *, timeout_s: float) -> bool:
@@ -128,10 +135,10 @@ def test_a_runtime_that_is_known_by_its_address_and_does_not_answer_is_looked_at
 
     monkeypatch.setattr(suspension, "is_suspended", look)
     with TemporaryDirectory() as folder:
-        runtime = ScriptedRuntime(Path(folder) / "s", says_and_waits())
+        runtime = ScriptedRuntime(Path(folder) / "s", answer)
         try:
-            assert Client.connect(str(runtime.path), timeout_s=0.4).is_suspended() is True
+            assert Client.connect(str(runtime.path), timeout_s=0.4).is_suspended() is told
         finally:
             runtime.close()
     assert runtime.asked == [Command.ProcessInfo3]
-    assert 0 < left[0] <= 0.2
+    assert [0 < one <= 0.4 for one in left] == ([True] if told else [])

@@ -7,10 +7,22 @@ from __future__ import annotations
 import os
 import select
 import socket
-from dataclasses import replace
+import threading
 
 import pytest
-from tests.client.scripted import HEAD_BYTES, INFO, SESSION, Script, obeys, says, says_and_waits, streams
+from tests.client.scripted import (
+    HEAD_BYTES,
+    PATIENCE_S,
+    SESSION,
+    Script,
+    Talk,
+    obeys,
+    pattern,
+    says,
+    says_and_waits,
+    says_pid,
+    streams,
+)
 from tests.client.shells import Stage, within_limits
 
 from dotnetdiag.client import limits
@@ -77,6 +89,27 @@ def test_a_silent_peer_that_answers_nothing_is_told_as_one_that_did_not_end(stag
     session.close()
 
 
+@pytest.mark.usefixtures("two_threaded")
+def test_a_relay_that_looks_suspended_says_nothing_of_the_runtime_behind_it(stage: Stage) -> None:
+    """A router has few threads, too. Who sends its head, however late, runs, and gives its rundown when it is asked to stop."""
+    on_its_way = threading.Event()
+
+    def late(talk: Talk) -> None:
+        talk.send(SESSION)
+        assert on_its_way.wait(PATIENCE_S)
+        talk.send(pattern(HEAD_BYTES))
+        assert talk.runtime.stopped.wait(PATIENCE_S)
+
+    def who(talk: Talk) -> None:
+        on_its_way.set()
+        says_pid(os.getpid() + 1)(talk)
+
+    runtime = stage.runtime({Command.CollectTracing2: late, Command.ProcessInfo3: who, STOP: obeys})
+    session = stage.client(runtime).trace("A")
+    within_limits(session.close)
+    assert STOP in runtime.asked
+
+
 def test_a_relay_of_which_the_threads_run_is_not_the_runtime(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """dsrouter is a .NET program itself."""
     monkeypatch.setattr(processes, "thread_names", lambda *_: ("relay", ".NET EventPipe", ".NET Finalizer"))
@@ -90,7 +123,7 @@ def test_a_relay_of_which_the_threads_run_is_not_the_runtime(stage: Stage, monke
 
 @pytest.mark.parametrize("is_relayed", [False, True])
 def test_the_process_at_an_address_is_the_one_that_the_runtime_says_it_is(is_relayed: bool, stage: Stage) -> None:
-    runtime = stage.runtime({Command.ProcessInfo3: says(replace(INFO, pid=os.getpid() + is_relayed).pack())})
+    runtime = stage.runtime({Command.ProcessInfo3: says_pid(os.getpid() + is_relayed)})
     assert stage.client(runtime).target_pid() == (None if is_relayed else os.getpid())
 
 
@@ -102,7 +135,7 @@ def test_a_runtime_that_cannot_say_who_it_is_or_says_nothing_is_taken_for_its_pe
 
 @pytest.mark.usefixtures("two_threaded")
 def test_a_silent_peer_that_looks_suspended_is_not_sent_a_stop(stage: Stage) -> None:
-    runtime = stage.runtime(scripts(head=0))
+    runtime = stage.runtime({**scripts(head=0), Command.ProcessInfo3: says_pid(os.getpid())})
     within_limits(stage.client(runtime).trace("A").close)
     assert STOP not in runtime.asked
 

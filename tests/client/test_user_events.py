@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.scripted import REFUSAL, SESSION, Script, Talk, after, eventually, obeys, says, says_and_waits
+from tests.client.scripted import (
+    REFUSAL,
+    SESSION,
+    Script,
+    Talk,
+    after,
+    eventually,
+    obeys,
+    says,
+    says_and_waits,
+    says_pid,
+)
 from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import commands, user_events
@@ -20,7 +31,8 @@ from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
 from dotnetdiag.ipc.session_life import State
 
 PROVIDER = Provider(name="X", tracepoints=Tracepoints(default="x"))
-START, STOP = Command.CollectTracing5, Command.StopTracing
+START, STOP, WHO = Command.CollectTracing5, Command.StopTracing, Command.ProcessInfo3
+KNOWN = says_pid(os.getpid())
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +64,7 @@ STOPS: dict[str, tuple[Script, type[DiagnosticsError] | None]] = {
 @pytest.mark.parametrize("how", STOPS)
 def test_a_session_ends_by_the_end_of_its_connection(stage: Stage, how: str) -> None:
     stop, problem = STOPS[how]
-    runtime = stage.runtime({START: starts, STOP: stop})
+    runtime = stage.runtime({START: starts, STOP: stop, WHO: KNOWN})
     session = stage.client(runtime).trace_user_events(None, [PROVIDER])
     assert session.session_id == 5
     assert session.is_alive
@@ -67,8 +79,16 @@ def test_a_session_ends_by_the_end_of_its_connection(stage: Stage, how: str) -> 
     stage.check()
 
 
+def test_a_session_through_a_relay_ends_by_the_end_of_its_connection_alone(stage: Stage) -> None:
+    runtime = stage.runtime({START: starts, STOP: obeys, WHO: says_pid(os.getpid() + 1)})
+    session = stage.client(runtime).trace_user_events(None, [PROVIDER])
+    within_limits(session.close)
+    assert STOP not in runtime.asked
+    assert (session.is_alive, session.problem) == (False, None)
+
+
 def test_two_may_close_one_session(stage: Stage) -> None:
-    runtime = stage.runtime({START: starts, STOP: after(0.05, says(SESSION))})
+    runtime = stage.runtime({START: starts, STOP: after(0.05, says(SESSION)), WHO: KNOWN})
     session = stage.client(runtime).trace_user_events(None, [PROVIDER])
     for act in [Act(session.close) for _ in range(8)]:
         act.result()
@@ -122,7 +142,7 @@ def test_a_runtime_that_refuses_the_start_leaves_nothing(stage: Stage) -> None:
 
 
 def test_who_closes_a_session_that_another_one_closes_waits_until_it_is_closed(stage: Stage) -> None:
-    runtime = stage.runtime({START: starts, STOP: after(0.2, says(SESSION))})
+    runtime = stage.runtime({START: starts, STOP: after(0.2, says(SESSION)), WHO: KNOWN})
     session = stage.client(runtime).trace_user_events(None, [PROVIDER])
     first = Act(session.close)
     runtime.wait_for(STOP)
@@ -146,7 +166,7 @@ def test_a_close_that_is_given_up_says_so(stage: Stage, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("stage", ["sync"], indirect=True)
 def test_an_aclose_that_is_cancelled_says_so(stage: Stage) -> None:
-    runtime = stage.runtime({START: starts, STOP: says_and_waits()})
+    runtime = stage.runtime({START: starts, STOP: says_and_waits(), WHO: KNOWN})
 
     async def use() -> None:
         session = await AsyncClient.connect(str(runtime.path), timeout_s=5).trace_user_events(None, [PROVIDER])

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.scripted import SESSION, ScriptedRuntime, Talk, after, obeys, pattern, says, streams
+from tests.client.scripted import SESSION, ScriptedRuntime, Talk, after, obeys, pattern, says, says_and_waits, streams
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
@@ -225,6 +225,34 @@ def test_a_runtime_that_cannot_be_told_to_go_on_is_recorded_all_the_same(
     said = "The runtime could not be told to go on at once: it is busy"
     assert [note for note in done.notes if "told" in note] == ([said] if resume else [])
     assert done.size_bytes
+
+
+def test_a_runtime_that_answers_nothing_when_it_is_told_to_go_on_is_recorded_after_a_limit(
+    runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.scripts = {**runtime.scripts, Command.ResumeRuntime: says_and_waits()}  # type: ignore[dict-item]
+    monkeypatch.setattr(recording, "TOLD_S", 0.05)
+    stop = Stop()
+    stop.stop()
+    done = collect(options_for(runtime, tmp_path), stop=stop)
+    assert done.notes == ("The runtime could not be told to go on at once: no answer within 0.05 s",)
+    assert done.size_bytes
+
+
+def test_a_cancel_does_not_wait_for_a_runtime_that_is_told_to_go_on(runtime: ScriptedRuntime, tmp_path: Path) -> None:
+    runtime.scripts = {**runtime.scripts, Command.ResumeRuntime: says_and_waits()}  # type: ignore[dict-item]
+    stop = Stop()
+
+    def cancel_when_told() -> None:
+        runtime.wait_for(Command.ResumeRuntime)
+        stop.cancel()
+
+    canceller = threading.Thread(target=cancel_when_told)
+    canceller.start()
+    with pytest.raises(Cancelled):
+        collect(options_for(runtime, tmp_path), stop=stop)
+    canceller.join()
+    assert list(tmp_path.iterdir()) == [], "it was not waited for until the recording began"
 
 
 def test_a_runtime_that_takes_no_custom_rundown_is_recorded_without_one_and_that_is_said(

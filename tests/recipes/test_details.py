@@ -69,7 +69,7 @@ class Startable(Client):
         self.suspended = suspended
         self.registered: list[str] = []
 
-    def target_pid(self, *, timeout_s: float | None = None) -> int:
+    def target_pid(self, *, timeout_s: float | None = None, confirmed: bool = False) -> int:
         return os.getpid()
 
     def is_suspended(self) -> bool | None:

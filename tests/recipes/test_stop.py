@@ -15,6 +15,7 @@ class Job:
 
     def __init__(self) -> None:
         self.told = list[str]()
+        self.was_stopped = False
 
     def stop(self) -> None:
         self.told.append("stop")
@@ -42,6 +43,17 @@ def test_a_job_that_is_over_is_told_nothing() -> None:
     stop.cancel()
     assert job.told == []
     assert stop.has_begun
+
+
+def test_the_end_has_begun_when_a_job_was_told_to_or_ends_by_itself() -> None:
+    job, stop = Job(), Stop()
+    with stop.ending(job):
+        assert not stop.end_has_begun
+        job.was_stopped = True
+        assert stop.end_has_begun
+    assert not stop.end_has_begun
+    stop.stop()
+    assert stop.end_has_begun
 
 
 def test_a_stop_is_no_cancel() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import UnsupportedCommand
-from dotnetdiag.recipes.suspension import Hold, holds, resume
+from dotnetdiag.recipes.suspension import Hold, holds, is_held, resume
 from dotnetdiag.transport import processes
 
 OWN = Hold(pid=7)
@@ -128,3 +128,37 @@ def test_an_old_runtime_has_nothing_to_resume(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Client, "resume", refuse)
     assert resume(Client(7)) == ()
+
+
+@pytest.mark.parametrize(
+    ("threads", "pid", "variables", "told"),
+    [
+        (True, 7, {}, True),
+        (False, 7, {}, False),
+        (None, 7, {}, False),
+        (None, 7, {b"DOTNET_DiagnosticPorts": b"/tmp/p"}, None),
+        (None, 7, None, None),
+        (None, None, {}, None),
+    ],
+    ids=["waits", "runs", "nothing would hold it", "a port would", "it cannot be seen", "nobody knows which it is"],
+)
+def test_who_has_nothing_in_the_environment_that_would_hold_it_is_not_held(
+    threads: bool | None,
+    pid: int | None,
+    variables: dict[bytes, bytes] | None,
+    told: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The threads of .NET Core 3.x say nothing, and one that answers nothing any more is asked nothing."""
+
+    class Played:
+        def is_suspended(self) -> bool | None:
+            return threads
+
+        def target_pid(self, *, confirmed: bool) -> int | None:
+            assert confirmed
+            return pid
+
+    monkeypatch.setattr(processes, "environ", lambda _: variables)
+    played: Any = Played()
+    assert is_held(played) is told

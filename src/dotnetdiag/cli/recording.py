@@ -197,8 +197,8 @@ class Display:
 def ends_nicely(
     stop: Stop, observer: Observer | FollowObserver, *, enter: bool, on_enter: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once. What is not recorded yet
-    they end as they end every verb. ``on_enter`` is what Enter does instead, each time.
+    """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once, and so does the first one
+    where its end has begun already. What is not recorded yet they end as they end every verb. ``on_enter`` is what Enter does instead, each time.
     """
     from dotnetdiag.errors import Cancelled
 
@@ -215,7 +215,7 @@ def ends_nicely(
             stop.cancel()
             if again or stop.may_raise:
                 raise ending(number)
-        elif again or stop.is_stopping:
+        elif again or stop.end_has_begun:
             stop.cancel()
         else:
             observer.child_signal = number

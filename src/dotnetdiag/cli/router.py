@@ -34,6 +34,12 @@ ENTRIES = {
 }
 WEB_SOCKET = "ws://127.0.0.1:8088/diagnostics"
 EMULATED, DEVICE = "127.0.0.1:9000", "127.0.0.1:9001"
+# by the first word of an option: the kind of address, and how it is written
+KINDS = {
+    "ipc": ("path", "the PATH of a socket"),
+    "tcp": ("tcp", "HOST:PORT"),
+    "web": ("web socket", "ws://HOST:PORT/PATH"),
+}
 LEVELS = ("none", "critical", "error", "warning", "info", "debug", "trace")
 # what is said on stderr, from which level on
 SAID_FROM = {
@@ -182,11 +188,31 @@ def _role(dials: str) -> str:
 
 
 def _one_of(addresses: dict[str, str | None], *names: str) -> str:
+    """The address of a side, which the first name is; the others are what dsrouter calls it."""
     given = [name for name in names if addresses.get(name) and (name != "web_socket" or addresses[name] != WEB_SOCKET)]
     if len(given) > 1:
-        words = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        words = " and ".join(map(_option, given))
         raise UsageError(f"{words} name the same side: give one of them")
-    return addresses[given[0]] or "" if given else addresses.get("web_socket") or "" if "web_socket" in names else ""
+    name = given[0] if given else "web_socket" if "web_socket" in names else ""
+    address = addresses.get(name) or ""
+    if address:
+        _require_kind(name, address, side=names[0])
+    return address
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _require_kind(name: str, address: str, *, side: str) -> None:
+    """Raise UsageError for an address of another kind than the option's: a host whose port was forgotten is a path, too."""
+    from dotnetdiag.recipes.router import kind_of
+
+    meant = KINDS.get(name.partition("_")[0])
+    if meant is not None and kind_of(address) != meant[0]:
+        instead = "" if name == "web_socket" else f"; {_option(side)} takes either"
+        example = f" (127.0.0.1:{address})" if address.isdecimal() else ""
+        raise UsageError(f"{_option(name)} takes {meant[1]}{example}, not {address!r}{instead}")
 
 
 def _seconds(text: str | None) -> float | None:

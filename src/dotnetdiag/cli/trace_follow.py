@@ -13,6 +13,7 @@ from dotnetdiag.cli.files import shown_path
 from dotnetdiag.cli.options import say_waiting
 from dotnetdiag.cli.recording import ends_nicely, notes_on, outcome_notes
 from dotnetdiag.cli.render import clean, echo, json_text, size_text
+from dotnetdiag.errors import ProcessNotFound
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def follow_all(options: CollectOptions, *, as_json: bool) -> None:
     """Record them, a line on stderr for each that begins and ends; then the files on stdout. Raises click's Exit with the command's code."""
     from dotnetdiag.recipes.descriptors import raise_limit
-    from dotnetdiag.recipes.follow import FollowObserver, follow
+    from dotnetdiag.recipes.follow import Followed, FollowObserver, follow
     from dotnetdiag.recipes.launch import Output
     from dotnetdiag.recipes.stop import Stop
 
@@ -34,7 +35,18 @@ def follow_all(options: CollectOptions, *, as_json: bool) -> None:
         failed=_say_failed, left=_say_left, stopping=_say_stopping,
     )  # fmt: skip
     with ends_nicely(stop, observer, enter=not shows):
-        done = follow(options, observer, stop)
+        try:
+            done = follow(options, observer, stop)
+        except ProcessNotFound as error:
+            if as_json:
+                nothing = Followed(
+                    folder=options.output or Path(),
+                    recordings=(),
+                    child_exit_code=error.ended_with,
+                    notes=(str(error),),
+                )
+                json_text(nothing.to_json())
+            raise
     for note in done.notes:
         echo(note, err=True)
     if as_json:

@@ -26,8 +26,8 @@ class AsyncRoute:
     async def dial(self, deadline: Deadline) -> AsyncStream:
         return AsyncStream(await drive(self.route.dialling(), deadline))
 
-    async def target_pid(self, deadline: Deadline) -> int | None:
-        pid: int | None = await drive(self.route.finding_pid(), deadline)
+    async def target_pid(self, deadline: Deadline, *, confirmed: bool = False) -> int | None:
+        pid: int | None = await drive(self.route.finding_pid(confirmed=confirmed), deadline)
         return pid
 
     async def look(self, function: Callable[[], T]) -> T:
@@ -53,9 +53,9 @@ class AsyncClient(Commands, Awaited):
         """As ``Client.at``."""
         return cls(PidRoute.at(known), timeout_s=timeout_s)
 
-    async def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
+    async def target_pid(self, *, timeout_s: float | None = TIMEOUT_S, confirmed: bool = False) -> int | None:
         """As ``Client.target_pid``."""
-        return await self._route.target_pid(Deadline(timeout_s))
+        return await self._route.target_pid(Deadline(timeout_s), confirmed=confirmed)
 
     async def aclose(self) -> None:
         """As ``Client.close``."""

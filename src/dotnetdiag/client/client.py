@@ -58,12 +58,13 @@ class Client(Commands, AtOnce, Closing):
         """A client of the process of these endpoints, which have been found before, best first. It looks again when none answers."""
         return cls(PidRoute.at(known), timeout_s=timeout_s)
 
-    def target_pid(self, *, timeout_s: float | None = TIMEOUT_S) -> int | None:
+    def target_pid(self, *, timeout_s: float | None = TIMEOUT_S, confirmed: bool = False) -> int | None:
         """The runtime's process as this machine sees it; None where the system does not tell (TCP, other namespaces, behind a relay).
 
-        Waits for the first runtime on a port of ours; ``None`` waits for ever.
+        Waits for the first runtime on a port of ours; ``None`` waits for ever. A peer at an address that does not say who it is (.NET Core
+        3.x cannot) is taken for the runtime, unless the process must be ``confirmed``: it may be a relay.
         """
-        return self._route.target_pid(Deadline(timeout_s))
+        return self._route.target_pid(Deadline(timeout_s), confirmed=confirmed)
 
     def close(self) -> None:
         """Release a port of ours. Others hold nothing between calls."""

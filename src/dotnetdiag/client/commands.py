@@ -127,7 +127,8 @@ class Commands(Shell):
     def is_suspended(self) -> Operation[bool | None]:
         """Whether the runtime waits at startup, from the names of its threads; None where that cannot be told (other machines,
         other systems than Linux, .NET 5 and older). The runtime is asked nothing about it: finding out with a session can kill it.
-        One that is known by an address is asked for its pid, for half of the time at most: a relay has other threads.
+        One that is known by an address is asked for its pid, for half of the time at most, and nothing is told of one that does not say it:
+        a relay has other threads.
         """
         return _is_suspended()
 
@@ -279,7 +280,7 @@ class Commands(Shell):
 def _is_suspended() -> Operation[bool | None]:
     from dotnetdiag.transport.suspension import is_suspended
 
-    pid = yield TargetPid()
+    pid = yield TargetPid(confirmed=True)
     if pid is None:
         return None
     return (yield Look(lambda deadline: is_suspended(pid, timeout_s=deadline.wait_s())))  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from dotnetdiag.ipc.exchange import Close, Operation, Run
 from dotnetdiag.ipc.operations.information import process_info
 from dotnetdiag.ipc.operations.sessions import StartedSession, stop
 from dotnetdiag.ipc.session_life import Action, Event, SessionLife, State
-from dotnetdiag.transport import Deadline, Stream
+from dotnetdiag.transport import Deadline, Stream, processes
 from dotnetdiag.transport.attempts import stopped_error
 
 TICK_S = 0.1
@@ -189,21 +189,34 @@ class Followed:
             yield from stop(self.session_id)
 
     def _is_suspended(self) -> Operation[bool]:
-        """By its threads. A peer that is known by its address only may be a relay, and a slow line brings a head late: then a runtime
-        that answers a question, and still sends no head, is suspended. Raises TimedOut when there is no answer.
+        """By its threads, where its process is certain. Where it is not, a slow line may bring a head late: a runtime that answers a
+        question, and still sends no head, is suspended. Raises TimedOut when there is no answer.
         """
+        if self._stream.has_arrived():
+            return False
         said = yield from self._threads_say()
-        if said or (said is False and self._target_pid) or self._stream.has_arrived():
-            return said or False
-        with suppress(ServerError, MalformedError):
-            yield from process_info()
+        if said is not None:
+            return said
+        if self._target_pid:  # who is known by an address was asked already
+            with suppress(ServerError, MalformedError):
+                yield from process_info()
         return (yield Look(lambda _: stays_silent(self._stream, lambda: bool(self.received_bytes))))  # type: ignore[no-any-return]
 
     def _threads_say(self) -> Operation[bool | None]:
         from dotnetdiag.transport.suspension import is_suspended
 
-        pid = self._target_pid or self._peer_pid
+        pid = self._target_pid or (yield from self._confirmed_pid())
         return (yield Look(lambda _: is_suspended(pid))) if pid else None
+
+    def _confirmed_pid(self) -> Operation[int | None]:
+        """The process at the other end, where the runtime says that it is this: who is known by an address may be a relay, whose threads
+        tell nothing of the runtime.
+        """
+        with suppress(ServerError, MalformedError):
+            told = yield from process_info()
+            if self._peer_pid and processes.is_number_of(told.pid, self._peer_pid):
+                return int(self._peer_pid)
+        return None
 
     @property
     def state(self) -> State:

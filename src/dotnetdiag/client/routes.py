@@ -37,8 +37,10 @@ class Route:
         """Make a connection for one command."""
         raise NotImplementedError
 
-    def finding_pid(self) -> Steps[int | None]:
-        """The runtime's process, as this machine sees it; None where the system does not tell."""
+    def finding_pid(self, *, confirmed: bool = False) -> Steps[int | None]:
+        """The runtime's process, as this machine sees it; None where the system does not tell. ``confirmed``: also where a peer that may be
+        a relay answers nothing.
+        """
         raise NotImplementedError
 
     def certain_pid(self) -> int | None:
@@ -52,9 +54,9 @@ class Route:
         """A connection."""
         return run(self.dialling(), deadline)
 
-    def target_pid(self, deadline: Deadline) -> int | None:
+    def target_pid(self, deadline: Deadline, *, confirmed: bool = False) -> int | None:
         """The process."""
-        return run(self.finding_pid(), deadline)
+        return run(self.finding_pid(confirmed=confirmed), deadline)
 
     def look(self, function: Callable[[], T]) -> T:
         """What a function finds on this machine; it may block."""
@@ -109,7 +111,7 @@ class PidRoute(Route):
         stream, process.found = yield from connecting_pid(process.pid, known=process.take_known(), started_ticks=ticks)
         return stream
 
-    def finding_pid(self) -> Steps[int | None]:
+    def finding_pid(self, *, confirmed: bool = False) -> Steps[int | None]:  # noqa: ARG002 - nothing stands between
         pid: int | None = yield Blocking(self._process.target_pid)
         return pid
 
@@ -134,20 +136,23 @@ class AddressRoute(Route):
             raise
         return stream
 
-    def finding_pid(self) -> Steps[int | None]:
+    def finding_pid(self, *, confirmed: bool = False) -> Steps[int | None]:
         with (yield from connecting(self.address)) as stream:  # a connection without a command harms nobody
             pid = stream.peer_pid()
-        return (yield Blocking(lambda deadline: pid if self._is_runtime(pid, deadline) else None)) if pid else None
+        if not pid:
+            return None
+        says_so = yield Blocking(lambda deadline: self._says_so(pid, deadline))
+        return pid if says_so or (says_so is None and not confirmed) else None
 
-    def _is_runtime(self, pid: int, deadline: Deadline) -> bool:
-        """Whether the runtime says that it has this process. One that cannot say (.NET Core 3.x), or does not in half of the time and
-        at most 2 s, is taken for it: what the process is wanted for takes time too.
+    def _says_so(self, pid: int, deadline: Deadline) -> bool | None:
+        """Whether the runtime says that it has this process. None: it cannot say (.NET Core 3.x), or does not in half of the time and
+        at most 2 s: what the process is wanted for takes time too.
         """
         limits = Limits(min(deadline.left_s / 2, 2.0), None)
         try:
             return processes.is_number_of(perform(Run(process_info()), self, limits).pid, pid)
-        except DiagnosticsError:  # what is asked next will tell
-            return True
+        except DiagnosticsError:
+            return None
 
 
 class ReverseRoute(Route):
@@ -191,7 +196,7 @@ class ReverseRoute(Route):
         chosen = yield self._choice(port)
         return (yield from port.taking(chosen))
 
-    def finding_pid(self) -> Steps[int | None]:
+    def finding_pid(self, *, confirmed: bool = False) -> Steps[int | None]:  # noqa: ARG002 - nothing stands between
         pid: int | None = (yield self._choice((yield from self.opening()))).pid
         return pid
 

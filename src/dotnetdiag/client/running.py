@@ -33,9 +33,14 @@ class AsyncDials(Protocol):
 
 
 class TargetPid(Step):
-    """Find the runtime's process; None where the system does not tell."""
+    """Find the runtime's process; None where the system does not tell. ``confirmed``: also where it may be that of a relay."""
 
-    METHOD = "target_pid"
+    def __init__(self, *, confirmed: bool = False) -> None:
+        super().__init__()
+        self.confirmed = confirmed
+
+    def perform(self, route: Any, deadline: Any) -> Any:
+        return route.target_pid(deadline, confirmed=self.confirmed)
 
 
 class Look(Step):

@@ -37,7 +37,7 @@ class DiallerRoute(Route):
     def dialling(self) -> Steps[Stream]:
         return (yield from self._port.taking(self._dialler, may_return=False))
 
-    def finding_pid(self) -> Steps[int | None]:
+    def finding_pid(self, *, confirmed: bool = False) -> Steps[int | None]:  # noqa: ARG002 - it has said so
         yield from ()
         return self._dialler.pid
 

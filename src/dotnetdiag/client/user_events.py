@@ -65,7 +65,8 @@ class UserEvents(Followed):
 
     def _is_suspended(self) -> Operation[bool]:
         """Nothing comes that would tell. Closing the connection is an end too, where a runtime is not known to run."""
-        return bool((yield from self._threads_say()) if self._peer_pid else True)
+        self._target_pid = self._target_pid or (yield from self._confirmed_pid())
+        return bool((yield from self._threads_say())) if self._target_pid else True
 
     @property
     def is_alive(self) -> bool:

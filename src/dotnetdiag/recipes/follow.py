@@ -23,7 +23,7 @@ from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError, ProcessNotFound, TransportError, UsageError
 from dotnetdiag.recipes.collect import Collected, CollectOptions, Observer, convert_recording
 from dotnetdiag.recipes.inherited_port import heirs, leave
-from dotnetdiag.recipes.launch import Child, end_of, port_folder, shell_code, started, told_of_heirs
+from dotnetdiag.recipes.launch import Child, end_of, nobody_came, port_folder, shell_code, started, told_of_heirs
 from dotnetdiag.recipes.outcome import EXIT_WAIT_S
 from dotnetdiag.recipes.outputs import is_stdout
 from dotnetdiag.recipes.recording import Recording
@@ -101,19 +101,21 @@ def follow(options: CollectOptions, observer: FollowObserver | None = None, stop
     entry assembly and pid. A program is followed until nothing that it has started runs any more, or with ``stop_on_exit`` until it ends
     itself; a port until ``options.duration`` is over or ``stop`` says so. What runs still goes on unrecorded.
 
-    Raises UsageError for what cannot be followed, OutputError, Cancelled after ``stop.cancel()``: files have what had come.
+    Raises UsageError for what cannot be followed, OutputError, Cancelled after ``stop.cancel()``: files have what had come. ProcessNotFound
+    when a program has ended by itself, and no runtime had connected.
     """
     observer, stop = observer or FollowObserver(), stop or Stop()
     composed = options.composed()
     duration_s = seconds_of(options.duration)
+    launch, target = options.launch, options.target
+    if launch is None and (target is None or not target.listens):
+        raise UsageError(
+            "a command, or a port where runtimes come to us, can be followed; not a process that runs already"
+        )
     folder = _folder(options)
     run = _Run(replace(options, duration=None), composed, folder, observer, stop)
-    launch, target = options.launch, options.target
     if launch is None:
-        if target is None or not target.listens:
-            raise UsageError(
-                "a command, or a port where runtimes come to us, can be followed; not a process that runs already"
-            )
+        assert target is not None
         with watched_over(target.watched_address), RuntimeServer(target.address) as server:
             observer.listening(server.address)
             observer.composed(composed)
@@ -139,6 +141,8 @@ def follow(options: CollectOptions, observer: FollowObserver | None = None, stop
         left = leave(address, child.pid) if child is not None else ()
         if child is None:
             shutil.rmtree(place, ignore_errors=True)
+    if not (run.has_met_anybody or stop.is_stopping):
+        raise nobody_came(child)
     code, name = shell_code(end.code)
     notes = (*end.notes, *told_of_heirs(left))
     return replace(run.result(), child_exit_code=code, child_signal=name, notes=notes)
@@ -241,6 +245,11 @@ class _Run:
             if time.monotonic() >= ends and not self._began:
                 break
         self._stop.check()
+
+    @property
+    def has_met_anybody(self) -> bool:
+        """Whether a runtime has come, recorded or not."""
+        return bool(self._known)
 
     def result(self) -> Followed:
         """What came of them all. Raises what no recording should have raised."""

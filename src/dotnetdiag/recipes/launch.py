@@ -333,15 +333,9 @@ def _wait_for_runtime(client: Client, child: Child, check: Callable[[], None]) -
             left -= LOOK_S
             if not is_asked and left <= CONNECT_TIMEOUT_S - TOO_OLD_S:
                 is_asked = True
-                _refuse_too_old(address, process.pid)
+                _refuse_too_old(address, process.pid, launch)
             if process.poll() is not None and not heirs(address, process.pid):
-                code, name = shell_code(process.returncode)
-                raise ProcessNotFound(
-                    f"the program ended with code {code}{f' ({name})' if name else ''} before a .NET runtime of it had connected; "
-                    f"that of .NET Core 3.1 never does: start it alone, and record it by its process id{_switched_off(launch)}",
-                    pid=process.pid,
-                    ended_with=code,
-                ) from None
+                raise nobody_came(child) from None
         else:
             return
     raise ProcessNotFound(
@@ -351,6 +345,28 @@ def _wait_for_runtime(client: Client, child: Child, check: Callable[[], None]) -
     )
 
 
+def nobody_came(child: Child) -> ProcessNotFound:
+    """Of a program that has ended, and of which no runtime had connected."""
+    code, name = shell_code(child.process.returncode)
+    return ProcessNotFound(
+        f"the program ended with code {code}{f' ({name})' if name else ''} before a .NET runtime of it had connected; "
+        f"that of .NET Core 3.1 never does: {_instead(child.launch)}{_switched_off(child.launch)}",
+        pid=child.pid,
+        ended_with=code,
+    )
+
+
+def _instead(launch: Launch) -> str:
+    """What works with .NET Core 3.x."""
+    if launch.startup.hooks:
+        return "give it the hook in the variable DOTNET_STARTUP_HOOKS"
+    if launch.startup.profilers:
+        return (
+            "give it the profiler in the variables CORECLR_ENABLE_PROFILING, CORECLR_PROFILER and CORECLR_PROFILER_PATH"
+        )
+    return "start it alone, and record it by its process id"
+
+
 def _switched_off(launch: Launch) -> str:
     """What is to be said of variables with which a runtime has no diagnostics."""
     environment = launch.startup.environment(os.environ)
@@ -358,7 +374,7 @@ def _switched_off(launch: Launch) -> str:
     return f"; {found[0]} in its environment switches diagnostics off" if found else ""
 
 
-def _refuse_too_old(address: str, group: int) -> None:
+def _refuse_too_old(address: str, group: int, launch: Launch) -> None:
     """Raise RuntimeTooOld where one of the program's processes has a runtime that answers, and knows no ports."""
     for pid in heirs(address, group):
         try:
@@ -368,7 +384,7 @@ def _refuse_too_old(address: str, group: int) -> None:
                 "ResumeRuntime",
                 "to be held at its start, and recorded from its first instruction,",
                 needs=".NET 5",
-                has=".NET Core 3.x: start it alone, and record it by its process id",
+                has=f".NET Core 3.x: {_instead(launch)}",
             ) from error
         except DiagnosticsError:
             continue

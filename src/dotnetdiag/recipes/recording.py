@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from dotnetdiag.client import Client
@@ -25,10 +26,14 @@ from dotnetdiag.recipes.resumption import resume_later
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
-from dotnetdiag.transport import processes
+from dotnetdiag.recipes.target import LOOK_S
+from dotnetdiag.transport import Deadline, processes
 
 if TYPE_CHECKING:
     from dotnetdiag.client import TraceSession
+
+TOLD_S = 5.0
+"""A runtime that waits at its start answers in milliseconds; a busy machine takes its time."""
 
 
 class Recording:
@@ -96,17 +101,32 @@ class Recording:
         )
 
     def _resume(self) -> None:
-        """Have a runtime that waits at its start go on; one that cannot be told now is told again and again while it is recorded."""
+        """Have a runtime that waits at its start go on; one that cannot be told now is told again and again while it is recorded. Raises
+        Cancelled.
+        """
         if not self._options.resume or is_held(self._client) is False:
             return
-        try:
-            self._held = self._told_to_go_on()
-        except DiagnosticsError as error:  # the session records all the same
-            self._notes.append(f"The runtime could not be told to go on at once: {error}")
-            resume_later(self._told_to_go_on, lambda: not self._has_ended.is_set())
+        answers: SimpleQueue[tuple[Hold, ...] | DiagnosticsError] = SimpleQueue()
 
-    def _told_to_go_on(self) -> tuple[Hold, ...]:
-        return resume(self._client, over=self._over)
+        def tell() -> None:
+            try:
+                answers.put(resume(self._client, over=self._over))
+            except DiagnosticsError as error:
+                answers.put(error)
+                raise
+
+        resume_later(tell, lambda: not self._has_ended.is_set())  # in a thread: a signal must not wait for the answer
+        problem, limit = f"no answer within {TOLD_S:g} s", Deadline(TOLD_S)
+        while not limit.is_over:
+            self._stop.check()
+            with suppress(Empty):
+                answer = answers.get(timeout=min(LOOK_S, limit.left_s))
+                if not isinstance(answer, DiagnosticsError):
+                    self._held = answer
+                    return
+                problem = str(answer)
+                break
+        self._notes.append(f"The runtime could not be told to go on at once: {problem}")  # it is recorded all the same
 
     def _save(self) -> int:
         """Write what comes until the session ends: so many bytes."""

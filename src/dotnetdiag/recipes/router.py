@@ -13,7 +13,8 @@ from dotnetdiag.recipes.security import security_of
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.router.router import Router
 from dotnetdiag.router.status import RouterEvent
-from dotnetdiag.transport import Deadline, connect, parse_address
+from dotnetdiag.router.websocket import is_websocket
+from dotnetdiag.transport import Deadline, TcpAddress, connect, parse_address
 from dotnetdiag.transport.security import NO_SECURITY
 
 LOOK_S = 0.1
@@ -68,6 +69,13 @@ def route(
         while not (stop.is_stopping or stop.is_cancelled or router.wait(0)):
             events.tell(on_event, LOOK_S)
     events.tell(on_event, 0)
+
+
+def kind_of(address: str) -> str:
+    """``"tcp"``, ``"web socket"``, or ``"path"`` of a Unix socket or a named pipe. Raises GrammarError."""
+    if is_websocket(address):
+        return "web socket"
+    return "tcp" if isinstance(parse_address(address), TcpAddress) else "path"
 
 
 class _Events:

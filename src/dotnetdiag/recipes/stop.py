@@ -13,8 +13,10 @@ __all__ = ["Stop", "Stoppable"]
 
 
 class Stoppable(Protocol):
-    """What a job runs: a trace session, live events."""
+    """What a job runs: a trace session. ``was_stopped``: its end has begun, by whomever."""
 
+    @property
+    def was_stopped(self) -> bool: ...
     def stop(self) -> None: ...
     def abort(self) -> None: ...
 
@@ -41,6 +43,11 @@ class Stop:
     def is_stopping(self) -> bool:
         """Whether ``stop`` has been called."""
         return self._is_stopping
+
+    @property
+    def end_has_begun(self) -> bool:
+        """Whether ``stop`` has been called, or a job comes to its end by itself, as after its duration."""
+        return self._is_stopping or any(job.was_stopped for job in self._jobs)
 
     @property
     def is_cancelled(self) -> bool:

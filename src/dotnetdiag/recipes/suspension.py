@@ -33,9 +33,14 @@ class Hold:
 
 
 def is_held(client: Client) -> bool | None:
-    """Whether the runtime waits at startup; None where that cannot be told, False when it is gone."""
+    """Whether the runtime waits at startup; None where that cannot be told, False when it is gone, and where its threads do not tell and its
+    environment has nothing that would hold it: of .NET Core 3.x, which never waits, the threads have no names.
+    """
     try:
-        return client.is_suspended()
+        held = client.is_suspended()
+        if held is None and _has_no_holds(client.target_pid(confirmed=True)):
+            return False
+        return held
     except TimedOut:  # it is stopped, or busy
         return None
     except DiagnosticsError:
@@ -66,6 +71,11 @@ def holds(pid: int | None) -> tuple[Hold, ...]:
     if _TRUE.match(_setting(environment, OWN_SOCKET_VARIABLE)):
         found.append(Hold(pid=pid))
     return tuple(found)
+
+
+def _has_no_holds(pid: int | None) -> bool:
+    """For certain: the environment can be seen."""
+    return pid is not None and processes.environ(pid) is not None and not holds(pid)
 
 
 def _is_of(hold: Hold, over: str | None) -> bool:
