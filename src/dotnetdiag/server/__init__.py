@@ -13,6 +13,8 @@ from dotnetdiag._lazy import loader
 _PUBLIC = {
     "ages": "Age",
     "commands": "Caller Commands Refused Streaming",
+    "event_source": "Event EventSource activity current_activity",
+    "installing": "PythonCommands install",
     "process": "ProcessCommands ProcessFacts",
     "server": "DiagnosticServer",
     "server_aio": "AsyncDiagnosticServer",
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     from dotnetdiag.server.commands import Commands as Commands
     from dotnetdiag.server.commands import Refused as Refused
     from dotnetdiag.server.commands import Streaming as Streaming
+    from dotnetdiag.server.event_source import Event as Event
+    from dotnetdiag.server.event_source import EventSource as EventSource
+    from dotnetdiag.server.event_source import activity as activity
+    from dotnetdiag.server.event_source import current_activity as current_activity
+    from dotnetdiag.server.installing import PythonCommands as PythonCommands
+    from dotnetdiag.server.installing import install as install
     from dotnetdiag.server.process import ProcessCommands as ProcessCommands
     from dotnetdiag.server.process import ProcessFacts as ProcessFacts
     from dotnetdiag.server.server import DiagnosticServer as DiagnosticServer

@@ -1,0 +1,154 @@
+"""Addresses that stand for Python code, so that stacks and symbols can be written as runtimes write theirs.
+
+Each code object gets a range of addresses of its own, as long as its bytecode, from a part of the address space that no program maps. The
+address of a frame is that of the instruction behind the one it executes, as return addresses are: whoever looks up ``address - 1``, as
+readers do for callers, finds the same function and line. Names without code (a task) have a range too.
+
+Rule: code objects that have a range are kept alive, for another could get their identity: at most :data:`CODE_LIMIT` of them.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+FIRST_ADDRESS = 0x5000_0000_0000
+"""User space of 47 bits, below where Linux maps libraries and stacks, above where it puts programs."""
+_GAP = 16
+_FRAME_AT = 2
+"""From a frame's ``f_lasti`` (-1: it has not begun) to its offset in the range; the range begins before the first instruction's."""
+CODE_LIMIT = 50_000
+"""More distinct functions than any program has that does not make them as it runs."""
+_LONGEST = 1 << 31
+NAME_LIMIT = 10_000
+FRAMES_LIMIT = 1000
+"""Of a deeper stack the outermost frames are left out: a payload of TraceEvent's size holds 8,000, a recursion's are alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRange:
+    """A function and its addresses. ``file`` is as the compiler had it; ``line`` 0 is none.
+
+    Without ``code`` it is a name: ``qualified_name`` in a ``module`` that stands for what it is.
+
+    ``lines``: (offset into the range, line) where a line begins, by offset.
+    """
+
+    start: int
+    size: int
+    module: str
+    qualified_name: str
+    file: str
+    line: int
+    code: CodeType | None = None
+
+    @property
+    def lines(self) -> list[tuple[int, int]]:
+        """Computed when asked for: only rundown does."""
+        found: list[tuple[int, int]] = []
+        for start, _, line in self.code.co_lines() if self.code is not None else ():
+            if line is not None and (not found or found[-1][1] != line):
+                found.append((start + _FRAME_AT - 1, line))
+        return found
+
+
+class CodeAddresses:
+    """Ranges by code object, given when it is first seen on a stack. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._bases: dict[int, int] = {}
+        self._named: dict[tuple[str, str], int] = {}
+        self._ranges: list[CodeRange] = []
+        self._next = FIRST_ADDRESS
+        self._rest = 0
+
+    def stack(self, skipped: int = 0) -> bytes:
+        """The caller's stack, without itself and so many of its callers' innermost frames."""
+        return pack_addresses(self.addresses(sys._getframe(skipped + 1)))
+
+    def addresses(self, frame: FrameType | None) -> list[int]:
+        """Leaf first; at most :data:`FRAMES_LIMIT`."""
+        found: list[int] = []
+        add, bases = found.append, self._bases
+        for _ in range(FRAMES_LIMIT):
+            if frame is None:
+                break
+            try:
+                add(bases[id(frame.f_code)] + frame.f_lasti)
+            except KeyError:
+                add(self._add(frame) + frame.f_lasti)
+            frame = frame.f_back
+        return found
+
+    def known(self, code: CodeType) -> tuple[int, int] | None:
+        """The first address of a code object that was seen, and the one behind its last."""
+        base = self._bases.get(id(code))
+        return None if base is None else (base - _FRAME_AT, base + len(code.co_code))
+
+    def named(self, module: str, name: str) -> int:
+        """The address of something that has a name, and no code."""
+        found = self._named.get((module, name))
+        if found is not None:
+            return found
+        with self._lock:
+            if len(self._named) >= NAME_LIMIT and name:
+                return self.named(module, "")
+            made = self._range(_GAP, module, name or "(beyond the limit)", "", 0, None) + _GAP // 2
+            self._named[module, name] = made
+            return made
+
+    def ranges(self) -> Iterator[CodeRange]:
+        """All so far."""
+        return iter(tuple(self._ranges))
+
+    def _add(self, frame: FrameType) -> int:
+        code = frame.f_code
+        with self._lock:
+            if id(code) in self._bases:
+                return self._bases[id(code)]
+            if len(self._bases) >= CODE_LIMIT:
+                return self._beyond()
+            names: object = frame.f_globals
+            module = (
+                names.get("__name__") if isinstance(names, dict) else None
+            )  # of a running thread's frame it has been a function
+            start = self._range(
+                len(code.co_code) + _FRAME_AT,
+                module if isinstance(module, str) else "",
+                code.co_qualname,
+                code.co_filename,
+                code.co_firstlineno,
+                code,
+            )
+            self._bases[id(code)] = start + _FRAME_AT
+            return start + _FRAME_AT
+
+    def _beyond(self) -> int:
+        """One range for all code beyond the limit, as long as any bytecode."""
+        if not self._rest:
+            self._rest = self._range(_LONGEST, "", "code beyond the limit", "", 0, None) + _FRAME_AT
+        return self._rest
+
+    def _range(self, size: int, module: str, name: str, file: str, line: int, code: CodeType | None) -> int:
+        start = self._next
+        self._next += (size + 2 * _GAP - 1) // _GAP * _GAP
+        self._ranges.append(
+            CodeRange(
+                start=start, size=size, module=module, qualified_name=name, file=file, line=max(line, 0), code=code
+            )
+        )
+        return start
+
+
+def pack_addresses(addresses: list[int]) -> bytes:
+    """As stacks are written: 8 bytes each."""
+    return struct.pack(f"<{len(addresses)}Q", *addresses)
+
+
+CODE_ADDRESSES = CodeAddresses()
+"""Those of the process, the same in all its sessions."""

@@ -1,0 +1,483 @@
+"""One EventPipe session of this process: a CollectTracing request in, a nettrace stream out.
+
+Rule 1: threads that write events only append to a bounded buffer (:class:`HeldEvents`); one worker encodes all that came in a tenth of a
+second at once, and is the only thread that uses the writer.
+Rule 2: what is held and what is encoded but not yet taken never exceed the buffer that the request names. Events beyond it are dropped and
+counted: the stream's sequence numbers tell readers of each.
+Rule 3: an idle session does nothing at all.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, BufferingMode, EventLevel, TraceFormat
+from dotnetdiag.ipc.eventpipe import Provider
+from dotnetdiag.ipc.tracing import CollectTracing
+from dotnetdiag.nettrace import Field, FieldType, HeaderColumns, LabelList, Metadata, ThreadInfo, TypeCode, Writer
+from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
+from dotnetdiag.server.event_fields import z16
+from dotnetdiag.server.held_events import ROW, Batch, HeldEvents, Write
+from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
+from dotnetdiag.server.subscription import Subscription
+
+FLUSH_S = 0.1
+"""An event is in the stream this long after it was written, as in runtimes (nettrace.md §5.9)."""
+SEQUENCE_POINT_BYTES = 10 << 20
+"""A sequence point after so much of the stream, as runtimes write them; readers drop what they keep for stacks there."""
+LARGEST_BUFFER_MB = 1024
+"""A request may name any number; no more than this is ever held."""
+THREADS_KEPT, NUMBERS_KEPT = 1000, 100_000
+"""Sequence points list every thread that has written; beyond so many only those that did so lately. Beyond the other number the others are
+forgotten, and begin anew.
+"""
+READER_S = 60.0
+"""How long the end of a session waits for a reader who takes nothing; then what does not fit is dropped."""
+_PROCESS_INFO = Metadata(
+    metadata_id=0,
+    provider="Microsoft-DotNETCore-EventPipe",
+    event_id=1,
+    name="ProcessInfo",
+    version=1,
+    fields=tuple(
+        Field(name=name, type=FieldType(code=TypeCode.STRING))
+        for name in ("CommandLine", "OSInformation", "ArchInformation")
+    ),
+)
+_OPERATING_SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
+_ARCHITECTURES = {
+    "x86_64": "x64",
+    "amd64": "x64",
+    "aarch64": "arm64",
+    "arm64": "arm64",
+    "i686": "x86",
+    "armv7l": "arm32",
+}
+
+
+class EventSession:
+    """A session, made of a request for it; :meth:`start` begins it. All methods may be called from any thread.
+
+    ``nettrace_version`` 4 (what runtimes write, with the metadata of .NET 5) or 6. UsageError for NetPerf, which is not written, and for a
+    buffer of 0 MB. A session that was stopped before it was started has an empty stream.
+    """
+
+    def __init__(
+        self,
+        request: CollectTracing,
+        *,
+        registry: Registry = REGISTRY,
+        nettrace_version: int = 4,
+        process_id: int | None = None,
+    ) -> None:
+        if request.format != TraceFormat.NETTRACE:
+            raise UsageError(f"format {request.format} is not written; 1 (nettrace) is")
+        if request.buffer_mb <= 0:
+            raise UsageError("a buffer of 0 MB holds nothing; at least 1 is needed")
+        if nettrace_version not in (4, 6):
+            raise UsageError(f"nettrace {nettrace_version} is not written; 4 and 6 are")
+        self.request = request
+        self._registry = registry
+        self._version = nettrace_version
+        self._process_id = os.getpid() if process_id is None else process_id
+        self._wake = SimpleQueue[None]()
+        capacity = min(request.buffer_mb, LARGEST_BUFFER_MB) << 20
+        block = getattr(request, "buffering_mode", BufferingMode.DROP) == BufferingMode.BLOCK
+        self._held = HeldEvents(capacity, self._wake, block=block)
+        self._stacks = bool(getattr(request, "stackwalk", True))
+        self._kinds: list[Metadata] = []
+        self._subscriptions: list[Subscription] = []
+        self._out = _Stream(self._held)
+        self._state = threading.Lock()
+        self._worker: threading.Thread | None = None
+        self._ending = self._gone = False
+        self._writer: Writer | None = None
+        self._numbers: dict[int, int] = {}
+        """The last number of each capture thread; 1 is the first."""
+        self._active: set[int] = set()
+        """Capture threads with an event since the last sequence point."""
+        self._defined: set[int] = set()
+        self._threads: set[int] = set()
+        self._point_at = 0
+
+    # from any thread ----------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Begin: the stream's opening is there at once, the providers are joined. Twice does nothing more."""
+        with self._state:
+            if self._worker is not None or self._ending:
+                return self
+            now, ticks = time.time_ns(), time.monotonic_ns()
+            self._writer = Writer(
+                self._out,
+                version=5 if self._version == 4 else 6,  # in the file 5 is called 4; it may have arrays
+                start_ns=now,
+                sync_ticks=ticks - now % 1_000_000,  # the file has whole milliseconds
+                process_id=self._process_id,
+                processors=os.cpu_count(),
+            )
+            self._worker = threading.Thread(target=self._work, name=f"{OWN_THREADS}session", daemon=True)
+            self._worker.start()
+        self._out.settle()
+        names = set[str]()
+        for provider in self.request.providers:
+            # of a provider listed twice the first entry counts (ipc-protocol.md §21.4)
+            if provider.name and provider.name not in names and provider.name != RUNDOWN:
+                names.add(provider.name)
+                self._join(provider)
+        return self
+
+    def on_ready(self, wake: Callable[[], None]) -> None:
+        """``wake`` is called whenever :meth:`take` may give more; also now, where it does."""
+        self._out.on_ready(wake)
+
+    def take(self, limit: int) -> bytes | None:
+        """At most ``limit`` bytes of the stream: none where there are none now, None behind its end."""
+        return self._out.take(limit)
+
+    def stop(self) -> None:
+        """End the session: no more events, then rundown and the end of the stream. Does not wait; twice does nothing more."""
+        with self._state:
+            if self._ending:
+                return
+            self._ending = True
+            started = self._worker is not None
+        if started:
+            self._wake.put(None)
+        else:
+            self._out.end()
+
+    def hang_up(self) -> None:
+        """The reader has gone: all is dropped at once, and nothing more is written."""
+        with self._state:
+            self._ending = self._gone = True
+        self._leave()
+        self._held.close()
+        self._out.drop()
+        self._wake.put(None)
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait until nothing of the session runs any more; whether that is so."""
+        if self._worker is not None:
+            self._worker.join(timeout_s)
+            return not self._worker.is_alive()
+        return True
+
+    def _join(self, provider: Provider) -> None:
+        subscription = Subscription.of(provider, stacks=self._stacks, define=self._define, skip=self._held.skip)
+        with self._state:
+            if self._ending:
+                return
+            self._subscriptions.append(subscription)
+        self._registry.join(subscription)
+        if self._ending:  # meanwhile: whoever ended it may not have seen this one joined
+            self._registry.leave(subscription)
+
+    def _leave(self) -> None:
+        with self._state:
+            subscriptions, self._subscriptions = self._subscriptions, []
+        for subscription in subscriptions:
+            self._registry.leave(subscription)
+
+    def _define(self, kind: Metadata) -> Write:
+        with self._state:
+            self._kinds.append(kind)
+            return self._held.channel(len(self._kinds))
+
+    # the worker ---------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            while not self._ending:
+                self._wake.get()  # the first event, or the end
+                if not self._ending:
+                    self._pause()
+                    self._write_held()
+            self._leave()
+            if not self._gone:
+                self._write_held()
+                self._finish()
+        finally:
+            self._leave()
+            self._held.close()
+            self._out.end()
+
+    def _pause(self) -> None:
+        """Until the time is over, much is held, or the session ends."""
+        with suppress(Empty):
+            self._wake.get(timeout=FLUSH_S)
+
+    def _finish(self) -> None:
+        """ProcessInfo, rundown, the last sequence point and the end (nettrace.md §5.9)."""
+        assert self._writer is not None
+        self._define(_PROCESS_INFO)(_process_info())
+        keyword = _rundown_keyword(self.request)
+        if keyword:
+            rundown = Subscription(
+                provider=RUNDOWN,
+                keywords=keyword,
+                level=EventLevel.VERBOSE,
+                stacks=False,
+                define=self._define_for_rundown,
+                skip=self._held.skip,
+            )
+            self._registry.join(rundown)
+            self._registry.leave(rundown)
+        self._write_held()
+        if not self._gone:
+            self._write_sequence_point(self._writer)
+            self._writer.close(sequence_point=False)
+            self._out.settle()
+
+    def _define_for_rundown(self, kind: Metadata) -> Write:
+        """Rundown may be more than the buffer: it goes on when the reader has taken what is there."""
+        write, held = self._define(kind), self._held
+
+        def write_or_wait(
+            payload: bytes, activity: bytes = b"", related: bytes = b"", stack: bytes = b"", thread: int = 0, /
+        ) -> None:
+            if held.room < len(payload) + ROW.itemsize or held.is_urgent:
+                self._write_held()
+                self._out.wait_for_room(len(payload) + ROW.itemsize)
+            write(payload, activity, related, stack, thread)
+
+        return write_or_wait
+
+    def _write_held(self) -> None:
+        batch = self._held.take()
+        if batch is None or self._gone:
+            return
+        assert self._writer is not None
+        self._out.owes = batch.size_bytes
+        if len(batch.rows):
+            self._write_rows(self._writer, batch)
+        self._count_dropped(self._writer, batch.dropped)
+        if self._writer.position - self._point_at >= SEQUENCE_POINT_BYTES:
+            self._write_sequence_point(self._writer)
+            self._point_at = self._writer.position
+        self._out.settle()
+
+    def _write_rows(self, writer: Writer, batch: Batch) -> None:
+        rows = batch.rows
+        sizes = rows["size"]
+        offsets = np.cumsum(sizes, dtype=np.int64) - sizes
+        order = _order(rows)
+        if order is not None:
+            rows, sizes, offsets = rows[order], sizes[order], offsets[order]
+        headers = HeaderColumns.allocate(len(rows))
+        for name in ("metadata_id", "capture_thread", "thread", "time", "activity", "related"):
+            getattr(headers, name)[:] = rows[name]
+        headers.processor[:] = UNKNOWN_PROCESSOR
+        headers.is_sorted[:] = True
+        headers.payload_offset[:], headers.payload_length[:] = offsets, sizes
+        attempted = headers.metadata_id != 0
+        if not attempted.all():
+            self._announce(writer, set(headers.capture_thread[~attempted].tolist()))
+        headers.sequence[:] = self._number(headers.capture_thread)
+        if not attempted.all():
+            headers = headers[attempted]
+        if not len(headers):
+            return
+        self._refer(writer, headers, rows["stack"] if attempted.all() else rows["stack"][attempted], batch)
+        writer.write_events(headers, batch.payloads, guids=batch.guids)
+
+    def _number(self, captures: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+        """The numbers of events that were attempted, each thread's one after another."""
+        sequence = np.empty(len(captures), np.uint32)
+        threads = np.unique(captures)
+        for thread in threads.tolist():
+            mine = np.flatnonzero(captures == thread) if len(threads) > 1 else slice(None)
+            count = len(sequence[mine])
+            last = self._numbers.get(thread, 0)
+            sequence[mine] = (np.arange(last + 1, last + 1 + count) & 0xFFFFFFFF).astype(np.uint32)
+            self._numbers[thread] = (last + count) & 0xFFFFFFFF
+        self._active.update(threads.tolist())
+        return sequence
+
+    def _refer(self, writer: Writer, headers: HeaderColumns, stacks: npt.NDArray[np.uint32], batch: Batch) -> None:
+        """What the events refer to: metadata, threads, stacks, and in version 6 activities."""
+        used = set(np.unique(headers.metadata_id).tolist())
+        for number in sorted(used - self._defined):
+            kind = self._kinds[number - 1]
+            writer.add_metadata(replace(kind, metadata_id=number))
+            self._defined.add(number)
+        if batch.stacks:
+            ids = [0, *(writer.add_stack(stack) for stack in batch.stacks)]
+            headers.stack[:] = np.array(ids, np.uint32)[stacks]
+        else:
+            headers.stack[:] = 0
+        if self._version == 6:
+            self._add_threads(
+                writer, {*np.unique(headers.thread).tolist(), *np.unique(headers.capture_thread).tolist()}
+            )
+            _label(writer, headers, batch)
+
+    def _add_threads(self, writer: Writer, threads: set[int]) -> None:
+        new = threads - self._threads
+        if not new:
+            return
+        self._threads |= new
+        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+        for thread in sorted(new):
+            writer.add_thread(
+                ThreadInfo(index=thread, name=names.get(thread, ""), process_id=self._process_id, os_thread_id=thread)
+            )
+
+    def _count_dropped(self, writer: Writer, dropped: dict[int, int]) -> None:
+        """They take numbers, which the next event or sequence point of their thread tells readers."""
+        self._announce(writer, set(dropped))
+        for thread, count in dropped.items():
+            self._numbers[thread] = (self._numbers.get(thread, 0) + count) & 0xFFFFFFFF
+        self._active.update(dropped)
+
+    def _announce(self, writer: Writer, threads: set[int]) -> None:
+        """Version 6 begins numbering anywhere: of threads that lose events before their first, say that nothing was numbered yet."""
+        new = dict.fromkeys(threads - self._numbers.keys(), 0)
+        if self._version == 6 and new:
+            self._add_threads(writer, set(new))
+            writer.write_sequence_point(threads=new)
+
+    def _write_sequence_point(self, writer: Writer) -> None:
+        """Of many threads it lists those alone that have written since the last one. The others keep their numbers: readers that have
+        forgotten a thread take any for its first, those that have not would take a first one for a loss.
+        """
+        if len(self._numbers) > NUMBERS_KEPT:
+            self._numbers = {thread: number for thread, number in self._numbers.items() if thread in self._active}
+        listed = self._active if len(self._numbers) > THREADS_KEPT else self._numbers.keys()
+        if self._version == 6:
+            listed = listed & self._threads
+        writer.write_sequence_point(threads={thread: self._numbers[thread] for thread in sorted(listed)})
+        self._active.clear()
+
+
+class _Stream:
+    """The encoded bytes on their way from the worker to whoever takes them; the sink of the writer.
+
+    While the worker encodes, ``owes`` is what the events were counted with as long as they were held; :meth:`settle` puts the bytes made
+    of them in its place.
+    """
+
+    def __init__(self, held: HeldEvents) -> None:
+        self.owes = 0
+        self._held = held
+        self._parts: deque[memoryview] = deque()
+        self._lock = threading.Lock()
+        self._taken = threading.Condition(self._lock)
+        self._new = self._left = 0
+        self._ended = self._dropped = False
+        self._wake: Callable[[], None] | None = None
+
+    def write(self, data: bytes, /) -> int:
+        with self._lock:
+            if not self._dropped:
+                self._parts.append(memoryview(data))
+                self._new += len(data)
+                self._left += len(data)
+        return len(data)
+
+    def settle(self) -> None:
+        with self._lock:
+            count, self.owes, self._new = self.owes - self._new, 0, 0
+        self._held.give_back(count)
+        self.tell()
+
+    def tell(self) -> None:
+        if self._wake is not None:
+            self._wake()
+
+    def on_ready(self, wake: Callable[[], None]) -> None:
+        with self._lock:
+            self._wake = wake
+            ready = bool(self._parts) or self._ended
+        if ready:
+            wake()
+
+    def take(self, limit: int) -> bytes | None:
+        taken: list[memoryview] = []
+        count = 0
+        with self._lock:
+            if not self._parts and self._ended:
+                return None
+            while self._parts and count < limit:
+                part = self._parts.popleft()
+                if len(part) > limit - count:
+                    self._parts.appendleft(part[limit - count :])
+                    part = part[: limit - count]
+                taken.append(part)
+                count += len(part)
+            self._left -= count
+            self._taken.notify_all()
+        if count:
+            self._held.give_back(count)
+        return b"".join(taken)
+
+    def wait_for_room(self, size: int) -> None:
+        """Until the reader has taken enough, has gone, or takes nothing for :data:`READER_S`."""
+        with self._lock:
+            while self._held.room < size and self._left and not self._dropped:
+                left = self._left
+                if not self._taken.wait(READER_S) or self._left == left:
+                    return
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+        self.tell()
+
+    def drop(self) -> None:
+        with self._lock:
+            self._dropped = self._ended = True
+            self._parts.clear()
+            self._left = 0
+            self._taken.notify_all()
+        self.tell()
+
+
+def _order(rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64] | None:
+    """The rows in the order of time; None where they are: only an event that interrupted another stands before it."""
+    times = rows["time"]
+    if len(times) < 2 or (times[1:] >= times[:-1]).all():
+        return None
+    return np.argsort(times, kind="stable").astype(np.int64)
+
+
+def _label(writer: Writer, headers: HeaderColumns, batch: Batch) -> None:
+    """Activities as version 6 has them: in label lists."""
+    pairs = headers.activity.astype(np.uint64) << np.uint64(32) | headers.related
+    distinct, index = np.unique(pairs, return_inverse=True)
+    lists = []
+    for pair in distinct.tolist():
+        activity, related = pair >> 32, pair & 0xFFFFFFFF
+        labels = LabelList(
+            activity=batch.guids[activity] if activity else None, related=batch.guids[related] if related else None
+        )
+        lists.append(writer.add_labels(labels))
+    headers.label_list[:] = np.array(lists, np.uint32)[index.reshape(-1)]
+
+
+def _rundown_keyword(request: CollectTracing) -> int:
+    """As the command's age says it: a number, a yes or no, or nothing, which is yes (ipc-protocol.md §5.1)."""
+    default = DEFAULT_RUNDOWN_KEYWORD if getattr(request, "rundown", True) else 0
+    return int(getattr(request, "rundown_keyword", default))
+
+
+def _process_info() -> bytes:
+    command_line = " ".join(sys.orig_argv)
+    machine = platform.machine().lower()
+    words = (command_line, _OPERATING_SYSTEMS.get(sys.platform, "Unknown"), _ARCHITECTURES.get(machine, machine))
+    return b"".join(z16(word) for word in words)

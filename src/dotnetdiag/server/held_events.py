@@ -1,0 +1,269 @@
+"""Events that threads have written and a session's worker has not taken yet: rows and payloads, bounded.
+
+Rule 1: writing may be interrupted by itself: a signal handler or a collection's callback can write an event while its thread is writing one,
+also on the worker's thread. So the lock is reentrant, the worker is woken through a queue whose ``put`` is, and no call stands between the
+two halves of an event.
+Rule 2: what is dropped was attempted after every event that is held: from the first that does not fit until the next :meth:`HeldEvents.take`
+nothing is held. So the numbers of events say where some are lacking.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from dataclasses import dataclass
+from queue import SimpleQueue
+from time import monotonic, monotonic_ns
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dotnetdiag.nettrace import GuidTable
+from dotnetdiag.nettrace.writer import PAYLOAD_LIMIT
+
+ROW = np.dtype(
+    [
+        ("time", "<i8"),
+        ("thread", "<u8"),
+        ("capture_thread", "<u8"),
+        ("metadata_id", "<u4"),
+        ("stack", "<u4"),
+        ("activity", "<u4"),
+        ("related", "<u4"),
+        ("size", "<u4"),
+    ]
+)
+"""One event. ``metadata_id`` 0: it was attempted, and is not written. ``stack`` counts from 1 in :attr:`Batch.stacks`; 0 is
+none. ``activity`` and ``related`` index :attr:`Batch.guids`.
+"""
+_pack_row = struct.Struct("<qQQIIIII").pack
+URGENT_BYTES = 4 << 20
+"""More than this is encoded at once, though 100 ms are not over: a thread that floods writes it in a tenth of a second."""
+_GUID_BYTES = 200
+"""What a table takes for one."""
+_NEVER = 1 << 62
+BLOCK_S = 10.0
+"""A thread that waits for room in a session of :attr:`~dotnetdiag.ipc.constants.BufferingMode.BLOCK` does so no longer than this without any
+event being read: then its events are dropped. A program never hangs for a tool that has gone."""
+
+
+class Write(Protocol):
+    """Puts one event of one type into one session. From any thread, and while another is being written; never raises."""
+
+    def __call__(
+        self,
+        payload: bytes,
+        activity: bytes = b"",
+        related: bytes = b"",
+        stack: bytes = b"",
+        thread: int = 0,
+        /,
+    ) -> None:
+        """``activity`` and ``related`` are 16 bytes in .NET order, ``stack`` addresses of 8 bytes (leaf first), ``thread`` the OS thread that
+        the event is about where that is not the one that writes.
+        """
+
+
+class _Self(threading.local):
+    """The calling thread. To ask the system for each event takes three times as long."""
+
+    def __init__(self) -> None:
+        self.os_thread_id = threading.get_native_id()
+
+
+_self = _Self()
+
+
+def _forget_threads() -> None:
+    global _self  # the thread that forked has another id in the child
+    _self = _Self()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def os_thread_id() -> int:
+    """That of the calling thread."""
+    return _self.os_thread_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What was held. ``dropped``: by OS thread id, how many events it attempted after its last in ``rows``."""
+
+    rows: npt.NDArray[np.void]
+    payloads: bytearray
+    stacks: tuple[bytes, ...]
+    guids: GuidTable
+    dropped: dict[int, int]
+    size_bytes: int
+    """As :attr:`HeldEvents.room` counted them."""
+
+
+class HeldEvents:
+    """The buffer between the threads of a process and the worker of one session.
+
+    ``capacity_bytes`` bounds what is held together with what :meth:`take` has given out and :meth:`give_back` has not returned.
+    ``wake.put`` is called when there is something after there was nothing, and when there is much.
+    ``block``: threads wait for room (:data:`BLOCK_S`) before they drop.
+    """
+
+    def __init__(self, capacity_bytes: int, wake: SimpleQueue[None], *, block: bool = False) -> None:
+        self.room = capacity_bytes
+        self._wake = wake
+        self._lock = threading.RLock()
+        self._room_came = threading.Condition(self._lock) if block else None
+        self._urgent = min(URGENT_BYTES, capacity_bytes // 4)
+        self._closed = False
+        self._rows, self._payloads = bytearray(), bytearray()
+        self._stacks: dict[bytes, int] = {}
+        self._guids = GuidTable()
+        self._dropped: dict[int, int] = {}
+        self._size = 0
+        self._mark = 1
+        """As many bytes as there must be for the worker to be woken."""
+
+    def _empty(self) -> Batch:
+        """What was held; now nothing is. An event that interrupts this is in the old or in the new, whole and counted."""
+        rows, payloads, stacks, guids, dropped = (
+            bytearray(),
+            bytearray(),
+            dict[bytes, int](),
+            GuidTable(),
+            dict[int, int](),
+        )
+        old = self._rows, self._payloads, self._stacks, self._guids, self._dropped
+        size = self._size  # from here to the last no call and nothing new: nothing can interrupt
+        self._rows = rows
+        self._payloads = payloads
+        self._stacks = stacks
+        self._guids = guids
+        self._dropped = dropped
+        self._size = 0
+        self._mark = 1
+        rows, payloads, stacks, guids, dropped = old
+        return Batch(
+            rows=np.frombuffer(rows, ROW),
+            payloads=payloads,
+            stacks=tuple(stacks),
+            guids=guids,
+            dropped=dropped,
+            size_bytes=size,
+        )
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether so much is held that it should be taken before its time."""
+        return self._size >= self._urgent
+
+    def channel(self, metadata_id: int) -> Write:
+        """What writes events of this type."""
+        lock, now, row_size = self._lock, monotonic_ns, ROW.itemsize
+
+        def write(
+            payload: bytes, activity: bytes = b"", related: bytes = b"", stack: bytes = b"", thread: int = 0, /
+        ) -> None:
+            capture = _self.os_thread_id
+            length = len(payload)
+            if length > PAYLOAD_LIMIT:
+                self.skip()
+                return
+            size = row_size + length
+            with lock:
+                # a stack may be held already: then it needs no room, but it had to be there
+                if (size + len(stack) > self.room or self._dropped) and not self._makes_room(size + len(stack)):
+                    self._drop(capture)
+                    return
+                stack_index = activity_index = related_index = 0
+                if stack or activity or related:
+                    stack_index, activity_index, related_index, more = self._references(stack, activity, related)
+                    size += more
+                row = _pack_row(
+                    now(), thread or capture, capture, metadata_id, stack_index, activity_index, related_index, length
+                )
+                self._rows += row
+                self._payloads += payload
+                self.room -= size
+                self._size += size
+                if self._size >= self._mark:
+                    self._call_worker()
+
+        return write
+
+    def skip(self) -> None:
+        """Count an event of the calling thread that cannot be written: too large, or its values do not fit."""
+        capture = _self.os_thread_id
+        with self._lock:
+            if ROW.itemsize > self.room or self._dropped:
+                self._drop(capture)
+                return
+            self._rows += _pack_row(monotonic_ns(), capture, capture, 0, 0, 0, 0, 0)
+            self.room -= ROW.itemsize
+            self._size += ROW.itemsize
+            if self._size >= self._mark:
+                self._call_worker()
+
+    def _drop(self, capture: int) -> None:
+        self._dropped[capture] = self._dropped.get(capture, 0) + 1
+        if self._mark == 1:
+            self._call_worker()
+
+    def _call_worker(self) -> None:
+        self._mark = self._urgent if self._size < self._urgent and self._mark == 1 else _NEVER
+        self._wake.put(None)
+
+    def _references(self, stack: bytes, activity: bytes, related: bytes) -> tuple[int, int, int, int]:
+        """Indices of what is held once, and the bytes that are new."""
+        index = more = 0
+        if stack:
+            index = self._stacks.get(stack, 0)
+            if not index:
+                index = self._stacks[stack] = len(self._stacks) + 1
+                more = len(stack)
+        guids = self._guids
+        known = len(guids)
+        activity_index = guids.intern(activity) if activity else 0
+        related_index = guids.intern(related) if related else 0
+        return index, activity_index, related_index, more + _GUID_BYTES * (len(guids) - known)
+
+    def _makes_room(self, size: int) -> bool:
+        """Whether there is room now, for whoever may wait for it."""
+        if self._room_came is None or self._closed:
+            return False
+        ends, room = monotonic() + BLOCK_S, self.room
+        while size > self.room or self._dropped:
+            if self._closed or monotonic() >= ends:
+                return False
+            self._wake.put(None)
+            self._room_came.wait(0.05)
+            if self.room > room:
+                ends = monotonic() + BLOCK_S
+            room = self.room
+        return not self._closed
+
+    def take(self) -> Batch | None:
+        """All that is held, in the order of writing; None when nothing is. Its bytes are the caller's to give back."""
+        with self._lock:
+            if not self._rows and not self._dropped:
+                self._mark = 1
+                return None
+            return self._empty()
+
+    def give_back(self, count: int) -> None:
+        """Room for as many bytes more; a negative count takes it."""
+        with self._lock:
+            self.room += count
+            if self._room_came is not None:
+                self._room_came.notify_all()
+
+    def close(self) -> None:
+        """Hold nothing, take nothing more; whoever waits for room goes on."""
+        with self._lock:
+            self._closed = True
+            self.room = -_NEVER
+            self._empty()
+            if self._room_came is not None:
+                self._room_came.notify_all()

@@ -1,0 +1,95 @@
+"""This process, as tools for .NET see it: two lines in a program, or ``python -m dotnetdiag.server script.py``."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import threading
+from collections.abc import Mapping
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.dump import GenerateCoreDump3
+from dotnetdiag.ipc.hresults import HResult
+from dotnetdiag.ipc.replies import ResultReply
+from dotnetdiag.ipc.tracing import CollectTracing6
+from dotnetdiag.server.commands import Caller, Handler, Refused, Reply, Streaming
+from dotnetdiag.server.event_session import EventSession
+from dotnetdiag.server.process import ProcessCommands
+from dotnetdiag.server.registry import REGISTRY, Registry
+from dotnetdiag.server.runtime_providers import add_runtime_providers
+from dotnetdiag.server.server import DiagnosticServer
+from dotnetdiag.transport.security import NO_SECURITY, Security
+
+_lock = threading.Lock()
+_installed: tuple[int, DiagnosticServer] | None = None
+"""The process that it serves, and the server: a forked child has none."""
+_offered = False
+"""Whether the registry has what poses as .NET's providers; a forked child's has them too."""
+
+
+class PythonCommands(ProcessCommands):
+    """Who this process is, its environment, sessions of the ``registry``'s providers, and dumps: the Python stacks of all threads, as text.
+
+    A core, or anything else, is an override of ``GenerateCoreDump`` and its later forms.
+    """
+
+    def __init__(
+        self,
+        overrides: Mapping[Command, Handler] | None = None,
+        *,
+        registry: Registry = REGISTRY,
+        nettrace_version: int = 4,
+    ) -> None:
+        super().__init__(overrides)
+        self._registry, self._nettrace_version = registry, nettrace_version
+
+    def collect(self, request: CollectTracing6, caller: Caller) -> Streaming:  # noqa: ARG002
+        """A session, which begins at once."""
+        try:
+            session = EventSession(request, registry=self._registry, nettrace_version=self._nettrace_version)
+        except UsageError as exc:
+            raise Refused(HResult.BAD_ENCODING) from exc
+        return Streaming(source=session.start())
+
+    def dump(self, request: GenerateCoreDump3, caller: Caller) -> Reply:  # noqa: ARG002
+        """Written to the path of the request, which must not be there yet, for its owner alone."""
+        try:
+            descriptor = os.open(request.path or "", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except OSError as exc:
+            raise Refused(HResult.FAIL, f"{request.path}: {exc.strerror}") from exc
+        try:
+            faulthandler.dump_traceback(descriptor, all_threads=True)
+        finally:
+            os.close(descriptor)
+        return ResultReply()
+
+
+def install(
+    commands: PythonCommands | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    security: Security = NO_SECURITY,
+    wait: bool = True,
+) -> DiagnosticServer | None:
+    """Have this process answer as a .NET runtime does, until it ends or the server that is given is closed.
+
+    It opens what ``environment`` (by default that of the process) says: ``dotnet-diagnostic-PID-START-socket`` in the temporary folder, and
+    every port of ``DOTNET_DiagnosticPorts``. A port that suspends is waited for, unless ``wait`` is false. None where
+    ``DOTNET_EnableDiagnostics`` is 0. A second call gives the server of the first; a forked child calls it again, for a server of its own.
+    """
+    global _installed, _offered  # they are of the process
+    with _lock:
+        if _installed is not None and _installed[0] == os.getpid() and _installed[1].is_serving:
+            return _installed[1]
+        if not _offered:
+            add_runtime_providers()
+            _offered = True
+        server = DiagnosticServer(PythonCommands() if commands is None else commands)
+        if not server.open_environment(environment, security=security):
+            server.close()
+            return None
+        _installed = os.getpid(), server
+    if wait:
+        server.wait_until_resumed()
+    return server

@@ -1,0 +1,57 @@
+"""What is done again and again for sessions, each at its own interval, by one thread for all of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+OWN_THREADS = "dotnetdiag "
+"""How the names of threads of this package begin; they are no part of the program."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """One that has its turn every ``interval_ns``, first when that is over."""
+
+    interval_ns: int
+    next_ns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.next_ns = time.monotonic_ns() + self.interval_ns
+
+
+_T = TypeVar("_T", bound=Turn)
+
+
+class Periodic(threading.Thread, Generic[_T]):
+    """A daemon that calls ``act`` with those whose turn it is, until it is told to end; for others there is another.
+
+    A turn that was missed is not made up for.
+    """
+
+    def __init__(self, name: str, turns: tuple[_T, ...], act: Callable[[list[_T]], None]) -> None:
+        super().__init__(name=f"{OWN_THREADS}{name}", daemon=True)
+        self.turns = turns
+        self._act = act
+        self._end = threading.Lock()  # no Event: in a child after a fork its own lock may stay taken for ever
+        self._end.acquire()
+        self.is_ending = False
+
+    def end(self) -> None:
+        """Does not wait: the thread may be acting now, and ends after it. Once only."""
+        self.is_ending = True
+        self._end.release()
+
+    def run(self) -> None:
+        due_ns = min(one.next_ns for one in self.turns)
+        while not self._end.acquire(timeout=max(0, due_ns - time.monotonic_ns()) / 1e9):
+            now = time.monotonic_ns()
+            due = [one for one in self.turns if one.next_ns <= now]
+            for one in due:
+                one.next_ns = max(one.next_ns + one.interval_ns, now)
+            if due:
+                self._act(due)
+            due_ns = min(one.next_ns for one in self.turns)

@@ -1,0 +1,202 @@
+"""``Microsoft-Windows-DotNETRuntime``: collections, threads and exceptions of Python as the events that .NET has for them.
+
+======================  ==========================================================================================================
+what happens            events
+======================  ==========================================================================================================
+a collection            SuspendEE, GCStart (depth is the generation), GCEnd, GCHeapStats (all zero: Python does not know how large
+                        its generations are, and TraceEvent takes no collection without it for complete), RestartEE;
+                        ``PythonCollection`` (GCDynamicEvent): two i64, the objects that were collected, and those that could not be
+a thread                ThreadCreated, ThreadTerminated: threads of :mod:`threading` only
+an exception is raised  ExceptionThrown, with its stack; from Python 3.12 on, and once for each, where it is raised first
+======================  ==========================================================================================================
+
+While no session asks for one of them, nothing is hooked. Python does not say that a thread waited for a lock: there are no Contention
+events.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import struct
+import sys
+import threading
+from contextlib import suppress
+from types import CodeType
+from typing import Any
+
+from dotnetdiag.server.channels import Channels
+from dotnetdiag.server.code_addresses import CODE_ADDRESSES
+from dotnetdiag.server.event_fields import z16
+from dotnetdiag.server.native_events import CLR_INSTANCE, native_event
+from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.subscription import Subscription
+
+PROVIDER = "Microsoft-Windows-DotNETRuntime"
+GC_KEYWORD, THREADING_KEYWORD, EXCEPTION_KEYWORD = 0x1, 0x10800, 0x2_0000_8000
+_GC_START = native_event(PROVIDER, 1, version=2, keywords=GC_KEYWORD)
+_GC_END = native_event(PROVIDER, 2, version=1, keywords=GC_KEYWORD)
+_RESTART_END = native_event(PROVIDER, 3, version=1, keywords=GC_KEYWORD)
+_HEAP_STATS = native_event(PROVIDER, 4, version=1, keywords=GC_KEYWORD)
+_RESTART_BEGIN = native_event(PROVIDER, 7, version=1, keywords=GC_KEYWORD)
+_SUSPEND_END = native_event(PROVIDER, 8, version=1, keywords=GC_KEYWORD)
+_SUSPEND_BEGIN = native_event(PROVIDER, 9, version=1, keywords=GC_KEYWORD)
+_GC_DYNAMIC = native_event(PROVIDER, 39, version=0, keywords=GC_KEYWORD)
+_EXCEPTION = native_event(PROVIDER, 80, version=1, level=2, keywords=EXCEPTION_KEYWORD)
+_THREAD_CREATED = native_event(PROVIDER, 85, version=0, keywords=THREADING_KEYWORD)
+_THREAD_TERMINATED = native_event(PROVIDER, 86, version=0, keywords=THREADING_KEYWORD)
+_COLLECTIONS = (
+    _GC_START,
+    _GC_END,
+    _HEAP_STATS,
+    _RESTART_END,
+    _RESTART_BEGIN,
+    _SUSPEND_END,
+    _SUSPEND_BEGIN,
+    _GC_DYNAMIC,
+)
+_HEAP_STATS_BYTES = 10 * 8 + 3 * 4
+_FOR_COLLECTION = 1
+"""Why the runtime is suspended."""
+_DOMAIN_ID = 1
+_HRESULT = 0x80131500
+"""COR_E_EXCEPTION: an exception without a number of its own."""
+_HAS_INNER, _COMPLIANT = 1, 16
+_TEXT_LIMIT = 4000
+_TOOLS = (3, 4, 2)
+"""Numbers of tools for sys.monitoring: those that nobody is meant to have, then that of profilers."""
+
+
+class RuntimeEvents:
+    """The provider. Each kind is hooked while a session wants it."""
+
+    name = PROVIDER
+
+    def __init__(self) -> None:
+        self._channels = Channels(*_COLLECTIONS, _THREAD_CREATED, _THREAD_TERMINATED, _EXCEPTION)
+        self._collections = 0
+        self._collecting: int | None = None
+        """The number of the collection whose start was written."""
+        self._on_collection = self._collected  # one object, to be found again in gc.callbacks
+        self._inner: Any = None
+        """What threads run without us, while they run ``_outer``."""
+        self._outer: Any = None
+        self._tool: int | None = None
+
+    def join(self, subscription: Subscription) -> None:
+        """Hook what the session wants."""
+        self._channels.add(subscription)
+        self._hook()
+
+    def leave(self, subscription: Subscription) -> None:
+        """Unhook what nobody wants any more."""
+        self._channels.remove(subscription)
+        self._hook()
+
+    def _hook(self) -> None:
+        wanted = any(map(self._channels.wanted, _COLLECTIONS))
+        if wanted != (self._on_collection in gc.callbacks):
+            if wanted:
+                gc.callbacks.append(self._on_collection)
+            else:
+                gc.callbacks.remove(self._on_collection)
+                self._collecting = None
+        wanted = self._channels.wanted(_THREAD_CREATED) or self._channels.wanted(_THREAD_TERMINATED)
+        if wanted != (self._inner is not None):
+            self._hook_threads() if wanted else self._unhook_threads()
+        wanted = self._channels.wanted(_EXCEPTION)
+        if wanted != (self._tool is not None):
+            self._hook_exceptions() if wanted else self._unhook_exceptions()
+
+    # collections --------------------------------------------------------------------------------------------------
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        write, generation = self._channels.write, info.get("generation", 0)
+        if phase == "start":
+            number = self._collecting = self._collections = self._collections + 1
+            write(_SUSPEND_BEGIN, struct.pack("<II", _FOR_COLLECTION, number) + CLR_INSTANCE)
+            write(_SUSPEND_END, CLR_INSTANCE)
+            write(_GC_START, struct.pack("<IIII", number, generation, 0, 0) + CLR_INSTANCE + bytes(8))
+        elif self._collecting is not None:
+            number, self._collecting = self._collecting, None
+            counts = struct.pack("<Iqq", 16, info.get("collected", 0), info.get("uncollectable", 0))
+            write(_GC_DYNAMIC, z16("PythonCollection") + counts + CLR_INSTANCE)
+            write(_GC_END, struct.pack("<II", number, generation) + CLR_INSTANCE)
+            write(_HEAP_STATS, bytes(_HEAP_STATS_BYTES) + CLR_INSTANCE)
+            write(_RESTART_BEGIN, CLR_INSTANCE)
+            write(_RESTART_END, CLR_INSTANCE)
+
+    # threads ------------------------------------------------------------------------------------------------------
+
+    def _hook_threads(self) -> None:
+        """What every thread of :mod:`threading` runs first; where it is called otherwise, there are no such events."""
+        inner = getattr(threading.Thread, "_bootstrap_inner", None)
+        if inner is None:
+            return
+        channels = self._channels
+
+        @functools.wraps(inner)
+        def outer(thread: threading.Thread) -> None:
+            # left behind somebody who has hooked it too, or a thread of this package
+            if self._outer is not outer or thread.name.startswith(OWN_THREADS):
+                inner(thread)
+                return
+            number, os_thread = threading.get_ident(), threading.get_native_id()
+            channels.write(
+                _THREAD_CREATED, struct.pack("<QQIII", number, _DOMAIN_ID, 0, os_thread, os_thread) + CLR_INSTANCE
+            )
+            try:
+                inner(thread)
+            finally:
+                channels.write(_THREAD_TERMINATED, struct.pack("<QQ", number, _DOMAIN_ID) + CLR_INSTANCE)
+
+        self._inner, self._outer = inner, outer
+        threading.Thread._bootstrap_inner = outer  # type: ignore[attr-defined]
+
+    def _unhook_threads(self) -> None:
+        if getattr(threading.Thread, "_bootstrap_inner", None) is self._outer:
+            threading.Thread._bootstrap_inner = self._inner  # type: ignore[attr-defined]
+        self._inner = self._outer = None
+
+    # exceptions ---------------------------------------------------------------------------------------------------
+
+    def _hook_exceptions(self) -> None:
+        monitoring: Any = getattr(sys, "monitoring", None)
+        if monitoring is None:
+            return
+        tool = next((one for one in _TOOLS if monitoring.get_tool(one) is None), None)
+        if tool is None:
+            return
+        monitoring.use_tool_id(tool, "dotnetdiag")
+        monitoring.register_callback(tool, monitoring.events.RAISE, self._raised)
+        monitoring.set_events(tool, monitoring.events.RAISE)
+        self._tool = tool
+
+    def _unhook_exceptions(self) -> None:
+        monitoring: Any = getattr(sys, "monitoring", None)
+        tool, self._tool = self._tool, None
+        if tool is not None:
+            monitoring.set_events(tool, 0)
+            monitoring.register_callback(tool, monitoring.events.RAISE, None)
+            monitoring.free_tool_id(tool)
+
+    def _raised(self, _code: CodeType, _offset: int, exception: BaseException) -> None:
+        """Called in every frame that it passes; only the first is where it was raised. An error here would be one of the program."""
+        with suppress(Exception):
+            traceback = exception.__traceback__
+            if traceback is None or traceback.tb_next is None:
+                self._channels.write(_EXCEPTION, _thrown(exception), CODE_ADDRESSES.stack(1))
+
+
+def _thrown(exception: BaseException) -> bytes:
+    kind = type(exception)
+    flags = _COMPLIANT | (_HAS_INNER if exception.__cause__ is not None else 0)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    numbers = struct.pack("<QIH", 0, _HRESULT, flags)
+    return z16(name[:_TEXT_LIMIT]) + z16(_message(exception)[:_TEXT_LIMIT]) + numbers + CLR_INSTANCE
+
+
+def _message(exception: BaseException) -> str:
+    """What its arguments say: its own text could run any code, here, where it is raised."""
+    words = [str(one) for one in exception.args if type(one) in (str, int, float, bool)]
+    return ", ".join(words)

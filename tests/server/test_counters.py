@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import gc
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.recorded import Reader, request
+
+import dotnetdiag
+from dotnetdiag.server.counters import COUNTERS, PROVIDER, RuntimeCounters
+from dotnetdiag.server.event_session import EventSession
+from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.registry import Registry
+
+MEAN_FIELDS = [
+    "Name", "DisplayName", "Mean", "StandardDeviation", "Count", "Min", "Max", "IntervalSec", "Series", "CounterType", "Metadata", "DisplayUnits",
+]  # fmt: skip
+SUM_FIELDS = [
+    "Name", "DisplayName", "DisplayRateTimeScale", "Increment", "IntervalSec", "Metadata", "Series", "CounterType", "DisplayUnits",
+]  # fmt: skip
+
+
+@pytest.fixture
+def registry() -> Registry:
+    made = Registry()
+    made.add(RuntimeCounters())
+    return made
+
+
+def counters(registry: Registry, path: Path, *, arguments: str = "EventCounterIntervalSec=0.1") -> list[dict[str, Any]]:
+    """What comes in two intervals, between which this much is collected."""
+    session = EventSession(request(f"{PROVIDER}:{arguments}"), registry=registry).start()
+    reader = Reader(session)
+    gc.collect(1)
+    gc.collect(2)
+    last = COUNTERS[-1].name.encode("utf-16-le")
+    reader.take_until(lambda: b"".join(reader.parts).count(last) >= 2)
+    session.stop()
+    path.write_bytes(reader.take_all())
+    return [one.payload["Payload"] for one in dotnetdiag.open(path).events() if one.name == "EventCounters"]
+
+
+def test_each_counter_is_told_in_each_interval_as_viewers_expect_it(registry: Registry, tmp_path: Path) -> None:
+    found = counters(registry, tmp_path / "x.nettrace")
+    names = [one["Name"] for one in found]
+    assert set(names) >= {"cpu-usage", *(counter.name for counter in COUNTERS if counter.read() is not None)}
+    assert all(names.count(name) >= 2 for name in names)
+    for one in found:
+        assert list(one) == (MEAN_FIELDS if one["CounterType"] == "Mean" else SUM_FIELDS)
+        assert one["Series"] == "Interval=100"
+        assert one["IntervalSec"] > 0
+    by_name = {one["Name"]: one for one in reversed(found)}
+    assert 0 <= by_name["cpu-usage"]["Mean"] <= 101
+    assert by_name["working-set"]["Mean"] > 1
+    assert by_name["working-set"]["DisplayUnits"] == "MB"
+    ours = [one for one in threading.enumerate() if one.name.startswith(OWN_THREADS)]
+    assert by_name["thread-count"]["Mean"] == threading.active_count() - len(ours)
+    # a collection of a generation is one of the younger ones too
+    assert by_name["gen-2-gc-count"]["Increment"] >= 1
+    assert by_name["gen-1-gc-count"]["Increment"] >= by_name["gen-2-gc-count"]["Increment"] + 1
+    assert by_name["gen-0-gc-count"]["Increment"] >= by_name["gen-1-gc-count"]["Increment"]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "EventCounterIntervalSec=0", "EventCounterIntervalSec=-1", "EventCounterIntervalSec=nan"]
+)
+def test_without_an_interval_nothing_is_counted(arguments: str, registry: Registry) -> None:
+    session = EventSession(request(f"{PROVIDER}:{arguments}"), registry=registry).start()
+    assert not timers()
+    session.hang_up()
+
+
+def test_sessions_have_intervals_of_their_own(registry: Registry, tmp_path: Path) -> None:
+    slow = EventSession(request(f"{PROVIDER}:EventCounterIntervalSec=3600"), registry=registry).start()
+    assert counters(registry, tmp_path / "x.nettrace")
+    assert len(timers()) == 1
+    slow.stop()
+    path = tmp_path / "slow.nettrace"
+    path.write_bytes(Reader(slow).take_all())
+    assert PROVIDER not in dotnetdiag.open(path).counts()
+    assert not timers()
+
+
+def timers() -> list[threading.Thread]:
+    found = [one for one in threading.enumerate() if one.name == f"{OWN_THREADS}counters"]
+    return [one for one in found if not getattr(one, "is_ending", False)]

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import pytest
+from tests.server.recorded import recording
+
+import dotnetdiag
+from dotnetdiag.errors import UsageError
+from dotnetdiag.nettrace import TypeCode
+from dotnetdiag.server.event_source import OPCODE_START, EventSource, activity, current_activity
+from dotnetdiag.server.method_rundown import MethodRundown
+from dotnetdiag.server.registry import Registry
+
+
+@dataclass
+class Point:
+    x: Annotated[int, TypeCode.INT16]
+    y: float
+
+
+@dataclass
+class Shape:
+    name: str
+    points: list[Point]
+    at: Point
+
+
+VALUES: dict[str, tuple[object, Any, Any]] = {
+    "flag": (bool, True, True),
+    "number": (int, -(1 << 63), -(1 << 63)),
+    "small": (TypeCode.SBYTE, -5, -5),
+    "word": (TypeCode.UINT16, 65_535, 65_535),
+    "large": (TypeCode.UINT64, (1 << 64) - 1, (1 << 64) - 1),
+    "ratio": (float, 0.1, 0.1),
+    "single": (TypeCode.SINGLE, 0.5, 0.5),
+    "text": (str, "naïve \U0001f600", "naïve \U0001f600"),
+    "cut": (str, "a\0b", "a\ufffdb"),
+    "empty": (str, "", ""),
+    "raw": (bytes, b"\0\xff", b"\0\xff"),
+    "key": (UUID, UUID(int=7), UUID(int=7)),
+    "when": (datetime, datetime(2024, 2, 29, 12, tzinfo=UTC), "2024-02-29T12:00:00.0000000Z"),
+    "naive": (datetime, datetime(2024, 2, 29, 12, 0, 0, 5), "2024-02-29T12:00:00.0000050Z"),
+    "elsewhere": (
+        datetime,
+        datetime(2024, 2, 29, 12, tzinfo=timezone(timedelta(hours=2))),
+        "2024-02-29T10:00:00.0000000Z",
+    ),
+    "numbers": (list[int], [1, -2], [1, -2]),
+    "texts": (list[str], ["a", "b"], ["a", "b"]),
+    "pairs": (tuple[float, ...], (0.5, 1.5), [0.5, 1.5]),
+    "point": (Point, Point(1, 2.0), {"x": 1, "y": 2.0}),
+    "shape": (
+        Shape,
+        Shape("s", [Point(1, 0.5), Point(2, 1.5)], Point(3, 2.5)),
+        {"name": "s", "points": [{"x": 1, "y": 0.5}, {"x": 2, "y": 1.5}], "at": {"x": 3, "y": 2.5}},
+    ),
+}
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry()
+
+
+def payload(path: Path, name: str) -> dict[str, Any]:
+    (found,) = [one for one in dotnetdiag.open(path).events() if one.name == name]
+    return found.payload
+
+
+def same(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_every_type_comes_out_as_it_went_in(version: int, registry: Registry, tmp_path: Path) -> None:
+    source = EventSource("My-Source", registry=registry, strict=True)
+    path = tmp_path / "x.nettrace"
+    together = source.event("Together", fields={name: kind for name, (kind, _, _) in VALUES.items()})
+    alone = {name: source.event(f"Only{name}", fields={name: kind}) for name, (kind, _, _) in VALUES.items()}
+    with recording(path, registry, "My-Source", nettrace_version=version):
+        together(*(value for _, value, _ in VALUES.values()))
+        for name, event in alone.items():
+            event(VALUES[name][1])
+    found = payload(path, "Together")
+    assert {name: same(value) for name, value in found.items()} == {name: said for name, (_, _, said) in VALUES.items()}
+    for name, (_, _, said) in VALUES.items():
+        assert same(payload(path, f"Only{name}")[name]) == said
+
+
+@pytest.mark.parametrize("count", range(6))
+@pytest.mark.parametrize("kinds", [(int,), (str,), (int, str), (str, int, int)])
+def test_any_number_of_fields(count: int, kinds: tuple[type, ...], registry: Registry, tmp_path: Path) -> None:
+    chosen = [kinds[at % len(kinds)] for at in range(count)]
+    values = [at if kind is int else f"text {at}" for at, kind in enumerate(chosen)]
+    event = EventSource("My-Source", registry=registry, strict=True).event(
+        "Some", fields={f"f{at}": kind for at, kind in enumerate(chosen)}
+    )
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, "My-Source"):
+        event(*values)
+    assert payload(path, "Some") == {f"f{at}": value for at, value in enumerate(values)}
+
+
+def test_fields_of_a_dataclass_and_values_by_name(registry: Registry, tmp_path: Path) -> None:
+    event = EventSource("My-Source", registry=registry, strict=True).event("Point", fields=Point)
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, "My-Source"):
+        event(1, y=2.5)
+    assert payload(path, "Point") == {"x": 1, "y": 2.5}
+
+
+def test_what_is_declared_is_in_the_stream(registry: Registry, tmp_path: Path) -> None:
+    source = EventSource("My-Source", registry=registry)
+    event = source.event("Begin", id=70, level=2, keywords=0x1_0000_0001, opcode=5, version=3)
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, "My-Source"):
+        event()
+    (found,) = [one for one in dotnetdiag.open(path).events() if one.provider == "My-Source"]
+    schema = found.schema
+    assert (schema.event_id, schema.level, schema.keywords, schema.opcode, schema.version) == (
+        70,
+        2,
+        0x1_0000_0001,
+        5,
+        3,
+    )
+
+
+def test_values_that_do_not_fit_are_counted_as_lost_and_never_raise(registry: Registry, tmp_path: Path) -> None:
+    event = EventSource("My-Source", registry=registry).event("Two", fields={"n": int, "text": str})
+    path = tmp_path / "x.nettrace"
+    event("wrong", but="nobody listens")
+    with recording(path, registry, "My-Source"):
+        event(1, "fits")
+        event("no number", "text")
+        event(1 << 64, "text")
+        event(1, None)
+        event(1)
+        event(1, "text", "more")
+        event(1, other="text")
+        event(2, "fits")
+    trace = dotnetdiag.open(path)
+    assert trace.lost.total == 6
+    assert [one.n for one in trace.events() if one.name == "Two"] == [1, 2]
+
+
+def test_a_strict_source_says_what_does_not_fit_though_nobody_listens(registry: Registry) -> None:
+    event = EventSource("My-Source", registry=registry, strict=True).event("Two", fields={"n": int, "text": str})
+    for values in (("no number", "text"), (1,), (1, "a", "b")):
+        with pytest.raises(UsageError, match="Two takes n, text"):
+            event(*values)
+    event(1, "fits")
+
+
+def test_it_is_enabled_while_a_session_wants_it(registry: Registry, tmp_path: Path) -> None:
+    source = EventSource("My-Source", registry=registry)
+    event = source.event("One", level=5, keywords=2)
+    assert not event.is_enabled
+    assert not source.is_enabled()
+    with recording(tmp_path / "x.nettrace", registry, "My-Source"):
+        assert event.is_enabled
+        assert source.is_enabled(5, 2)
+    assert not event.is_enabled
+    assert not source.is_enabled()
+
+
+def test_sources_and_events_made_later_join_sessions_that_run(registry: Registry, tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, "My-Source"):
+        source = EventSource("My-Source", registry=registry)
+        source.event("Late")()
+        source.close()
+        source.event("After")()
+    assert dotnetdiag.open(path).counts()["My-Source"] == {"Late": 1}
+
+
+def test_a_source_that_is_closed_writes_nothing_more(registry: Registry, tmp_path: Path) -> None:
+    source = EventSource("My-Source", registry=registry)
+    event = source.event("One")
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, "My-Source"):
+        event()
+        source.close()
+        source.close()
+        event()
+    assert dotnetdiag.open(path).counts()["My-Source"] == {"One": 1}
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_events_carry_the_activity_and_a_start_the_one_around_it(
+    version: int, registry: Registry, tmp_path: Path
+) -> None:
+    source = EventSource("My-Source", registry=registry)
+    start, plain = source.event("WorkStart", opcode=OPCODE_START), source.event("Plain")
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, "My-Source", nettrace_version=version):
+        plain()
+        with activity(UUID(int=1)) as outer:
+            plain()
+            with activity() as inner:
+                assert current_activity() == inner
+                start()
+                plain()
+        assert current_activity() is None
+    found = [(one.activity, one.related) for one in dotnetdiag.open(path).events() if one.provider == "My-Source"]
+    assert found == [(None, None), (outer, None), (inner, outer), (inner, None)]
+
+
+def test_activities_of_tasks_do_not_mix(registry: Registry, tmp_path: Path) -> None:
+    event = EventSource("My-Source", registry=registry).event("Step", fields={"n": int})
+
+    async def work(n: int) -> None:
+        with activity(UUID(int=n)):
+            for _ in range(3):
+                event(n)
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(work(1), work(2))
+
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, "My-Source"):
+        asyncio.run(main())
+    found = [(one.n, one.activity) for one in dotnetdiag.open(path).events() if one.name == "Step"]
+    assert len(found) == 6
+    assert all(one == UUID(int=n) for n, one in found)
+
+
+def test_a_source_with_stacks_gives_each_event_that_of_its_caller(registry: Registry, tmp_path: Path) -> None:
+    registry.add(MethodRundown())
+    event = EventSource("My-Source", registry=registry, stacks=True).event("One")
+    with_them, without = tmp_path / "with.nettrace", tmp_path / "without.nettrace"
+    for path, stackwalk in ((with_them, True), (without, False)):
+        with recording(path, registry, "My-Source", rundown_keyword=0x80020139, stackwalk=stackwalk):
+            event()
+    trace = dotnetdiag.open(with_them)
+    (found,) = [one for one in trace.events() if one.name == "One"]
+    leaf = trace.frames(found.stack)[0]
+    assert leaf.startswith("test_event_source.py!")
+    assert f".{test_a_source_with_stacks_gives_each_event_that_of_its_caller.__name__}(test_event_source.py:" in leaf
+    (found,) = [one for one in dotnetdiag.open(without).events() if one.name == "One"]
+    assert not found.stack
+
+
+@pytest.mark.parametrize("name", ["", "*", "a\0b", 5, "Microsoft-Windows-DotNETRuntimeRundown"])
+def test_a_name_that_no_session_can_ask_for_is_refused(name: Any, registry: Registry) -> None:
+    with pytest.raises(UsageError):
+        EventSource(name, registry=registry)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "Taken"},
+        {"name": ""},
+        {"name": "X", "id": 1},
+        {"name": "X", "id": 0},
+        {"name": "X", "id": 1 << 16},
+        {"name": "X", "level": 6},
+        {"name": "X", "opcode": 256},
+        {"name": "X", "keywords": 1 << 64},
+        {"name": "X", "fields": {"a": complex}},
+        {"name": "X", "fields": {"a": TypeCode.DECIMAL}},
+        {"name": "X", "fields": {"": int}},
+        {"name": "X", "fields": {"a": dict[str, int]}},
+        {"name": "X", "fields": {"a": tuple[int, str]}},
+        {"name": "X", "fields": {"a": list[list[int]]}},
+        {"name": "X", "fields": {"a": list[bytes]}},
+        {"name": "X", "fields": 5},
+    ],
+)
+def test_what_readers_would_not_take_is_refused(wrong: dict[str, Any], registry: Registry) -> None:
+    source = EventSource("My-Source", registry=registry)
+    source.event("Taken", id=1)
+    with pytest.raises(UsageError):
+        source.event(**wrong)
+    assert [event.name for event in source.events] == ["Taken"]

@@ -1,0 +1,191 @@
+"""A Python program that installs the server, or is started by it, as tools see it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+import dotnetdiag as dd
+from dotnetdiag.errors import BadEncoding, ServerError
+from dotnetdiag.ipc.constants import TraceFormat
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets in a folder")
+ROOT = Path(__file__).resolve().parents[2]
+WAITING = """\
+import sys, threading
+def deep():
+    print("ready", *sys.argv, flush=True)
+    sys.stdin.readline()
+deep()
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="dd-") as made:
+        yield Path(made)
+
+
+@contextmanager
+def program(folder: Path, *words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Python with these words; its temporary folder is ``folder``."""
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(folder), **environment},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def socket_in(folder: Path) -> str:
+    (found,) = folder.glob("dotnet-diagnostic-*-socket")
+    return str(found)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    made = tmp_path / "my_app.py"
+    made.write_text(WAITING)
+    return made
+
+
+def test_a_script_runs_with_its_own_arguments_and_is_named_after_itself(folder: Path, script: Path) -> None:
+    with program(folder, "-m", "dotnetdiag.server", str(script), "a", "b c") as process:
+        assert line(process) == f"ready {script} a b c\n"
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            info = client.process_info()
+            assert (info.pid, info.entry_assembly) == (process.pid, "my_app")
+        process.communicate("\n", timeout=60)
+        assert process.returncode == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_a_module_runs_as_main(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_module.py").write_text("import sys; print(__name__, sys.argv[1:]); sys.exit(7)\n")
+    path = os.pathsep.join([str(ROOT / "src"), str(tmp_path)])
+    with program(folder, "-m", "dotnetdiag.server", "-m", "my_module", "x", PYTHONPATH=path) as process:
+        said, _ = process.communicate(timeout=60)
+    assert (said, process.returncode) == ("__main__ ['x']\n", 7)
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 2), (("-m",), 2), (("--help",), 0)])
+def test_without_a_script_it_says_what_it_wants(words: tuple[str, ...], code: int, folder: Path) -> None:
+    with program(folder, "-m", "dotnetdiag.server", *words) as process:
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert said.startswith("usage: ") is (code == 0)
+
+
+TWO_LINES = """\
+import dotnetdiag.server
+server = dotnetdiag.server.install()
+assert dotnetdiag.server.install() is server
+print("ready" if server else "none", flush=True)
+import sys
+sys.stdin.readline()
+"""
+
+
+def test_two_lines_are_enough(folder: Path) -> None:
+    with program(folder, "-c", TWO_LINES) as process:
+        assert line(process) == "ready\n"
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            assert client.process_info().pid == process.pid
+            client.set_environment_variable("WALK", "1")
+            assert client.environment()["WALK"] == "1"
+
+
+def test_diagnostics_that_are_switched_off_stay_off(folder: Path) -> None:
+    with program(folder, "-c", TWO_LINES, DOTNET_EnableDiagnostics="0") as process:
+        assert line(process) == "none\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_port_that_suspends_holds_the_program_until_it_is_resumed(folder: Path, script: Path) -> None:
+    with dd.listen(str(folder / "port")) as server:
+        words = "-m", "dotnetdiag.server", str(script)
+        with program(folder, *words, DOTNET_DiagnosticPorts=str(folder / "port")) as process:
+            runtime = next(iter(server))
+            session = runtime.client.trace("My-Provider")
+            runtime.resume()
+            assert line(process).startswith("ready")
+            session.stop()
+            session.save(folder / "x.nettrace")
+    assert dd.open(folder / "x.nettrace").complete
+
+
+def test_a_session_has_the_stacks_of_the_program(folder: Path, script: Path) -> None:
+    with program(folder, "-m", "dotnetdiag.server", str(script)) as process:
+        line(process)
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            client.trace("Microsoft-DotNETCore-SampleProfiler", duration=0.5).save(folder / "x.nettrace")
+    trace = dd.open(folder / "x.nettrace")
+    assert (trace.complete, trace.lost.total) == (True, 0)
+    names = [row.name() for row in dd.cpu(trace).top(100, inclusive=True)]
+    assert any(name.endswith("my_app.py!__main__.deep(my_app.py:2)") for name in names), names
+
+
+def test_a_dump_has_the_stacks_of_all_threads(folder: Path, script: Path) -> None:
+    with program(folder, "-m", "dotnetdiag.server", str(script)) as process:
+        line(process)
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            client.write_dump(str(folder / "stacks.txt"), dd.DumpType.HEAP)
+            with pytest.raises(ServerError):
+                client.write_dump(str(folder / "stacks.txt"), dd.DumpType.HEAP)
+    text = (folder / "stacks.txt").read_text()
+    assert f'File "{script}", line 4 in deep' in text
+    assert (folder / "stacks.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_format_that_is_not_written_is_refused(folder: Path) -> None:
+    with program(folder, "-c", TWO_LINES) as process:
+        line(process)
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client, pytest.raises(BadEncoding):
+            client.trace("A", format=TraceFormat.NETPERF)
+
+
+def test_sigterm_leaves_nothing_behind(folder: Path, script: Path) -> None:
+    with program(folder, "-m", "dotnetdiag.server", str(script)) as process:
+        line(process)
+        assert socket_in(folder)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        assert process.returncode == -signal.SIGTERM
+    assert list(folder.iterdir()) == []
+
+
+def test_a_forked_child_may_serve_too(folder: Path) -> None:
+    fork = TWO_LINES.replace(
+        "import sys\n",
+        "import os, sys\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    mine = dotnetdiag.server.install()\n"
+        "    assert mine is not server and mine.is_serving\n"
+        "    print('child', os.getpid(), flush=True)\n",
+    )
+    with program(folder, "-c", fork) as process:
+        assert line(process) == "ready\n"
+        child = int(line(process).split()[1])
+        found = {dd.Client.connect(f"{path},connect").process_info().pid for path in folder.glob("*-socket")}
+        os.kill(child, signal.SIGKILL)
+    assert found == {process.pid, child}

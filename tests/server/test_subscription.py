@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from dotnetdiag.server.subscription import parse_arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {}),
+        ("a=1", {"a": "1"}),
+        ("a=1;b=2", {"a": "1", "b": "2"}),
+        (" a = 1 ; b = 2 ;", {"a": "1", "b": "2"}),
+        ('a="x;y=z";b=2', {"a": "x;y=z", "b": "2"}),
+        ('"a;b"=1', {"a;b": "1"}),
+        ("a=", {"a": ""}),
+        ("nonsense;a=1", {"a": "1"}),
+        ("=1;a=2", {"a": "2"}),
+        ('a="open', {"a": '"open'}),
+        ('a="x"y;b=1', {"a": '"x"y', "b": "1"}),
+        ("a=1;a=2", {"a": "1"}),
+        ("a=b=c", {"a": "b=c"}),
+        (";;;", {}),
+    ],
+)
+def test_arguments(text: str, found: dict[str, str]) -> None:
+    assert parse_arguments(text) == found
+
+
+def test_arguments_of_any_length_take_no_more_than_their_length() -> None:
+    assert parse_arguments('"' * 100_000) == {}
+    assert parse_arguments("a" * 100_000) == {}
+    assert parse_arguments("=" * 100_000 + ";a=1")["a"] == "1"
