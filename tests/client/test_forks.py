@@ -13,6 +13,8 @@ from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, obeys, streams
 from tests.client.shells import Stage, within_limits
 from tests.client.test_user_events import KNOWN, PROVIDER, START, WHO, kernel, starts
 
+import dotnetdiag as dd
+from dotnetdiag.errors import TransportError
 from dotnetdiag.ipc.commands import Command
 
 __all__ = ["kernel"]  # for user_events
@@ -105,3 +107,18 @@ def test_a_user_events_session_that_a_forked_child_closes_goes_on_for_its_parent
     assert session.is_alive
     session.close()
     assert runtime.asked == [START, WHO, STOP]
+
+
+def test_in_a_forked_child_a_port_is_closed(tmp_path: Path) -> None:
+    with dd.listen(str(tmp_path / "p")) as server:
+
+        def act() -> None:
+            assert server.runtimes == ()
+            with pytest.raises(TransportError, match="closed"):
+                server.wait()
+            assert list(server) == []
+            server.close()
+
+        assert in_a_child(act) == 0
+        assert (tmp_path / "p").exists()
+        assert server.runtimes == ()

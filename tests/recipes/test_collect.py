@@ -219,9 +219,7 @@ def test_a_runtime_that_cannot_be_told_to_go_on_is_recorded_all_the_same(
 
     monkeypatch.setattr(recording, "is_held", lambda _: True)
     monkeypatch.setattr(recording, "resume", fail)
-    stop = Stop()
-    stop.stop()
-    done = collect(options_for(runtime, tmp_path, resume=resume), stop=stop)
+    done = collect(options_for(runtime, tmp_path, resume=resume, duration=0.1))
     said = "The runtime could not be told to go on at once: it is busy"
     assert [note for note in done.notes if "told" in note] == ([said] if resume else [])
     assert done.size_bytes
@@ -232,11 +230,38 @@ def test_a_runtime_that_answers_nothing_when_it_is_told_to_go_on_is_recorded_aft
 ) -> None:
     runtime.scripts = {**runtime.scripts, Command.ResumeRuntime: says_and_waits()}  # type: ignore[dict-item]
     monkeypatch.setattr(recording, "TOLD_S", 0.05)
-    stop = Stop()
-    stop.stop()
-    done = collect(options_for(runtime, tmp_path), stop=stop)
+    done = collect(options_for(runtime, tmp_path, duration=0.1))
     assert done.notes == ("The runtime could not be told to go on at once: no answer within 0.05 s",)
     assert done.size_bytes
+
+
+def test_a_stop_does_not_wait_for_a_runtime_that_is_told_to_go_on(
+    runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.scripts = {**runtime.scripts, Command.ResumeRuntime: says_and_waits()}  # type: ignore[dict-item]
+    monkeypatch.setattr(recording, "TOLD_S", 1e6)
+    stop = Stop()
+
+    def stop_when_told() -> None:
+        runtime.wait_for(Command.ResumeRuntime)
+        stop.stop()
+
+    stopper = threading.Thread(target=stop_when_told)
+    stopper.start()
+    done = collect(options_for(runtime, tmp_path), stop=stop)
+    stopper.join()
+    assert done.notes == ()
+    assert done.size_bytes
+
+
+def test_a_runtime_that_cannot_be_asked_whether_it_waits_is_recorded_all_the_same(
+    runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Client) -> bool:
+        raise TransportError("there is no such socket")
+
+    monkeypatch.setattr(Client, "is_suspended", fail)
+    assert collect(options_for(runtime, tmp_path, resume=False, duration=0.1)).size_bytes
 
 
 def test_a_cancel_does_not_wait_for_a_runtime_that_is_told_to_go_on(runtime: ScriptedRuntime, tmp_path: Path) -> None:

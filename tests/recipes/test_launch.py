@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from tests.client.dialling import DiallingRuntime
 
 from dotnetdiag.errors import ProcessNotFound, UsageError
-from dotnetdiag.recipes import launch
+from dotnetdiag.recipes import launch, watchdog
 from dotnetdiag.recipes.launch import (
     Launch,
     _environment,
@@ -142,6 +143,50 @@ def test_a_program_that_still_runs_when_its_recording_is_over_is_ended_with_all_
     assert members(child.pid) == []
     assert child.process.returncode == -signal.SIGKILL
     assert child.heirs == ()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_that_leaves_the_block_leaves_the_program_to_its_parent(dials: Dials) -> None:
+    try:
+        with launched(Launch(command=("sh", "-c", "exec sleep 60")), check=dials) as child:
+            worker = os.fork()
+            if not worker:
+                raise ChildEnds
+            assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 7
+            assert members(child.pid)
+            assert dials.folder.exists()
+    except ChildEnds:
+        os._exit(7)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_that_leaves_the_block_leaves_the_watchdog_to_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dogs: list[Any] = []
+    begin = watchdog._start
+
+    def start(address: str, inherited: bool) -> Any:
+        dogs.append(begin(address, inherited))
+        return dogs[-1]
+
+    monkeypatch.setattr(watchdog, "_start", start)
+    try:
+        with watchdog.watched_over(str(tmp_path / "port")):
+            worker = os.fork()
+            if not worker:
+                raise ChildEnds
+            assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 7
+            (dog,) = dogs
+            with pytest.raises(subprocess.TimeoutExpired):
+                dog.wait(0.5)
+        assert dog.returncode == 0
+    except ChildEnds:
+        os._exit(7)
+
+
+class ChildEnds(Exception):
+    """Raised in a forked child."""
 
 
 def test_what_a_program_that_has_ended_has_started_is_ended_when_the_recording_failed(dials: Dials) -> None:

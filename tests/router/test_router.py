@@ -561,6 +561,52 @@ def test_what_on_event_raises_is_raised_at_the_end_of_the_block_unless_that_rais
     assert os.listdir(folder) == []
 
 
+def test_of_several_that_wait_one_gets_the_error_and_the_others_wait_on(folder: Path) -> None:
+    def on_event(event: RouterEvent) -> None:
+        raise ClosedPipe(event.what)
+
+    ended: list[object] = []
+
+    def wait() -> None:
+        try:
+            ended.append(made.wait())
+        except ClosedPipe:
+            ended.append(ClosedPipe)
+
+    made = router.Router(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}", on_event=on_event)
+    threads = [threading.Thread(target=wait) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    with dialled(folder / "runtimes", said(5)):
+        while not ended:
+            pass
+    with suppress(ClosedPipe):
+        made.close()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(ended) == 5
+    assert False not in ended
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="makes no copy of a process")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_in_a_forked_child_a_router_is_closed(folder: Path) -> None:
+    with router.Router(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}") as made:
+        child = os.fork()
+        if not child:
+            try:
+                assert made.wait() is True
+                with pytest.raises(TransportError, match="the router is closed"):
+                    made.status()
+                made.close()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert made.status().connected == ()
+        assert (folder / "tools").exists()
+
+
 def test_in_on_event_the_status_is_told_and_waiting_is_refused(folder: Path) -> None:
     said_there: list[object] = []
     came = threading.Event()

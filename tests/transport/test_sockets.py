@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -846,3 +847,18 @@ def test_the_async_twin_has_the_same_signatures(model: Any, twin: Any) -> None:
 def test_port_in_a_folder_that_is_not_there_says_that_the_folder_is_missing(tmp_path: Path) -> None:
     with pytest.raises(TransportError, match="cannot listen: there is no such folder"):
         listening.listen(UnixAddress(str(tmp_path / "missing" / "port")))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells")
+def test_what_a_peer_over_tcp_has_not_taken_is_unsent(short_tmp: Path) -> None:
+    for address, expected in ((TcpAddress("127.0.0.1", 0), True), (UnixAddress(f"{short_tmp}/a"), False)):
+        with listening.listen(address) as listener, connecting.connect(listener.address, Deadline(20)) as peer:
+            with listener.accept(Deadline(20)) as stream:
+                assert isinstance(stream, SocketStream)
+                assert not stream.has_unsent()
+                with suppress(BlockingIOError):
+                    while True:
+                        stream.send_nowait(memoryview(bytes(1 << 16)))
+                assert stream.has_unsent() is expected
+                peer.close()
+            assert not stream.has_unsent()

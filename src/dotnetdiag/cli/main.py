@@ -14,10 +14,15 @@ from dotnetdiag.cli.signals import interrupted
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere, prepare
 from dotnetdiag.errors import DiagnosticsError
 
+WITHOUT_RESULTS = ["run"], ["router"]
+"""Verbs that need no standard output."""
+
 
 def main() -> None:
     """Run the command line of this process."""
-    prepare()
+    if not prepare() and sys.argv[1:2] not in WITHOUT_RESULTS:
+        print("error: standard output is closed; results go there", file=sys.stderr)
+        _leave(2)
     try:
         with interrupted():
             code = _run(sys.argv[1:])

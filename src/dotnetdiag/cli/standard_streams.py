@@ -3,7 +3,7 @@
 Rule 1: nothing ends otherwise because stderr cannot take a line (its disk is full, its terminal gone): the exit code tells.
 Rule 2: who waits for a reader goes on waiting, until a signal asks for an end. Then the reader has ``LAST_LINES_S`` left; what it
 does not take of stderr by then is dropped, and what it does not take of stdout is an error.
-Rule 3: what is not written is an error at the first result, not before: verbs that have none need no stdout.
+Rule 3: verbs that have results need a stdout from the start; of others the first line that they say there after all is an error.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ LAST_LINES_S = 1.0
 _LOOK_MS = 50
 
 
-def prepare() -> None:
-    """Make the streams of this process as the rules say. To be called before anything is opened: a closed one gives its number away."""
+def prepare() -> bool:
+    """Make the streams of this process as the rules say; whether there is a stdout. To be called before anything is opened: a closed one
+    gives its number away.
+    """
     closed = [number for number, name in enumerate(("stdin", "stdout", "stderr")) if getattr(sys, name) is None]
     for number in closed:
         # of stdout not to be written: what writes to its number is told, and so is a program that we start
@@ -45,6 +47,7 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # any text can be said in any encoding
+    return 1 not in closed
 
 
 def lead_stdout_nowhere() -> None:

@@ -7,6 +7,7 @@ is told of changes by a callback.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -107,7 +108,7 @@ class ReversePort(Closing):
         self._hearing = Hearing(self._admit, size=ADVERTISE_SIZE, limit_s=ADVERTISE_TIMEOUT_S)
         self._diallers: dict[UUID, Dialler] = {}
         self._queues: defaultdict[UUID, deque[object]] = defaultdict(deque)
-        self._closed = threading.Event()
+        self._closed, self._owner_pid = threading.Event(), os.getpid()
         self._thread = threading.Thread(target=self._accept_all, name="dotnetdiag port", daemon=True)
         is_secure = security is not None and security.is_complete
         self._listener = listen(address, allow_remote=is_secure, deadline=deadline)
@@ -121,6 +122,7 @@ class ReversePort(Closing):
 
     def choose(self) -> Dialler | None:
         """The runtime that is meant, from the first call on that finds one."""
+        self.check_open()
         with self._lock:
             self.check_open()
             chosen = self._runtimes.choose(methodcaller("is_quiet"))
@@ -129,6 +131,8 @@ class ReversePort(Closing):
 
     def diallers(self) -> tuple[Dialler, ...]:
         """The runtimes that are there, in the order in which they came; none once the port is closed."""
+        if self.is_closed:
+            return ()
         with self._lock:
             return tuple(self._diallers[one.cookie] for one in self._runtimes.there)
 
@@ -179,16 +183,18 @@ class ReversePort(Closing):
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody can dial it any more."""
-        return self._closed.is_set()
+        """Whether nobody can dial it any more; so it is in a forked child, which has not the threads."""
+        return self._closed.is_set() or os.getpid() != self._owner_pid
 
     def check_open(self) -> None:
         """Raise TransportError when the port is closed."""
-        if self._closed.is_set():
+        if self.is_closed:
             raise TransportError("the port is closed", address=str(self.address))
 
     def close(self) -> None:
         """Stop listening and close what waits. A runtime keeps trying to dial; it is not harmed. May be called again."""
+        if os.getpid() != self._owner_pid:
+            return  # the fork has closed what a child must not keep
         with self._lock:
             self._closed.set()
             left = [*self._runtimes.clear(), *self._talking.values()]

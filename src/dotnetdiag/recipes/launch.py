@@ -171,13 +171,13 @@ def _running(launch: Launch, address: str | None) -> Iterator[Child]:
         ) from error
     if pumped:
         threading.Thread(target=_pass_on_input, args=(process,), daemon=True).start()
-    has_failed = True
+    has_failed, owner = True, os.getpid()
     try:
         yield Child(launch=launch, process=process, address=address or "")
         has_failed = False
     finally:
-        may_end_it = True
-        if process.poll() is None or has_failed:
+        may_end_it = owner == os.getpid()  # in a forked child the program is its parent's
+        if may_end_it and (process.poll() is None or has_failed):
             may_end_it = _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
         if may_end_it:
             process.wait()
@@ -199,7 +199,7 @@ def launched(
     ``on_start`` gets the program at once; ``check`` is called several times a second while its runtime is waited for, and may raise to end
     that. Raises UsageError when the program cannot be started, ProcessNotFound when it ends before its runtime has connected.
     """
-    folder = port_folder()
+    folder, owner = port_folder(), os.getpid()
     address = os.path.join(folder, "port")
     pid = child = None
     try:
@@ -218,7 +218,9 @@ def launched(
             child = Launched(launch=launch, process=begun.process, client=client, address=address)
             yield child
     finally:
-        if pid is None:
+        if os.getpid() != owner:
+            pass  # a forked child has left the block; its parent is in it still
+        elif pid is None:
             shutil.rmtree(folder, ignore_errors=True)
         else:
             left = leave(address, pid)

@@ -117,7 +117,7 @@ class Recording:
 
         resume_later(tell, lambda: not self._has_ended.is_set())  # in a thread: a signal must not wait for the answer
         problem, limit = f"no answer within {TOLD_S:g} s", Deadline(TOLD_S)
-        while not limit.is_over:
+        while not (limit.is_over or self._stop.is_stopping or self._session.was_stopped):
             self._stop.check()
             with suppress(Empty):
                 answer = answers.get(timeout=min(LOOK_S, limit.left_s))
@@ -126,7 +126,10 @@ class Recording:
                     return
                 problem = str(answer)
                 break
-        self._notes.append(f"The runtime could not be told to go on at once: {problem}")  # it is recorded all the same
+        if not self._stop.is_stopping:
+            self._notes.append(
+                f"The runtime could not be told to go on at once: {problem}"
+            )  # it is recorded all the same
 
     def _save(self) -> int:
         """Write what comes until the session ends: so many bytes."""
@@ -183,7 +186,7 @@ class Recording:
             self._is_told = True
             shown = self._path if keeper is None else self._path.with_name(f"{self._path.stem}.N.nettrace")
             observer.started(self._composed, shown, self._pid)
-            if self._held or (not self._options.resume and self._client.is_suspended()):
+            if self._held or (not self._options.resume and is_held(self._client)):
                 observer.suspended(self._held)
         if not self._end_is_told and (self._stop.is_stopping or self._session.was_stopped):  # by its duration
             self._end_is_told = True

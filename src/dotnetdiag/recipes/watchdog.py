@@ -62,11 +62,11 @@ def watched_over(address: str, *, inherited: bool = False) -> Iterator[Watchdog]
     """Within the block, should this process die, runtimes that wait at the port at ``address`` are resumed; where it is ``inherited``, also
     those that come later, as long as anybody has it in the environment. Where no process can be started nobody watches.
     """
-    process = _start(address, inherited)
+    owner, process = os.getpid(), _start(address, inherited)
     try:
         yield Watchdog(process.stdin if process is not None else None)
     finally:
-        if process is not None:
+        if process is not None and os.getpid() == owner:  # a forked child that leaves the block is not who is watched
             assert process.stdin is not None
             with suppress(OSError):
                 process.stdin.write(FAREWELL)

@@ -167,6 +167,8 @@ class Router(Closing):
         """Who is connected now. Raises TransportError once it is closed, TimedOut when ``on_event`` keeps it from answering for ``CLOSE_S``."""
         if self._is_own_thread:
             return self._status()
+        if not self._thread.is_alive():  # in a forked child, too
+            raise TransportError("the router is closed")
         answer: Future[RouterStatus] = Future()
 
         def give() -> None:
@@ -189,10 +191,19 @@ class Router(Closing):
         """
         if self._is_own_thread and timeout_s != 0:
             raise UsageError("on_event cannot wait for its own router: call wait in another thread")
+        if not self._thread.is_alive():  # in a forked child, too, which has not the thread
+            self._raise_of_on_event()
+            return True
+        limit = Deadline(timeout_s)
         with self._news:
-            self._news.wait_for(lambda: self._is_closed.is_set() or self._on_event_error is not None, timeout_s)
-        self._raise_of_on_event()
-        return self._is_closed.is_set()
+            while True:
+                self._news.wait_for(
+                    lambda: self._is_closed.is_set() or self._on_event_error is not None,
+                    None if timeout_s is None else limit.left_s,
+                )
+                self._raise_of_on_event()  # still locked: of several that wait one gets it, and the others wait on
+                if self._is_closed.is_set() or limit.is_over:
+                    return self._is_closed.is_set()
 
     def close(self) -> None:
         """End all: nobody can dial any more, commands under way are cut off. May be called again, and from another thread; in ``on_event`` it

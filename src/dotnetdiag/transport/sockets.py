@@ -161,6 +161,20 @@ class SocketStream(SocketEnd, Stream):
 
         return self._sending(send_nowait, "the peer does not take the descriptor")
 
+    def has_unsent(self) -> bool:
+        """Whether the system holds bytes that a peer on another machine has not acknowledged (Linux; False elsewhere, and of files)."""
+        if self._refs.closed or self._socket.family == AF_UNIX or not sys.platform.startswith("linux"):
+            return False
+        import fcntl
+        import termios
+
+        held = bytearray(4)
+        try:
+            fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, held)
+        except OSError:
+            return False
+        return any(held)
+
     def is_alive(self) -> bool:
         if not self._refs.acquire():
             return False
