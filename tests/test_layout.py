@@ -96,6 +96,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "duckdb": {"query"},
     "google": {"export"},
     "websockets": {"router"},
+    "dpkt": {"recipes"},
 }
 FORBIDDEN_CALLS = {"eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve"}

@@ -26,6 +26,8 @@ COMMANDS = {
     "ports": ("ports", "ports", "Show which runtimes dial a diagnostic port."),
     "run": ("run", "run", "Start a program with a startup hook, a profiler, variables."),
     "router": ("router", "router", "Forward between tools and runtimes that cannot reach each other."),
+    "tap": ("tap", "tap", "Stand between tools and a runtime, and print what both say."),
+    "decode": ("decode", "decode", "Explain captured bytes of the diagnostic protocol."),
     "trace": ("trace", "trace", "Record traces, and look into them."),
     "stack": ("stack", "stack", "Show the stacks of a process's managed threads."),
     "dump": ("dump", "dump", "Write core dumps."),

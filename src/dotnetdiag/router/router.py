@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -93,6 +94,8 @@ class Router(Closing):
     Each side takes ``most_connections`` at a time, 256 of them of peers that have not shown yet who they are.
     ``on_event`` is called for what happens, in the router's thread, which does nothing else meanwhile; ``status`` and ``close`` may be called
     there. What it raises does not stop the router, nor the events to come: ``wait`` raises it, or ``close``; of several the first.
+    ``on_bytes`` is called likewise with the bytes of commands, as they are forwarded: the command's number, whether the tool says them, and the
+    bytes, which are gone after the call (none: that side has ended).
 
     Raises TransportError for an address that is taken, UsageError for what makes no sense. Several threads may use a router.
     """
@@ -110,6 +113,7 @@ class Router(Closing):
         status_address: str = "",
         most_connections: int = MOST_CONNECTIONS,
         on_event: Callable[[RouterEvent], None] = lambda _: None,
+        on_bytes: Callable[[int, bool, memoryview], None] | None = None,
     ) -> None:
         self._has_default_address = not tools
         self._tools = _side(tools or default_address(), tools_security, insecure, of_tools=True)
@@ -120,7 +124,7 @@ class Router(Closing):
             raise UsageError("sockets for each runtime: where tools and runtimes dial us, and tools dial a path")
         Deadline(runtime_timeout_s)  # raises UsageError
         self._each, self._runtime_timeout_s = each, runtime_timeout_s
-        self._status_address, self._on_event = status_address, on_event
+        self._status_address, self._on_event, self._on_bytes = status_address, on_event, on_bytes
         self._began = time.monotonic()
         self._commands: dict[int, _Command] = {}
         self._numbers = itertools.count(1)
@@ -445,9 +449,11 @@ class Router(Closing):
     ) -> None:
         """A command from its request on, which the runtime has, to its end."""
         try:
-            link = Link(tool, runtime, self._buffer)
+            number = next(self._numbers)
+            overhear = None if self._on_bytes is None else partial(self._overhear, self._on_bytes, number)
+            link = Link(tool, runtime, self._buffer, overhear)
             command = _Command(
-                number=next(self._numbers),
+                number=number,
                 name=_name_of(request),
                 tool_pid=tool.peer_pid() or None,
                 advertise=advertise,
@@ -463,6 +469,10 @@ class Router(Closing):
                 cookie=command.cookie,
                 tool_pid=command.tool_pid,
             )
+            if overhear is not None:
+                if self._diallers is not None and advertise is not None:
+                    overhear(False, memoryview(advertise.pack()))
+                overhear(True, memoryview(request))
             try:
                 await link.run()
             finally:
@@ -656,9 +666,21 @@ class Router(Closing):
         try:
             self._on_event(event)
         except BaseException as error:  # it is the caller's: nothing of ours ends for it, not even at SystemExit
-            with self._news:
-                self._on_event_error = self._on_event_error or error
-                self._news.notify_all()
+            self._keep(error)
+
+    def _overhear(
+        self, on_bytes: Callable[[int, bool, memoryview], None], number: int, is_tools: bool, data: memoryview
+    ) -> None:
+        try:
+            on_bytes(number, is_tools, data)
+        except BaseException as error:  # as of on_event
+            self._keep(error)
+
+    def _keep(self, error: BaseException) -> None:
+        """What the caller's function has raised."""
+        with self._news:
+            self._on_event_error = self._on_event_error or error
+            self._news.notify_all()
 
 
 def _side(text: str, security: Security, insecure: bool, *, of_tools: bool) -> Side:
