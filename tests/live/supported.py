@@ -9,6 +9,8 @@ from tests.live.runtimes import REQUIRED
 FILE = Path(__file__).resolve().parents[2] / "docs" / "supported.md"
 BEGIN = "<!-- written by the live tests: begin -->\n"
 END = "<!-- written by the live tests: end -->\n"
+CHECK = "check: "
+"""How the rows of the conformance checks begin, which stand behind the operations."""
 ANSWERS: dict[str, dict[str, str]] = {}
 """operation → runtime → what it answered."""
 CHANGED: list[Path] = []
@@ -23,7 +25,7 @@ def note(operation: str, runtime: str, answer: str) -> None:
 def text() -> str:
     """The table."""
     lines = ["| operation | " + " | ".join(REQUIRED) + " |", "|---" * (len(REQUIRED) + 1) + "|"]
-    for operation, answers in ANSWERS.items():
+    for operation, answers in sorted(ANSWERS.items(), key=lambda row: row[0].startswith(CHECK)):
         lines.append("| " + " | ".join([operation, *(answers.get(name, "") for name in REQUIRED)]) + " |")
     return "\n".join(lines) + "\n"
 

@@ -36,6 +36,8 @@ COMMANDS = {
     "perfmap": ("perfmap", "perfmap", "Write a map of jitted code for perf."),
     "doctor": ("doctor", "doctor", "Say why a process can or cannot be attached to."),
     "demo": ("demo", "demo", "Start a small .NET program, record it, and show what came."),
+    "fake": ("fake", "fake", "Pose as a .NET process, to test what talks to one."),
+    "conformance": ("conformance", "conformance", "Check a server against what the protocol asks of it."),
     "completion": ("completion", "completion", "Print the completion script for a shell."),
 }
 

@@ -221,8 +221,12 @@ class Serving(ABC):
         if not self._may_ask(stream, port) or not self._has_room():
             stream.close()
             return
-        connection = Connection(stream, self._dispatcher, port=port.name, legacy=self._legacy, security=port.security)
+        connection = self._connection(stream, port.name, port.security)
         self._serve(connection, connection.serving(self._spawn))
+
+    def _connection(self, stream: Stream, port: str, security: Security = NO_SECURITY) -> Connection:
+        """What serves a connection that came through one of our ports, or to one that was dialled."""
+        return Connection(stream, self._dispatcher, port=port, legacy=self._legacy, security=security)
 
     def _serve(self, connection: Connection, steps: Steps[None]) -> None:
         def serving() -> Steps[None]:
@@ -263,7 +267,7 @@ class Serving(ABC):
             result = yield from self._attempting(port)
             wanted = False
             if result.stream is not None and self._may_ask(result.stream, port):
-                connection = Connection(result.stream, self._dispatcher, port=port.name, legacy=self._legacy)
+                connection = self._connection(result.stream, port.name)
                 connection.is_dialled = True
                 self._serve(connection, connection.serving(self._spawn, self._commands.advertise()))
                 yield Change(

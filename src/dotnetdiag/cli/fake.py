@@ -1,0 +1,135 @@
+"""``fake``: a runtime that is none."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.render import echo, json_text
+from dotnetdiag.cli.signals import Terminated, pressed
+from dotnetdiag.errors import UsageError
+
+if TYPE_CHECKING:
+    from dotnetdiag.testing import Asked
+
+FASTEST = "max"
+_LOOK_S = 0.2
+"""How often the main thread looks whether a signal has come."""
+
+
+@click.command(cls=Command)
+@click.option("--age", default="10", show_default=True, help="The .NET to pose as: pre-V1, 3.1, 5 to 11, NativeAOT.")
+@click.option("--replay", metavar="FILE", help="A recording (.nettrace, .netperf), which each session streams.")
+@click.option("--speed", default="1x", show_default=True, help="Of the replay: 1x is real time, 10x faster, or max.")
+@click.option(
+    "--on-stop",
+    type=click.Choice(["finish", "cut"]),
+    default="finish",
+    show_default=True,
+    help="When a session is stopped: send what is left of the recording at once, or end it at a block.",
+)
+@click.option(
+    "--wait", "waits", is_flag=True, help="Keep a session open at the end of the recording, until it is stopped."
+)
+@click.option("--name", default="fake", show_default=True, help="What the program is called.")
+@click.option("--listen", metavar="ADDRESS", help="A path, or host:port; by default where tools look for this process.")
+@click.option("--connect", metavar="PORT", help="Dial a diagnostic port instead.")
+@click.option("--suspended", is_flag=True, help="Wait at the start to be resumed.")
+@click.option(
+    "--misbehave",
+    multiple=True,
+    metavar="COMMAND=WHAT",
+    help="Do wrong when it is asked this: delay:2s, garbage[:BYTE], close:BYTE, silent, ignore, error[:0xHRESULT], magic, size:BYTES.",
+)
+@click.option("--json", "as_json", is_flag=True, help="What is asked, as a line of JSON each.")
+def fake(
+    age: str,
+    replay: str | None,
+    speed: str,
+    on_stop: str,
+    waits: bool,
+    name: str,
+    listen: str | None,
+    connect: str | None,
+    suspended: bool,
+    misbehave: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Pose as a .NET process, to test what talks to one: it answers as that release does, and what it is asked is printed. Ctrl-C ends it.
+
+    Sessions stream a recording, at the pace at which it was made. Dumps, profilers, perf maps and startup hooks are answered with success, and
+    nothing is done. COMMAND is a command of the protocol such as ProcessInfo2, or * for all; several things joined by + may be wrong
+    with it.
+
+    \b
+    dotnetdiag fake --age 8.0 --replay app.nettrace --speed max
+    dotnetdiag fake --misbehave ProcessInfo2=close:20 --misbehave StopTracing=silent
+    """
+    from dotnetdiag.testing import Runtime
+
+    over = threading.Event()
+    received: list[int] = []
+
+    def on_press(number: int, *, again: bool) -> None:
+        if again:
+            raise Terminated(number)
+        received.append(number)
+
+    def on_asked(asked: Asked) -> None:
+        try:
+            _tell(asked, as_json)
+        except BrokenPipeError:  # nobody reads any more
+            over.set()
+
+    with (
+        pressed(on_press),
+        Runtime(
+            age,
+            listen=listen,
+            connect=connect,
+            suspended=suspended,
+            name=name,
+            replay=replay,
+            speed=_speed(speed),
+            on_stop=on_stop,
+            waits=waits,
+            misbehave=dict(map(_misbehaviour, misbehave)),
+            on_asked=on_asked,
+        ) as runtime,
+    ):
+        how = "dials" if connect is not None else "listens at"
+        echo(f"process {os.getpid()} poses as .NET {runtime.release.name}, {how} {runtime.address}", err=True)
+        while not (received or over.wait(_LOOK_S)):
+            pass
+
+
+def _tell(asked: Asked, as_json: bool) -> None:
+    if as_json:
+        json_text({"command": asked.command, "request": _fields(asked), "bytes": asked.data.hex()}, indent=None)
+    else:
+        facts = ", ".join(f"{name} {value}" for name, value in (_fields(asked) or {}).items())
+        echo(f"{asked.command or 'no message'}, {len(asked.data)} bytes" + (f": {facts}" if facts else ""))
+
+
+def _fields(asked: Asked) -> dict[str, str] | None:
+    return None if asked.request is None else {name: str(value) for name, value in vars(asked.request).items()}
+
+
+def _speed(text: str) -> float | None:
+    if text == FASTEST:
+        return None
+    try:
+        return float(text.removesuffix("x"))
+    except ValueError:
+        raise UsageError(f"{text!r} is no speed: write 1x, 10x, 0.5x or {FASTEST}") from None
+
+
+def _misbehaviour(text: str) -> tuple[str, str]:
+    command, separator, what = text.partition("=")
+    if not separator:
+        raise UsageError(f"{text!r}: write COMMAND=WHAT, as in ProcessInfo2=close:20")
+    return command, what

@@ -1,0 +1,163 @@
+"""A runtime that is none: it answers as a release of .NET does, replays recordings, and does wrong what it is told to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+from uuid import UUID, uuid4
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.server import DiagnosticServer, ProcessFacts
+from dotnetdiag.server.connection import Connection
+from dotnetdiag.server.ports import default_address
+from dotnetdiag.testing.commands import PosedCommands, PosedDispatcher, Stage
+from dotnetdiag.testing.connection import PosedConnection
+from dotnetdiag.testing.misbehaviour import Misbehaviour
+from dotnetdiag.testing.play import Asked, Play
+from dotnetdiag.testing.recording import Recording
+from dotnetdiag.testing.releases import NEWEST_RELEASED, find_release
+from dotnetdiag.transport import Stream
+from dotnetdiag.transport.security import NO_SECURITY, Security
+
+PATIENCE_S = 20.0
+"""How long ``wait_for`` waits unless it is told otherwise."""
+
+
+class Runtime:
+    """Poses as a .NET process: ``with Runtime("9.0") as runtime: client = dd.Client.connect(f"{runtime.address},connect")``.
+
+    ``age``: a name of ``RELEASES``, or a version. It listens at ``listen`` (``/path``, ``host:port``), by default where tools look for this
+    process; or dials the port ``connect``. ``suspended``: it waits there to be resumed. ``name`` is what it says its program is called;
+    ``environment`` what its variables are, by default a copy of this process's.
+
+    ``replay``: the recording that each session streams (its path, bytes, or a ``Recording``), by default an empty trace. ``speed``:
+    1 is real time, 10 ten times as fast, None as fast as it is read. ``on_stop``: after StopTracing ``"finish"`` sends what is left
+    at once; ``"cut"`` ends with the block that is under way, and the end marker. ``waits``: the end of the recording is held back
+    until StopTracing comes; otherwise the stream ends there, as that of a program that ends.
+
+    ``misbehave``: command (``"*"``: all) to what it does wrong, as a ``Misbehaviour`` or its text. ``on_asked`` is told of each message, in the
+    thread that serves. Dumps, profilers, perf maps and startup hooks are answered OK, and nothing is done.
+
+    A process has one runtime at its default address. Threads serve it until ``close``; a forked child has none of it. Raises UsageError,
+    UnknownName, GrammarError, TransportError, OSError for a recording that cannot be read.
+    """
+
+    def __init__(
+        self,
+        age: str = NEWEST_RELEASED,
+        *,
+        listen: str | Path | None = None,
+        connect: str | Path | None = None,
+        suspended: bool = False,
+        name: str = "fake",
+        environment: Mapping[str, str] | None = None,
+        replay: Recording | bytes | str | Path | None = None,
+        speed: float | None = None,
+        on_stop: str = "finish",
+        waits: bool = False,
+        misbehave: Mapping[str, Misbehaviour | str] | None = None,
+        on_asked: Callable[[Asked], None] | None = None,
+    ) -> None:
+        if listen is not None and connect is not None:
+            raise UsageError("a runtime listens at an address, or dials a port: give one of them")
+        if on_stop not in ("finish", "cut"):
+            raise UsageError(f"on_stop is 'finish' or 'cut', not {on_stop!r}")
+        if speed is not None and not 0 < speed < float("inf"):
+            raise UsageError(f"a speed is more than 0, and None is as fast as it is read; not {speed}")
+        self.release = find_release(age)
+        self.pid = os.getpid()
+        self.environment = dict(os.environ if environment is None else environment)
+        self._play = Play(self.release, misbehave, on_asked)
+        facts = replace(
+            ProcessFacts.of_this_process(),
+            cookie=uuid4(),
+            command_line=name,
+            entry_assembly=name,
+            runtime_version=self.release.runtime_version,
+        )
+        self.cookie: UUID = facts.cookie
+        stage = Stage(recording=_recording(replay), speed=speed, cuts=on_stop == "cut", waits=waits)
+        if stage.recording is not None and speed is not None:
+            stage.recording.marks  # noqa: B018 - read before the first session, which is not to wait for it
+        self._commands = PosedCommands(self._play, facts, self.environment, stage, lambda: self._server.is_suspended)
+        self._server = _PosedServer(self._commands, self._play)
+        try:
+            self.address = self._open(listen, connect, suspended)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether nobody has resumed it."""
+        return self._server.is_suspended
+
+    @property
+    def sessions(self) -> int:
+        """How many are under way."""
+        return self._server.status.sessions
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return self._server.status.connections
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The messages that came, in their order; at most the latest 10,000."""
+        return self._play.asked
+
+    def wait_for(self, command: str, times: int = 1, *, timeout_s: float = PATIENCE_S) -> Asked:
+        """The message with which the command has come so often, since the beginning. Raises TimedOut."""
+        return self._play.wait_for(command, times, timeout_s)
+
+    def misbehave(self, command: str, what: Misbehaviour | str | None) -> None:
+        """From the next message on; None: it behaves again. Raises UsageError, GrammarError."""
+        self._play.misbehave(command, what)
+
+    def wait_until_resumed(self, *, timeout_s: float | None = PATIENCE_S) -> None:
+        """Until somebody resumes it. Raises TimedOut."""
+        self._server.wait_until_resumed(timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """Hang up on everybody. May be called again."""
+        self._server.close(drain_s=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<testing.Runtime as .NET {self.release.name} at {self.address}>"
+
+    def _open(self, listen: str | Path | None, connect: str | Path | None, suspended: bool) -> str:
+        if connect is not None:
+            self._server.connect(str(connect), suspend=suspended)
+            return str(connect)
+        address = None if listen is None else str(listen)
+        if address is None and self.release.is_legacy:
+            address = default_address().replace("dotnet-diagnostic-", "dotnetcore-diagnostic-")
+        return self._server.listen(address, suspend=suspended)
+
+
+class _PosedServer(DiagnosticServer):
+    """One whose dispatcher and connections are posed."""
+
+    def __init__(self, commands: PosedCommands, play: Play) -> None:
+        super().__init__(commands, legacy=play.release.is_legacy, resumed=commands.resumed)
+        self._play = play
+        self._dispatcher = PosedDispatcher(commands, play.release, suspension=self._suspension, problem=self._problem)
+
+    def _connection(self, stream: Stream, port: str, security: Security = NO_SECURITY) -> Connection:
+        return PosedConnection(stream, self._dispatcher, self._play, port=port, security=security)
+
+
+def _recording(replay: Recording | bytes | str | Path | None) -> Recording | None:
+    if replay is None or isinstance(replay, Recording):
+        return replay
+    return Recording(replay) if isinstance(replay, bytes) else Recording.read(replay)
