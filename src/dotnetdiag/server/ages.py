@@ -12,13 +12,21 @@ class Age(Enum):
     """A release of .NET, by its commands. What is younger than the age is an unknown command."""
 
     NET_CORE_3_1 = "3.1"
+    """.NET Core 3.1."""
     NET_5 = "5"
+    """.NET 5."""
     NET_6 = "6"
+    """.NET 6."""
     NET_7 = "7"
+    """.NET 7."""
     NET_8 = "8"
+    """.NET 8."""
     NET_9 = "9"
+    """.NET 9."""
     NET_10 = "10"
+    """.NET 10."""
     NET_11 = "11"
+    """.NET 11."""
 
     @property
     def commands(self) -> frozenset[Command]:

@@ -121,27 +121,35 @@ class Commands:
         raise Refused(HResult.NOT_SUPPORTED)
 
     def process_info(self, request: ProcessInfo | ProcessInfo2 | ProcessInfo3, caller: Caller) -> Reply:
+        """Who this is; the facts of all versions, of which each reply takes what it has room for."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def process_environment(self, request: ProcessEnvironment, caller: Caller) -> Reply:
+        """The environment of this process."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def set_environment_variable(self, request: SetEnvironmentVariable, caller: Caller) -> Reply:
+        """Set a variable, or remove it where the value is None."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def attach_profiler(self, request: AttachProfiler, caller: Caller) -> Reply:
+        """Load a native profiler now."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def startup_profiler(self, request: StartupProfiler, caller: Caller) -> Reply:
+        """Load a native profiler when the process is resumed."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def enable_perf_map(self, request: EnablePerfMap, caller: Caller) -> Reply:
+        """Write symbols for perf from now on."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def disable_perf_map(self, request: DisablePerfMap, caller: Caller) -> Reply:
+        """Write none any more."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def apply_startup_hook(self, request: ApplyStartupHook, caller: Caller) -> Reply:
+        """Run a startup hook."""
         raise Refused(HResult.NOT_SUPPORTED)
 
     def resume_runtime(self, request: ResumeRuntime, caller: Caller) -> Reply:
@@ -155,38 +163,49 @@ class Commands:
     # -- a method for each version, which need not be defined
 
     def collect_tracing(self, request: CollectTracing, caller: Caller) -> Reply:
+        """As ``collect``."""
         return self.collect(newest_collect(request), caller)
 
     def collect_tracing2(self, request: CollectTracing2, caller: Caller) -> Reply:
+        """As ``collect``."""
         return self.collect(newest_collect(request), caller)
 
     def collect_tracing3(self, request: CollectTracing3, caller: Caller) -> Reply:
+        """As ``collect``."""
         return self.collect(newest_collect(request), caller)
 
     def collect_tracing4(self, request: CollectTracing4, caller: Caller) -> Reply:
+        """As ``collect``."""
         return self.collect(newest_collect(request), caller)
 
     def collect_tracing5(self, request: CollectTracing5 | CollectTracing5UserEvents, caller: Caller) -> Reply:
+        """As ``collect``."""
         if isinstance(request, CollectTracing5UserEvents):
             return self.collect_user_events(request, caller)
         return self.collect(newest_collect(request), caller)
 
     def collect_tracing6(self, request: CollectTracing6 | CollectTracing5UserEvents, caller: Caller) -> Reply:
+        """As ``collect``."""
         return self.collect_tracing5(request, caller)
 
     def generate_core_dump(self, request: GenerateCoreDump, caller: Caller) -> Reply:
+        """As ``dump``."""
         return self.dump(newest_dump(request), caller)
 
     def generate_core_dump2(self, request: GenerateCoreDump2, caller: Caller) -> Reply:
+        """As ``dump``."""
         return self.dump(newest_dump(request), caller)
 
     def generate_core_dump3(self, request: GenerateCoreDump3, caller: Caller) -> Reply:
+        """As ``dump``."""
         return self.dump(request, caller)
 
     def process_info2(self, request: ProcessInfo2, caller: Caller) -> Reply:
+        """As ``process_info``."""
         return self.process_info(request, caller)
 
     def process_info3(self, request: ProcessInfo3, caller: Caller) -> Reply:
+        """As ``process_info``."""
         return self.process_info(request, caller)
 
 
