@@ -10,8 +10,6 @@ Rule 3: an idle session does nothing at all.
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import threading
 import time
 from collections import deque
@@ -33,6 +31,7 @@ from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.held_events import ROW, Batch, HeldEvents, Write
 from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.process import ProcessFacts
 from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
 
@@ -59,15 +58,6 @@ _PROCESS_INFO = Metadata(
         for name in ("CommandLine", "OSInformation", "ArchInformation")
     ),
 )
-_OPERATING_SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
-_ARCHITECTURES = {
-    "x86_64": "x64",
-    "amd64": "x64",
-    "aarch64": "arm64",
-    "arm64": "arm64",
-    "i686": "x86",
-    "armv7l": "arm32",
-}
 
 
 class EventSession:
@@ -477,7 +467,5 @@ def _rundown_keyword(request: CollectTracing) -> int:
 
 
 def _process_info() -> bytes:
-    command_line = " ".join(sys.orig_argv)
-    machine = platform.machine().lower()
-    words = (command_line, _OPERATING_SYSTEMS.get(sys.platform, "Unknown"), _ARCHITECTURES.get(machine, machine))
-    return b"".join(z16(word) for word in words)
+    facts = ProcessFacts.of_this_process()
+    return b"".join(z16(word) for word in (facts.command_line, facts.os, facts.arch))
