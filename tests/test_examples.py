@@ -66,6 +66,9 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
             finally:
                 process.kill()
         return
+    if path.stem == "orders":  # the program that is looked at, and not one that looks
+        assert " orders" in run(tmp_path, path, 0.2)
+        return
     if path.stem == "route" and major(NEWEST) == "3.1":
         skip_without("a program that tells who it is (.NET 5)")
     with workload(NEWEST, DEMO) as target:

@@ -57,10 +57,13 @@ def test_each_counter_is_told_in_each_interval_as_viewers_expect_it(registry: Re
     assert by_name["working-set"]["DisplayUnits"] == "MB"
     ours = [one for one in threading.enumerate() if one.name.startswith(OWN_THREADS)]
     assert by_name["thread-count"]["Mean"] == threading.active_count() - len(ours)
-    # a collection of a generation is one of the younger ones too
-    assert by_name["gen-2-gc-count"]["Increment"] >= 1
-    assert by_name["gen-1-gc-count"]["Increment"] >= by_name["gen-2-gc-count"]["Increment"] + 1
-    assert by_name["gen-0-gc-count"]["Increment"] >= by_name["gen-1-gc-count"]["Increment"]
+    # of all intervals: they may come in any; a collection of a generation is one of the younger ones too
+    collected = [
+        sum(one["Increment"] for one in found if one["Name"] == f"gen-{generation}-gc-count") for generation in range(3)
+    ]
+    assert collected[2] >= 1
+    assert collected[1] >= collected[2] + 1
+    assert collected[0] >= collected[1]
 
 
 @pytest.mark.parametrize(
