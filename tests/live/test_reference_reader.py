@@ -124,8 +124,8 @@ def oracle(verb: str, path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def assert_agree(path: Path) -> list[dict[str, Any]]:
-    """Both readers see the same events in the same order, and lose the same. Returns ours."""
+def assert_agree(path: Path, *, but_for: str = "") -> list[dict[str, Any]]:
+    """Both readers see the same events in the same order, and lose the same, ``but_for`` a field. Returns ours."""
     trace = dotnetdiag.open(path)
     maker = JsonLines(trace.raw)
     ours = [json.loads(line) for window in trace.events().windows() for line in maker.lines(window)]
@@ -134,6 +134,8 @@ def assert_agree(path: Path) -> list[dict[str, Any]]:
     assert len(ours) == len(theirs)
     wrong: Counter[str] = Counter()
     for mine, said in zip(untied(ours), untied(theirs), strict=True):
+        if but_for:
+            said[but_for] = mine[but_for]
         wrong.update(line_differences(mine, same_moment(mine, said)))
     assert not wrong, "\n".join(f"{count} × {text}" for text, count in wrong.most_common(30))
     behind = sum(gap.count for gap in trace.lost.gaps if gap.after is not None)

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dotnetdiag.ipc.constants import TraceFormat
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.tracing import CollectTracing5
-from dotnetdiag.server.event_session import EventSession
+from dotnetdiag.server.event_session import NETPERF, EventSession
 from dotnetdiag.server.registry import Registry
 
 LIMIT_S = 60.0
@@ -58,7 +59,9 @@ class Reader:
 def recording(
     path: Path, registry: Registry, *wanted: str | Provider, nettrace_version: int = 4, **more: Any
 ) -> Iterator[Reader]:
-    """A session while the block runs; then the file is there."""
+    """A session while the block runs; then the file is there. Version 3 is NetPerf."""
+    if nettrace_version == NETPERF:
+        more["format"], nettrace_version = TraceFormat.NETPERF, 4
     session = EventSession(request(*wanted, **more), registry=registry, nettrace_version=nettrace_version).start()
     reader = Reader(session)
     taker = threading.Thread(target=reader.take_all, name="dotnetdiag test reader")

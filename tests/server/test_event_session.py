@@ -15,7 +15,7 @@ from tests.server.recorded import LIMIT_S, Reader, recording, request
 
 import dotnetdiag
 from dotnetdiag.errors import UsageError
-from dotnetdiag.ipc.constants import BufferingMode, TraceFormat
+from dotnetdiag.ipc.constants import BufferingMode
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.ipc.tracing import CollectTracing, CollectTracing2, CollectTracing5, CollectTracing6
 from dotnetdiag.nettrace import read
@@ -25,6 +25,7 @@ from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.registry import Registry
 
 VERSIONS = pytest.mark.parametrize("version", [4, 6])
+FORMATS = pytest.mark.parametrize("version", [3, 4, 6])
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def saved(path: Path, reader: Reader) -> dotnetdiag.Trace:
     return dotnetdiag.open(path)
 
 
-@VERSIONS
+@FORMATS
 def test_what_was_written_is_in_the_stream_in_full(
     version: int, registry: Registry, event: Event, tmp_path: Path
 ) -> None:
@@ -404,6 +405,19 @@ def test_rundown_comes_when_it_is_asked_for_and_process_info_always(registry: Re
     assert set(dotnetdiag.open(without).counts()) == {"Microsoft-DotNETCore-EventPipe"}
 
 
+def test_stacks_of_a_long_stream_of_netperf_are_those_of_its_events(registry: Registry, tmp_path: Path) -> None:
+    event = EventSource("My-Source", registry=registry, stacks=True).event("Raw", fields={"raw": bytes})
+    path = tmp_path / "x.netperf"
+    with recording(path, registry, "My-Source", nettrace_version=3, buffer_mb=64):
+        for _ in range(3 * SEQUENCE_POINT_BYTES // 60_000):
+            event(b"x" * 60_000)
+    contents = read(path.read_bytes())
+    assert contents.complete
+    stacks = {contents.stacks.raw(number) for number in contents.headers.stack.tolist()} - {b""}
+    assert len(stacks) == 1  # ProcessInfo has none
+    assert dotnetdiag.open(path).counts()["My-Source"]["Raw"] == 3 * SEQUENCE_POINT_BYTES // 60_000
+
+
 @VERSIONS
 def test_sequence_points_stand_in_a_long_stream(version: int, registry: Registry, tmp_path: Path) -> None:
     event = EventSource("My-Source", registry=registry, stacks=True).event("Raw", fields={"raw": bytes})
@@ -416,10 +430,7 @@ def test_sequence_points_stand_in_a_long_stream(version: int, registry: Registry
 
 
 def test_what_cannot_be_written_is_refused(registry: Registry) -> None:
-    for asked in (
-        CollectTracing(providers=(Provider(name="X"),), format=TraceFormat.NETPERF),
-        CollectTracing(providers=(Provider(name="X"),), buffer_mb=0),
-    ):
+    for asked in (CollectTracing(providers=(Provider(name="X"),), buffer_mb=0),):
         with pytest.raises(UsageError):
             EventSession(asked, registry=registry)
     with pytest.raises(UsageError, match="nettrace 5"):

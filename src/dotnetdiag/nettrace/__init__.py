@@ -1,6 +1,7 @@
 """Framing of NetPerf 1-3 and nettrace 4-6, sans-IO: bytes <-> blocks <-> header columns, read and written.
 
-``Reader`` takes a stream piece by piece, ``read`` and ``scan`` a whole file in memory (or mapped); ``Writer`` writes;
+``Reader`` takes a stream piece by piece, ``read`` and ``scan`` a whole file in memory (or mapped); ``Writer`` and
+``NetPerfWriter`` write;
 ``LossCounter`` and ``count_losses`` tell only what was lost, without numpy.
 May import ``errors``, ``wire`` and numpy. Never ``ipc`` or ``events``, files by name, or sockets.
 """
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dotnetdiag.nettrace.loss import Gap, LossAccount
     from dotnetdiag.nettrace.loss_count import LossCount, LossCounter, count_losses
     from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode
+    from dotnetdiag.nettrace.netperf_writer import NetPerfWriter
     from dotnetdiag.nettrace.order import sort_order
     from dotnetdiag.nettrace.reader import Batches, Reader
     from dotnetdiag.nettrace.rewriting import rewrite
@@ -48,6 +50,7 @@ __all__ = [
     "LossCount",
     "LossCounter",
     "Metadata",
+    "NetPerfWriter",
     "Reader",
     "Scan",
     "StackTable",
@@ -86,6 +89,7 @@ _PUBLIC = {
     "FieldType": "metadata",
     "Metadata": "metadata",
     "TypeCode": "metadata",
+    "NetPerfWriter": "netperf_writer",
     "sort_order": "order",
     "Reader": "reader",
     "Batches": "reader",

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
+from dotnetdiag.nettrace.arguments import check_kind
 from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
@@ -25,7 +26,7 @@ from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.renumbering import Numbers
 from dotnetdiag.nettrace.scanning import Contents
 from dotnetdiag.nettrace.threads import ThreadInfo
-from dotnetdiag.nettrace.writer import Writer, check_kind
+from dotnetdiag.nettrace.writer import Writer
 
 _WORD = 0xFFFFFFFF
 Id = TypeVar("Id", np.uint32, np.uint64)

@@ -12,20 +12,20 @@ late for that is refused.
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Self, SupportsIndex
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.errors import FormatError, OutputError, UsageError
+from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import blobs
+from dotnetdiag.nettrace.arguments import REFUSED, bytes_of, check_kind, whole_number
 from dotnetdiag.nettrace.columns import COLUMN_TYPES, HeaderColumns
 from dotnetdiag.nettrace.constants import (
     MAGIC,
@@ -39,18 +39,12 @@ from dotnetdiag.nettrace.constants import (
     BlockKind,
 )
 from dotnetdiag.nettrace.guids import GuidTable
-from dotnetdiag.nettrace.info import (
-    KEYS_LIMIT,
-    PROCESSORS_UNKNOWN,
-    TraceInfo,
-    parse_trace,
-    parse_trace_v6,
-    stated_keys,
-    system_time,
-)
+from dotnetdiag.nettrace.info import TraceInfo, stated_keys
 from dotnetdiag.nettrace.labels import LabelList, pack_label_list, parse_label_list
 from dotnetdiag.nettrace.metadata import Metadata
-from dotnetdiag.nettrace.records import pack_record, pack_row, pack_string8, parse_record, parse_row
+from dotnetdiag.nettrace.opening import object_head, pack_trace
+from dotnetdiag.nettrace.output import Output, Sink
+from dotnetdiag.nettrace.readable import pack_readable
 from dotnetdiag.nettrace.threads import ThreadInfo, pack_thread, parse_thread
 from dotnetdiag.wire import Cursor, Packer
 
@@ -64,27 +58,14 @@ _THREAD = struct.Struct("<QI")
 _LONGEST_THREAD = 15
 """Bytes of a thread and its number in a sequence point, as varuints of 64 and 32 bits."""
 _NO_THREAD = -1
-_AGAIN_BYTES = 1 << 20
-"""What is offered at once of a block that was not taken whole."""
 _OBJECT_LIMIT = 0x7FFFFFFF
-_REFUSED = (struct.error, OverflowError, TypeError, ValueError, AttributeError, BufferError, FormatError)
-"""What packing raises for values that a field cannot hold."""
 _DROPPED_LIMIT = (1 << 31) - 1
 """A number that is further ahead counts as one that fell back (nettrace.md §8)."""
-_METADATA_LIMITS = {"event_id": 0xFFFF, "version": 0xFF, "level": 0xFF}
-"""TraceEvent takes the low bits of larger ones, though there is room for them in the file."""
 PAYLOAD_LIMIT = 0xFFFF
 """A runtime's largest payload; larger ones are written, but readers need not take them."""
 BLOCK_BYTES = {4: 100_000, 5: 100_000, 6: 1 << 20}
 OBJECT_NAMES = {kind: name for name, kind in OBJECT_KINDS.items()}
 SINGLE_EVENTS_HELD = 10_000
-
-
-class Sink(Protocol):
-    """Where bytes go: a file opened for binary writing, or anything with its ``write``."""
-
-    def write(self, data: bytes, /) -> object:
-        """Take the bytes. A number says how many were taken, as raw files do: the others come again."""
 
 
 class Writer:
@@ -117,32 +98,26 @@ class Writer:
         compressed: bool = True,
         block_bytes: int | None = None,
     ) -> None:
-        if not callable(getattr(file, "write", None)):
-            raise UsageError(f"a file opened for binary writing is needed, not {type(file).__name__}")
+        self._out = Output(file)
         if type(version) is not int or version not in BLOCK_BYTES:
             raise UsageError(f"nettrace version {version!r} cannot be written; the numbers 4, 5 and 6 can")
-        if _whole_number(pointer_size, "pointer_size") not in (4, 8):
+        if whole_number(pointer_size, "pointer_size") not in (4, 8):
             raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
-        if _whole_number(frequency, "frequency") <= 0:
+        if whole_number(frequency, "frequency") <= 0:
             raise UsageError(f"{frequency} ticks per second")
-        if block_bytes is not None and _whole_number(block_bytes, "block_bytes") <= 0:
+        if block_bytes is not None and whole_number(block_bytes, "block_bytes") <= 0:
             raise UsageError(f"blocks of {block_bytes} bytes")
-        _whole_number(sync_ticks, "sync_ticks")
+        whole_number(sync_ticks, "sync_ticks")
         try:
             pairs = tuple(key_values)
         except TypeError as error:
             raise UsageError(f"keys and values are pairs of text, not {type(key_values).__name__}") from error
         self.version = version
         self.pointer_size = pointer_size
-        self.position = 0
-        """Bytes written."""
-        self._file = file
         self._compressed = compressed
         self._room = (V6_BLOCK_LIMIT if version == 6 else _OBJECT_LIMIT) - blobs.HEADER_SIZE
         self._block_bytes = min(block_bytes or BLOCK_BYTES[version], self._room, V6_BLOCK_LIMIT)
         self._sync_ticks = sync_ticks
-        self._closed = False
-        self._broken = False
         self._metadata: dict[int, Metadata] = {}
         self._records: list[bytes] = []
         self._threads: dict[int, ThreadInfo] = {}
@@ -167,7 +142,23 @@ class Writer:
         self._latest_event: int | None = None
         self._latest_of: dict[int, int] = {}
         """The same by capture thread, of single events since the last sequence point."""
-        self._open(start_ns, frequency, process_id, processors, sampling_ns, pairs)
+        body = pack_trace(
+            version=version,
+            start_ns=start_ns,
+            sync_ticks=sync_ticks,
+            frequency=frequency,
+            pointer_size=pointer_size,
+            process_id=process_id,
+            processors=processors,
+            sampling_ns=sampling_ns,
+            key_values=pairs,
+        )
+        self._check_size("the Trace block", len(body))
+        if version == 6:
+            opening = MAGIC + struct.pack("<III", 0, 6, 0) + _numbered_block(BlockKind.TRACE, body)
+        else:
+            opening = MAGIC + SERIALIZATION + object_head("Trace", 4, 4) + body + b"\x06"
+        self._out.write_first(opening)
 
     @classmethod
     def like(cls, file: Sink, info: TraceInfo, *, version: int = 5, compressed: bool = True) -> Self:
@@ -191,6 +182,11 @@ class Writer:
             compressed=compressed,
         )
 
+    @property
+    def position(self) -> int:
+        """Bytes written."""
+        return self._out.position
+
     def __enter__(self) -> Self:
         return self
 
@@ -202,112 +198,24 @@ class Writer:
 
     # the container ------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise UsageError("the writer is closed")
-        if self._broken:
-            raise UsageError("writing to the file failed; where it ends is not known")
-
     def _check_size(self, what: str, size: int) -> None:
         if size > self._room - blobs.BLOB_BYTES:
             raise UsageError(f"{what} of {size} bytes does not fit a block of nettrace {self.version}")
-
-    def _write(self, data: bytes | bytearray) -> None:
-        self._broken = True
-        taken = 0
-        while taken < len(data):
-            part = bytes(data[taken : taken + _AGAIN_BYTES] if taken else data)
-            try:
-                count = self._file.write(part)
-            except BlockingIOError as error:
-                self.position += error.characters_written
-                raise self._not_taken(len(data) - taken - error.characters_written) from error
-            if not isinstance(count, int) or isinstance(count, bool):
-                count = 0 if count is None and isinstance(self._file, io.RawIOBase) else len(part)
-            count = min(count, len(part))
-            if count <= 0:
-                raise self._not_taken(len(data) - taken)
-            self.position += count
-            taken += count
-        self._broken = False
-
-    def _not_taken(self, rest: int) -> OutputError:
-        name = getattr(self._file, "name", None)
-        path = name if isinstance(name, str) else type(self._file).__name__
-        return OutputError(path, f"{self.position} bytes were written; the next {rest} were not taken")
-
-    def _open(
-        self,
-        start_ns: int | None,
-        frequency: int,
-        process_id: int | None,
-        processors: int | None,
-        sampling_ns: int | None,
-        key_values: tuple[tuple[str, str], ...],
-    ) -> None:
-        v6 = self.version == 6
-        if key_values and not v6:
-            raise UsageError(f"nettrace {self.version} has no keys and values: {key_values[:5]}")
-        clock = Packer()
-        try:
-            for value in (0,) * 8 if start_ns is None else system_time(start_ns):
-                clock.i16(value)
-            clock.i64(self._sync_ticks).i64(frequency).i32(self.pointer_size)
-            if v6:
-                given = {key for key, _ in key_values}
-                stated = stated_keys(process_id, processors, sampling_ns)
-                key_values += tuple((key, value) for key, value in stated if key not in given)
-                if len(key_values) > KEYS_LIMIT:
-                    raise UsageError(f"{len(key_values)} keys; readers take {KEYS_LIMIT}")
-                clock.i32(len(key_values))
-                for key, text in key_values:
-                    pack_string8(clock, key)
-                    pack_string8(clock, text)
-            else:
-                unknown = PROCESSORS_UNKNOWN if processors is None else processors
-                clock.u32(process_id or 0).i32(unknown).i32(sampling_ns or 0)
-            body = bytes(clock)
-            read = (parse_trace_v6 if v6 else parse_trace)(Cursor(body))
-        except UsageError:
-            raise
-        except _REFUSED as error:
-            raise UsageError(f"the trace's clock or process does not fit the format: {error}") from error
-        self._check_size("the Trace block", len(body))
-        wanted = {
-            "start_ns": None if start_ns is None else start_ns // 1_000_000 * 1_000_000,
-            "process_id": process_id,
-            "processors": processors,
-            "sampling_ns": sampling_ns,
-            "key_values": key_values,
-        }
-        for name, wish in wanted.items():
-            if wish is not None and getattr(read, name) != wish:
-                raise UsageError(
-                    f"{name} {str(wish)[:100]} does not fit the format: it would be read as something else"
-                )
-        if v6:
-            opening = MAGIC + struct.pack("<III", 0, 6, 0) + _numbered_block(BlockKind.TRACE, body)
-        else:
-            opening = MAGIC + SERIALIZATION + _opening("Trace", 4, 4) + body + b"\x06"
-        try:
-            self._write(opening)
-        except (TypeError, ValueError) as error:  # text, a file for reading, one that is closed
-            raise UsageError(f"{type(self._file).__name__} does not take bytes: {error}") from error
 
     def _block(self, kind: int, content: bytes | bytearray) -> None:
         if self.version < 6:
             self.write_object(OBJECT_NAMES[BlockKind(kind)], content)
         else:
-            self._write(_numbered_block(kind, content))
+            self._out.write(_numbered_block(kind, content))
 
     def write_object(
         self, name: str, content: bytes | bytearray | memoryview, *, version: int = 2, min_reader: int = 2
     ) -> None:
         """An object of versions 4 and 5 with any name but Trace: how a rewrite keeps blocks that this version does not know."""
-        self._check_open()
+        self._out.check_open()
         if self.version == 6:
             raise UsageError("nettrace 6 has numbered blocks, not named objects")
-        content = _bytes_of(content)
+        content = bytes_of(content)
         try:
             if not 0 < len(name.encode()) <= TYPE_NAME_LIMIT:
                 raise ValueError(f"names have 1 to {TYPE_NAME_LIMIT} bytes")
@@ -317,19 +225,19 @@ class Writer:
                 raise ValueError(
                     f"readers of version {min_reader} would be needed, and know {SUPPORTED_VERSIONS[name]}"
                 )
-            head = _opening(name, version, min_reader) + struct.pack("<i", len(content))
-        except _REFUSED as error:
+            head = object_head(name, version, min_reader) + struct.pack("<i", len(content))
+        except REFUSED as error:
             raise UsageError(f"{name!r} of {len(content)} bytes does not fit the format: {error}") from error
-        padding = -(self.position + len(head)) % 4
-        self._write(head + bytes(padding) + content + b"\x06")
+        padding = -(self._out.position + len(head)) % 4
+        self._out.write(head + bytes(padding) + content + b"\x06")
 
     def write_block(self, number: int, content: bytes | bytearray | memoryview) -> None:
         """A block of version 6 of any kind but the first and the last of a file."""
-        self._check_open()
+        self._out.check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has named objects, not numbered blocks")
-        content = _bytes_of(content)
-        number = _whole_number(number, "block")
+        content = bytes_of(content)
+        number = whole_number(number, "block")
         if len(content) > V6_BLOCK_LIMIT or not BlockKind.TRACE < number < 0x100:
             raise UsageError(f"block {number} of {len(content)} bytes does not fit the format")
         self._block(number, content)
@@ -338,9 +246,9 @@ class Writer:
 
     def add_metadata(self, metadata: Metadata) -> None:
         """Define an event type before its first event. The same record twice is written once."""
-        self._check_open()
+        self._out.check_open()
         check_kind(metadata, Metadata)
-        there = self._metadata.get(_whole_number(metadata.metadata_id, "metadata_id"))
+        there = self._metadata.get(whole_number(metadata.metadata_id, "metadata_id"))
         if there is not None:
             if there != metadata:
                 raise UsageError(f"metadata id {metadata.metadata_id} stands for another event type")
@@ -348,35 +256,18 @@ class Writer:
         # the long form keeps a bit for is_sorted
         if not 0 < metadata.metadata_id < 1 << (32 if self.version == 6 and self._compressed else 31):
             raise UsageError(f"{metadata.metadata_id} cannot be a metadata id")
-        try:
-            if self.version == 6:
-                record = pack_row(metadata)
-                same = parse_row(Cursor(record[2:]))
-            else:
-                record = pack_record(metadata, version=self.version)
-                same = parse_record(Cursor(record))
-        except UsageError:
-            raise
-        except _REFUSED as error:
-            raise UsageError(f"metadata {metadata.metadata_id} does not fit the format: {error}") from error
-        if replace(same, declared=metadata.declared) != metadata:
-            raise UsageError(f"metadata {metadata.metadata_id} would be read as something else")
-        for name, most in _METADATA_LIMITS.items():
-            if not 0 <= getattr(metadata, name) <= most:
-                raise UsageError(
-                    f"{name} {getattr(metadata, name)} of metadata {metadata.metadata_id}: readers take 0 to {most}"
-                )
+        record = pack_readable(metadata, version=self.version)
         self._check_size("metadata", len(record))
         self._metadata[metadata.metadata_id] = metadata
         self._records.append(record)
 
     def add_thread(self, thread: ThreadInfo) -> None:
         """A thread row (version 6). Events of versions 4 and 5 name OS threads themselves."""
-        self._check_open()
+        self._out.check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no thread rows")
         check_kind(thread, ThreadInfo)
-        _whole_number(thread.index, "index")
+        whole_number(thread.index, "index")
         if thread.index in self._removed:
             raise UsageError(f"thread index {thread.index} was removed; it cannot stand for another thread")
         there = self._threads.get(thread.index)
@@ -387,7 +278,7 @@ class Writer:
         try:
             row = pack_thread(thread)
             same = parse_thread(Cursor(row[2:])) == thread
-        except _REFUSED as error:
+        except REFUSED as error:
             raise UsageError(f"{thread} does not fit the format: {error}") from error
         if not same:
             raise UsageError(f"{thread} would be read as something else")
@@ -396,11 +287,11 @@ class Writer:
 
     def add_stack(self, frames: bytes | bytearray | memoryview | Sequence[int] | npt.NDArray[np.uint64]) -> int:
         """The id of a stack (leaf first) until the next sequence point; bytes are taken as whole pointers."""
-        self._check_open()
+        self._out.check_open()
         if isinstance(frames, np.ndarray) and frames.dtype.itemsize == 1:
             frames = frames.tobytes()
         if isinstance(frames, bytes | bytearray | memoryview):
-            raw = _bytes_of(frames)
+            raw = bytes_of(frames)
             if len(raw) % self.pointer_size:
                 raise UsageError(f"a stack of {len(raw)} bytes is not made of pointers of {self.pointer_size}")
         else:
@@ -408,7 +299,7 @@ class Writer:
                 raise UsageError(f"a stack is bytes or a sequence of addresses, not {type(frames).__name__}")
             try:
                 raw = struct.pack(f"<{len(frames)}{'Q' if self.pointer_size == 8 else 'I'}", *frames)
-            except _REFUSED as error:
+            except REFUSED as error:
                 raise UsageError(f"an address does not fit {self.pointer_size} bytes: {error}") from error
         self._check_size("a stack", len(raw))
         found = self._stacks.get(raw)
@@ -419,7 +310,7 @@ class Writer:
 
     def add_labels(self, labels: LabelList) -> int:
         """The index of a label list (version 6) until the next sequence point; 0 for one that says nothing."""
-        self._check_open()
+        self._out.check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} has no label lists")
         check_kind(labels, LabelList)
@@ -433,7 +324,7 @@ class Writer:
             try:
                 packed = pack_label_list(labels)
                 same = parse_label_list(Cursor(packed)) == labels
-            except _REFUSED as error:
+            except REFUSED as error:
                 raise UsageError(f"{labels} does not fit the format: {error}") from error
             if not same:
                 raise UsageError(f"{labels} would be read as something else")
@@ -467,8 +358,8 @@ class Writer:
         than another of its capture thread, than the last sequence point, or than one that was written as sorted.
         In version 6 ``activity`` and ``related`` are written as labels, together with those given.
         """
-        self._check_open()
-        raw = _bytes_of(payload)
+        self._out.check_open()
+        raw = bytes_of(payload)
         capture = thread if capture_thread is None else capture_thread
         for guid in (activity, related):
             if guid is not None:
@@ -478,7 +369,7 @@ class Writer:
             sequence = self._last.get(capture, 0) + 1 & 0xFFFFFFFF if sequence is None else index(sequence)
             fields = metadata_id, sequence, capture, thread, processor, stack, time
             _ROW.pack(*fields, 0, 0, 0, len(raw), is_sorted, labels)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise UsageError(f"a value of an event does not fit its field: {error}") from error
         if metadata_id not in self._metadata:
             raise UsageError(f"event of metadata id {metadata_id}, which was not defined")
@@ -556,11 +447,11 @@ class Writer:
         Stack and label ids are those that :meth:`add_stack` and :meth:`add_labels` gave; ``activity`` and ``related``
         index ``guids`` (versions 4 and 5; in version 6 activities are labels and the columns are not looked at).
         """
-        self._check_open()
+        self._out.check_open()
         check_kind(headers, HeaderColumns)
         if guids is not None:
             check_kind(guids, GuidTable)
-        data = payload if isinstance(payload, np.ndarray) else np.frombuffer(_bytes_of(payload), np.uint8)
+        data = payload if isinstance(payload, np.ndarray) else np.frombuffer(bytes_of(payload), np.uint8)
         if data.dtype != np.uint8 or data.ndim != 1:
             raise UsageError(f"payloads in an array of {data.dtype} with {data.ndim} dimensions, not of bytes")
         blobs.check_columns(headers)
@@ -658,11 +549,11 @@ class Writer:
         Between two events or sequence points, fewer than 2**31 of a thread can be told from none. Version 6 begins
         numbering anywhere: there a sequence point with the thread's number, or an event, must come first.
         """
-        self._check_open()
+        self._out.check_open()
         self._pack_thread_number(capture_thread, 0)
         if self.version == 6 and capture_thread not in self._last:
             raise UsageError(f"nettrace 6 cannot say what thread {capture_thread} dropped before its first number")
-        count, dropped = _whole_number(count, "count"), self._dropped.get(capture_thread, 0)
+        count, dropped = whole_number(count, "count"), self._dropped.get(capture_thread, 0)
         if not 0 <= count <= _DROPPED_LIMIT - dropped:
             raise UsageError(f"{count} events cannot be dropped" + (f" beside {dropped}" if dropped else ""))
         self._dropped[capture_thread] = dropped + count
@@ -672,13 +563,13 @@ class Writer:
         """A thread and its last number, as sequence points and removals hold them."""
         try:
             row = _THREAD.pack(thread, number)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise UsageError(f"number {number} of thread {thread} does not fit the format: {error}") from error
         return row if self.version < 6 else bytes(Packer().varuint(thread).varuint(number))
 
     def flush(self) -> None:
         """Write everything held back as blocks. The file is readable up to here, though without an end."""
-        self._check_open()
+        self._out.check_open()
         self._flush_rows()
         self._flush_references()
 
@@ -692,7 +583,7 @@ class Writer:
         of them than a reader follows are written as several sequence points.
         ``forget_threads`` (version 6): numbering begins anew, and threads have to be added again.
         """
-        self._check_open()
+        self._out.check_open()
         if threads is not None:
             check_kind(threads, Mapping)
         if forget_threads and self.version != 6:
@@ -729,7 +620,7 @@ class Writer:
 
         Its index is not free before a sequence point that forgets threads: TraceEvent calls it a duplicate.
         """
-        self._check_open()
+        self._out.check_open()
         if self.version != 6:
             raise UsageError(f"nettrace {self.version} cannot remove threads")
         row = self._pack_thread_number(index, self._last.get(index, 0) if sequence is None else sequence)
@@ -746,35 +637,12 @@ class Writer:
 
         The file stays open. A closed writer takes nothing more: UsageError; to close it again does nothing.
         """
-        if self._closed:
+        if self._out.is_closed:
             return
         self.flush()
         if sequence_point:
             self.write_sequence_point()
-        self._write(b"\x01" if self.version < 6 else bytes(4))
-        self._closed = True
-
-
-def _whole_number(value: SupportsIndex, what: str) -> int:
-    try:
-        return index(value)
-    except TypeError as error:
-        raise UsageError(f"{what} {value!r} is no whole number") from error
-
-
-def check_kind(value: object, kind: type) -> None:
-    """UsageError for a value of another class."""
-    if not isinstance(value, kind):
-        raise UsageError(f"a {kind.__name__} is needed, not {type(value).__name__}")
-
-
-def _bytes_of(data: bytes | bytearray | memoryview) -> bytes:
-    """The same as bytes. UsageError for what is none: ``bytes`` would make something of it."""
-    if isinstance(data, memoryview) and data.itemsize == 1:
-        return data.tobytes()
-    if not isinstance(data, (bytes, bytearray)):
-        raise UsageError(f"bytes are needed, not {type(data).__name__}")
-    return bytes(data)
+        self._out.write_last(b"\x01" if self.version < 6 else bytes(4))
 
 
 def _parts(rows: list[bytes], limit: int) -> Iterable[list[bytes]]:
@@ -793,8 +661,3 @@ def _parts(rows: list[bytes], limit: int) -> Iterable[list[bytes]]:
 
 def _numbered_block(kind: int, content: bytes | bytearray) -> bytes:
     return struct.pack("<I", kind << 24 | len(content)) + content
-
-
-def _opening(name: str, version: int, min_reader: int) -> bytes:
-    raw = name.encode()
-    return struct.pack("<3Biii", 5, 5, 1, version, min_reader, len(raw)) + raw + b"\x06"

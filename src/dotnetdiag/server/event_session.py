@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Self
 
@@ -26,7 +27,17 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, BufferingMode, EventLevel, TraceFormat
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.tracing import CollectTracing
-from dotnetdiag.nettrace import Field, FieldType, HeaderColumns, LabelList, Metadata, ThreadInfo, TypeCode, Writer
+from dotnetdiag.nettrace import (
+    Field,
+    FieldType,
+    HeaderColumns,
+    LabelList,
+    Metadata,
+    NetPerfWriter,
+    ThreadInfo,
+    TypeCode,
+    Writer,
+)
 from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.held_events import ROW, Batch, HeldEvents, Write
@@ -35,6 +46,8 @@ from dotnetdiag.server.process import ProcessFacts
 from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
 
+NETPERF = 3
+"""Version of what a request for NetPerf gets."""
 FLUSH_S = 0.1
 """An event is in the stream this long after it was written, as in runtimes (nettrace.md §5.9)."""
 SEQUENCE_POINT_BYTES = 10 << 20
@@ -63,8 +76,9 @@ _PROCESS_INFO = Metadata(
 class EventSession:
     """A session, made of a request for it; :meth:`start` begins it. All methods may be called from any thread.
 
-    ``nettrace_version`` 4 (what runtimes write, with the metadata of .NET 5) or 6. UsageError for NetPerf, which is not written, and for a
-    buffer of 0 MB. A session that was stopped before it was started has an empty stream.
+    ``nettrace_version`` 4 (what runtimes write, with the metadata of .NET 5) or 6; a request for NetPerf gets NetPerf 3, which does not tell
+    what was lost. UsageError for another format, and for a buffer of 0 MB. A session that was stopped before it was started has an empty
+    stream.
     """
 
     def __init__(
@@ -75,15 +89,15 @@ class EventSession:
         nettrace_version: int = 4,
         process_id: int | None = None,
     ) -> None:
-        if request.format != TraceFormat.NETTRACE:
-            raise UsageError(f"format {request.format} is not written; 1 (nettrace) is")
+        if request.format not in tuple(TraceFormat):
+            raise UsageError(f"format {request.format} is not written; 0 (NetPerf) and 1 (nettrace) are")
         if request.buffer_mb <= 0:
             raise UsageError("a buffer of 0 MB holds nothing; at least 1 is needed")
         if nettrace_version not in (4, 6):
             raise UsageError(f"nettrace {nettrace_version} is not written; 4 and 6 are")
         self.request = request
         self._registry = registry
-        self._version = nettrace_version
+        self._version = nettrace_version if request.format == TraceFormat.NETTRACE else NETPERF
         self._process_id = os.getpid() if process_id is None else process_id
         self._wake = SimpleQueue[None]()
         capacity = min(request.buffer_mb, LARGEST_BUFFER_MB) << 20
@@ -96,7 +110,7 @@ class EventSession:
         self._state = threading.Lock()
         self._worker: threading.Thread | None = None
         self._ending = self._gone = False
-        self._writer: Writer | None = None
+        self._writer: Writer | NetPerfWriter | None = None
         self._numbers: dict[int, int] = {}
         """The last number of each capture thread; 1 is the first."""
         self._active: set[int] = set()
@@ -113,9 +127,12 @@ class EventSession:
             if self._worker is not None or self._ending:
                 return self
             now, ticks = time.time_ns(), time.monotonic_ns()
-            self._writer = Writer(
+            make: Callable[..., Writer | NetPerfWriter] = NetPerfWriter
+            if self._version != NETPERF:
+                # in the file 5 is called 4; it may have arrays
+                make = partial(Writer, version=5 if self._version == 4 else 6)
+            self._writer = make(
                 self._out,
-                version=5 if self._version == 4 else 6,  # in the file 5 is called 4; it may have arrays
                 start_ns=now,
                 sync_ticks=ticks - now % 1_000_000,  # the file has whole milliseconds
                 process_id=self._process_id,
@@ -262,7 +279,7 @@ class EventSession:
             self._point_at = self._writer.position
         self._out.settle()
 
-    def _write_rows(self, writer: Writer, batch: Batch) -> None:
+    def _write_rows(self, writer: Writer | NetPerfWriter, batch: Batch) -> None:
         rows = batch.rows
         sizes = rows["size"]
         offsets = np.cumsum(sizes, dtype=np.int64) - sizes
@@ -299,7 +316,9 @@ class EventSession:
         self._active.update(threads.tolist())
         return sequence
 
-    def _refer(self, writer: Writer, headers: HeaderColumns, stacks: npt.NDArray[np.uint32], batch: Batch) -> None:
+    def _refer(
+        self, writer: Writer | NetPerfWriter, headers: HeaderColumns, stacks: npt.NDArray[np.uint32], batch: Batch
+    ) -> None:
         """What the events refer to: metadata, threads, stacks, and in version 6 activities."""
         used = set(np.unique(headers.metadata_id).tolist())
         for number in sorted(used - self._defined):
@@ -311,7 +330,7 @@ class EventSession:
             headers.stack[:] = np.array(ids, np.uint32)[stacks]
         else:
             headers.stack[:] = 0
-        if self._version == 6:
+        if isinstance(writer, Writer) and self._version == 6:
             self._add_threads(
                 writer, {*np.unique(headers.thread).tolist(), *np.unique(headers.capture_thread).tolist()}
             )
@@ -328,21 +347,21 @@ class EventSession:
                 ThreadInfo(index=thread, name=names.get(thread, ""), process_id=self._process_id, os_thread_id=thread)
             )
 
-    def _count_dropped(self, writer: Writer, dropped: dict[int, int]) -> None:
+    def _count_dropped(self, writer: Writer | NetPerfWriter, dropped: dict[int, int]) -> None:
         """They take numbers, which the next event or sequence point of their thread tells readers."""
         self._announce(writer, set(dropped))
         for thread, count in dropped.items():
             self._numbers[thread] = (self._numbers.get(thread, 0) + count) & 0xFFFFFFFF
         self._active.update(dropped)
 
-    def _announce(self, writer: Writer, threads: set[int]) -> None:
+    def _announce(self, writer: Writer | NetPerfWriter, threads: set[int]) -> None:
         """Version 6 begins numbering anywhere: of threads that lose events before their first, say that nothing was numbered yet."""
         new = dict.fromkeys(threads - self._numbers.keys(), 0)
-        if self._version == 6 and new:
+        if isinstance(writer, Writer) and self._version == 6 and new:
             self._add_threads(writer, set(new))
             writer.write_sequence_point(threads=new)
 
-    def _write_sequence_point(self, writer: Writer) -> None:
+    def _write_sequence_point(self, writer: Writer | NetPerfWriter) -> None:
         """Of many threads it lists those alone that have written since the last one. The others keep their numbers: readers that have
         forgotten a thread take any for its first, those that have not would take a first one for a loss.
         """

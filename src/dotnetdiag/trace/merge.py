@@ -29,7 +29,7 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.events.kernels import gather
 from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, LabelList, Metadata, ThreadInfo, TraceInfo, Writer
-from dotnetdiag.nettrace.writer import Sink
+from dotnetdiag.nettrace.output import Sink
 
 Rows = npt.NDArray[np.int64]
 
