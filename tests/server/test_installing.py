@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import dotnetdiag as dd
-from dotnetdiag.errors import BadEncoding, ServerError
+from dotnetdiag.errors import ServerError
 from dotnetdiag.ipc.constants import TraceFormat
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets in a folder")
@@ -156,11 +157,28 @@ def test_a_dump_has_the_stacks_of_all_threads(folder: Path, script: Path) -> Non
     assert (folder / "stacks.txt").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_format_that_is_not_written_is_refused(folder: Path) -> None:
+def test_a_session_of_netperf_is_one(folder: Path) -> None:
     with program(folder, "-c", TWO_LINES) as process:
         line(process)
-        with dd.Client.connect(f"{socket_in(folder)},connect") as client, pytest.raises(BadEncoding):
-            client.trace("A", format=TraceFormat.NETPERF)
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            client.trace("A", format=TraceFormat.NETPERF).save(folder / "x.netperf", duration=0.05)
+    assert dd.open(folder / "x.netperf").complete
+
+
+def test_sessions_of_a_program_that_ends_are_whole(folder: Path) -> None:
+    asked = "Microsoft-DotNETCore-SampleProfiler,System.Runtime:0:4:EventCounterIntervalSec=0.1"
+    with program(folder, "-c", TWO_LINES) as process, ThreadPoolExecutor() as pool:
+        line(process)
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            paths = [folder / f"{number}.nettrace" for number in range(3)]
+            savings = [pool.submit(client.trace(asked).save, path) for path in paths]
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+            for saving in savings:
+                saving.result(60)
+        assert process.wait(60) == 0
+        assert all(dd.open(path).complete for path in paths)
 
 
 def test_sigterm_leaves_nothing_behind(folder: Path, script: Path) -> None:

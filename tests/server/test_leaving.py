@@ -51,7 +51,7 @@ asyncio.run(main())
 def program(folder: Path, body: str) -> Iterator[subprocess.Popen[str]]:
     """A program that says ``ready`` when it serves."""
     source = START.format(path=[entry for entry in sys.path if entry]) + body
-    command = [sys.executable, "-X", "dev", "-W", "ignore:.*fork:DeprecationWarning", "-c", source, str(folder / "s")]
+    command = [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c", source, str(folder / "s")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
     try:

@@ -32,7 +32,12 @@ class Leaving(Protocol):
 
 
 _all: weakref.WeakSet[Any] = weakref.WeakSet()
-_is_registered = False
+_is_registered = _is_ending = False
+
+
+def is_ending() -> bool:
+    """Whether the interpreter ends. From Python 3.12 on no thread can be started then."""
+    return _is_ending
 
 
 def register(one: Leaving) -> None:
@@ -57,6 +62,8 @@ def forget(one: Leaving) -> None:
 
 
 def _at_exit() -> None:
+    global _is_ending
+    _is_ending = True
     for one in tuple(_all):
         with suppress(Exception):  # the others have sockets too, and nobody reads what is said now
             one.leave()

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from dotnetdiag.server import leaving
+
 OWN_THREADS = "dotnetdiag "
 """How the names of threads of this package begin; they are no part of the program."""
 
@@ -39,6 +41,14 @@ class Periodic(threading.Thread, Generic[_T]):
         self._end = threading.Lock()  # no Event: in a child after a fork its own lock may stay taken for ever
         self._end.acquire()
         self.is_ending = False
+
+    def start(self) -> None:
+        """At the end of the interpreter there are no more turns. Raises RuntimeError when the system has no thread for it."""
+        try:
+            super().start()
+        except RuntimeError:
+            if not leaving.is_ending():
+                raise
 
     def end(self) -> None:
         """Does not wait: the thread may be acting now, and ends after it. Once only."""

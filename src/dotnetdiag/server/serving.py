@@ -332,9 +332,13 @@ class Serving(ABC):
         self._is_closed = True
         self.remove_sockets()
         sessions = self._dispatcher.sessions
+        for session in sessions.all():  # none waits for another's rundown
+            stop = partial(self._dispatcher.stop, session)
+            try:
+                start_thread(stop, lambda outcome: None)  # noqa: ARG005
+            except TransportError:  # the interpreter ends (Python 3.12), or the system has no thread
+                stop()
         with suppress(TransportError):
-            for session in sessions.all():  # none waits for another's rundown
-                start_thread(partial(self._dispatcher.stop, session), lambda outcome: None)  # noqa: ARG005
             if len(sessions):
                 yield Change(lambda: not len(sessions) or None, sessions.observed, "sessions are not read")
 
