@@ -83,9 +83,9 @@ image:
 	@size=$$($(CONTAINER) image inspect --format '{{.Size}}' dotnetdiag) && echo "dotnetdiag: $$size bytes" \
 		&& test $$size -le $(IMAGE_BYTES)
 
-# as many workers as there are cores; one of them runs all live tests, one after the other
+# as many workers as there are cores; one of them runs all live tests, one after the other. OPTIONS: of pytest
 pytest: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto $(OPTIONS)
 
 # each prints its ratios and writes a row into benchmarks/RESULTS.md; half an hour on two cores
 bench: $(VENV)/installed-test

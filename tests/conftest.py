@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from tests.docs.shell import can_be_alone
+from tests.imports import SHARED as KNOWS_SHARED
+from tests.imports import imported, module_of
 from tests.left_out import count_left_out, describe
 from tests.live import supported
 from tests.live.runtimes import REQUIRED, available
@@ -39,6 +41,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
             return "live" if nodeid.startswith(one_by_one) else nodeid
 
     return LiveOnOneWorker(config, log)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--of-shared",
+        action="store_true",
+        help="only tests that can tell whether ../shared is there: for a second run without it",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--of-shared"):
+        others = {item for item in items if KNOWS_SHARED not in imported(module_of(item.path))}
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

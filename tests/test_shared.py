@@ -6,6 +6,7 @@ import lzma
 from pathlib import Path
 
 import pytest
+from tests.imports import SHARED, files, imported
 from tests.left_out import count_left_out, describe
 from tests.nettrace.recordings import SMALL_FOLDER, data_of, recordings, small_unpacked
 from tests.shared import NOT_HERE, find_shared, shared_part, skip_without
@@ -85,3 +86,17 @@ def test_a_recording_that_is_not_here_skips_the_test_that_asks_for_it() -> None:
     with pytest.raises(pytest.skip.Exception, match=f"{NOT_HERE}the recording none"):
         data_of("none.nettrace")
     assert recordings()
+
+
+def test_who_speaks_of_the_folder_or_its_variable_can_tell_whether_it_is_there() -> None:
+    words = ("find_shared", "shared_part(", "skip_without(", 'parent / "shared"')
+    strangers = [
+        name
+        for name, path in files().items()
+        if name != SHARED
+        and any(word in path.read_text(encoding="utf-8") for word in words)
+        and SHARED not in imported(name)
+    ]
+    assert strangers == []
+    assert SHARED in imported("tests.nettrace.test_writer")  # through recordings.py
+    assert SHARED not in imported("tests.ipc.test_frames")
