@@ -98,6 +98,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "google": {"export"},
     "websockets": {"router"},
     "dpkt": {"recipes"},
+    "opentelemetry": {"server"},
 }
 FORBIDDEN_CALLS = {"eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve"}

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from tests.server.recorded import Reader, request
+from tests.shared import shared_part, skip_without
 
 import dotnetdiag
+from dotnetdiag.nettrace import read
+from dotnetdiag.server import counters as counters_module
 from dotnetdiag.server.counters import COUNTERS, PROVIDER, RuntimeCounters
 from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.periodic import OWN_THREADS
@@ -73,6 +76,27 @@ def test_without_an_interval_nothing_is_counted(arguments: str, registry: Regist
     session = EventSession(request(f"{PROVIDER}:{arguments}"), registry=registry).start()
     assert not timers()
     session.hang_up()
+
+
+def test_metadata_has_the_fields_of_dotnet_10() -> None:
+    folder = shared_part("fixtures")
+    if folder is None:
+        skip_without("a recording of .NET 10")
+    theirs = [
+        kind
+        for kind in read((folder / "counters-10.nettrace").read_bytes()).metadata.values()
+        if kind.name == "EventCounters" and kind.provider == PROVIDER
+    ]
+    for ours, kind in zip((counters_module._MEAN, counters_module._SUM), theirs, strict=True):
+        assert ours.fields == kind.fields
+        assert (ours.version, ours.level, ours.opcode, ours.keywords) == (0, kind.level, kind.opcode, kind.keywords)
+
+
+def test_pauses_are_measured_while_a_session_counts(registry: Registry, tmp_path: Path) -> None:
+    hooks = list(gc.callbacks)
+    found = counters(registry, tmp_path / "x.nettrace")
+    assert sum(one["Increment"] for one in found if one["Name"] == "total-pause-time-by-gc") > 0
+    assert gc.callbacks == hooks
 
 
 def test_sessions_have_intervals_of_their_own(registry: Registry, tmp_path: Path) -> None:

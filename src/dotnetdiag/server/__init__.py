@@ -15,6 +15,7 @@ _PUBLIC = {
     "commands": "Caller Commands Refused Streaming",
     "event_source": "Event EventSource activity current_activity",
     "installing": "PythonCommands install",
+    "open_telemetry": "OpenTelemetryReader",
     "process": "ProcessCommands ProcessFacts",
     "server": "DiagnosticServer",
     "server_aio": "AsyncDiagnosticServer",
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dotnetdiag.server.event_source import current_activity as current_activity
     from dotnetdiag.server.installing import PythonCommands as PythonCommands
     from dotnetdiag.server.installing import install as install
+    from dotnetdiag.server.open_telemetry import OpenTelemetryReader as OpenTelemetryReader
     from dotnetdiag.server.process import ProcessCommands as ProcessCommands
     from dotnetdiag.server.process import ProcessFacts as ProcessFacts
     from dotnetdiag.server.server import DiagnosticServer as DiagnosticServer

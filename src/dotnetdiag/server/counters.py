@@ -5,19 +5,19 @@ A session gets them with the argument ``EventCounterIntervalSec``, at its own in
 
 from __future__ import annotations
 
-import gc
 import os
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode
 from dotnetdiag.server.event_fields import z16
+from dotnetdiag.server.gc_pauses import GC_PAUSES
 from dotnetdiag.server.held_events import Write
-from dotnetdiag.server.periodic import OWN_THREADS, Periodic, Turn
+from dotnetdiag.server.periodic import Periodic, Turn
+from dotnetdiag.server.process_usage import by_generation, thread_count, working_set_bytes
 from dotnetdiag.server.subscription import Subscription
 
 PROVIDER = "System.Runtime"
@@ -87,25 +87,17 @@ class Counter:
 
 def _collections(generation: int) -> Callable[[], float]:
     """As .NET counts: a collection of a generation is one of the younger ones too."""
-    return lambda: sum(one["collections"] for one in gc.get_stats()[generation:])
-
-
-def _threads() -> int:
-    """Those of the program, as far as :mod:`threading` knows them."""
-    return sum(not thread.name.startswith(OWN_THREADS) for thread in threading.enumerate())
+    return lambda: sum(by_generation("collections")[generation:])
 
 
 def _working_set_mb() -> float | None:
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-    except (OSError, ValueError, IndexError):
-        return None
+    size = working_set_bytes()
+    return None if size is None else size / 1e6
 
 
 COUNTERS = (
     Counter(name="working-set", title="Working Set", units="MB", read=_working_set_mb),
-    Counter(name="thread-count", title="Thread Count", units="", read=_threads),
+    Counter(name="thread-count", title="Thread Count", units="", read=thread_count),
     Counter(name="allocated-blocks", title="Allocated Blocks", units="", read=sys.getallocatedblocks),
     Counter(name="module-count", title="Number of Modules Loaded", units="", read=lambda: len(sys.modules)),
     *(
@@ -120,10 +112,23 @@ COUNTERS = (
         for generation in range(3)
     ),
     Counter(
+        name="time-in-gc",
+        title="% Time in GC since last GC",
+        units="%",
+        read=lambda: 100 * GC_PAUSES.last_share,
+    ),
+    Counter(
+        name="total-pause-time-by-gc",
+        title="Time paused by GC",
+        units="ms",
+        read=lambda: GC_PAUSES.total_ns / 1e6,
+        rate=True,
+    ),
+    Counter(
         name="gc-collected-objects",
         title="Objects Collected by GC",
         units="",
-        read=lambda: sum(one["collected"] for one in gc.get_stats()),
+        read=lambda: sum(by_generation("collected")),
         rate=True,
         time_scale="00:00:01",
     ),
@@ -175,6 +180,8 @@ class RuntimeCounters:
             self._change(watched)
 
     def _change(self, watched: tuple[_Watched, ...]) -> None:
+        if bool(watched) != bool(self._watched):
+            GC_PAUSES.begin() if watched else GC_PAUSES.end()
         self._watched = watched
         if self._timer is not None:
             self._timer.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dotnetdiag.server.counters import RuntimeCounters
 from dotnetdiag.server.logs import LoggingEvents
+from dotnetdiag.server.meters import Meters
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.registry import REGISTRY, Provider, Registry
 from dotnetdiag.server.runtime_events import RuntimeEvents
@@ -16,6 +17,7 @@ def add_runtime_providers(registry: Registry = REGISTRY) -> tuple[Provider, ...]
         SampleProfiler(),
         RuntimeEvents(),
         RuntimeCounters(),
+        Meters(),
         LoggingEvents(),
         MethodRundown(),
     )
