@@ -64,10 +64,10 @@ def worker_start(ms: float, thread: int) -> Seen:
     return Seen(ms=ms, thread=thread, stack=(), provider=RUNTIME, number=50, payload=payload)
 
 
-def runtime_is(ms: float, thread: int, version: str, command_line: str = "", path: str = "") -> Seen:
+def runtime_is(ms: float, thread: int, version: str, command_line: str = "", path: str = "", sku: int = 2) -> Seen:
     """What a rundown says of the runtime: ``9.0.22``."""
     numbers = [int(part) for part in version.split(".")]
-    payload = struct.pack("<10HIB", 1, 2, *numbers, 0, *numbers, 0, 0, 0) + z16(command_line) + bytes(16) + z16(path)
+    payload = struct.pack("<10HIB", 1, sku, *numbers, 0, *numbers, 0, 0, 0) + z16(command_line) + bytes(16) + z16(path)
     provider = f"{RUNTIME}Rundown"
     return Seen(ms=ms, thread=thread, stack=(), provider=provider, number=187, payload=payload, name="Runtime/Start")
 

@@ -261,6 +261,23 @@ def test_what_an_older_command_does_not_tell_is_an_empty_text() -> None:
     assert second.result == replace(first, entry_assembly="app", runtime_version="6.0.1")
 
 
+@pytest.mark.parametrize(
+    ("version", "runtime", "of_dotnet"),
+    [
+        ("9.0.22", ".NET 9.0.22", "9.0.22"),
+        ("11.0.0-preview.1+abc", ".NET 11.0.0-preview.1+abc", "11.0.0-preview.1+abc"),
+        ("3.11.7+python", "Python 3.11.7", ""),
+        ("", ".NET", ""),
+    ],
+)
+def test_a_runtime_has_the_name_of_its_kind(version: str, runtime: str, of_dotnet: str) -> None:
+    age = Age(name="any", version=version, answers=AGES["8"].answers)
+    said = drive(information.process_info(), age).result
+    assert said is not None
+    assert said.runtime == runtime
+    assert drive(information.runtime_version(), age).result == of_dotnet
+
+
 def test_texts_that_are_null_are_empty_ones() -> None:
     from dotnetdiag.ipc.process_info import ProcessInfo3Reply
 

@@ -27,6 +27,7 @@ from dotnetdiag.server.event_source import EventSource, activity
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
+from dotnetdiag.server.runtime_rundown import THREAD_KEYWORDS, interpreter
 
 pytestmark = pytest.mark.live
 
@@ -177,7 +178,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     enabled = gc.isenabled()
     gc.disable()
-    with recording(path, registry, *providers, rundown_keyword=0x80020139) as reader:
+    with recording(path, registry, *providers, rundown_keyword=0x80020139 | THREAD_KEYWORDS) as reader:
         for generation in (0, 1, 2, 2):
             gc.collect(generation)
         thread = threading.Thread(target=int)
@@ -206,6 +207,16 @@ def test_what_the_runtime_does_is_what_the_reference_reads(runtime: Path) -> Non
         "MessageJson",
         "EventCounters",
     }
+
+
+def test_the_reference_reads_which_runtime_it_is_and_its_threads(runtime: Path) -> None:
+    lines = assert_agree(runtime)
+    said = [line for line in lines if line["event"] == "Runtime/Start"]
+    assert [line["provider"].removeprefix("Microsoft-Windows-DotNETRuntime") for line in said] == ["", "Rundown"]
+    assert {line["payload"]["RuntimeDllPath"] for line in said} == {interpreter()}
+    assert {line["payload"]["BclMajorVersion"] for line in said} == {sys.version_info.major}
+    threads = [line["payload"] for line in lines if line["event"].endswith("/ThreadDCStop")]
+    assert threading.main_thread().native_id in {one["OSThreadID"] for one in threads}
 
 
 def test_the_reference_counts_collections_and_pauses(runtime: Path) -> None:

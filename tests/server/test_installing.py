@@ -17,6 +17,7 @@ import pytest
 import dotnetdiag as dd
 from dotnetdiag.errors import ServerError
 from dotnetdiag.ipc.constants import TraceFormat
+from dotnetdiag.recipes.examination import answers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets in a folder")
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,3 +208,75 @@ def test_a_forked_child_may_serve_too(folder: Path) -> None:
         found = {dd.Client.connect(f"{path},connect").process_info().pid for path in folder.glob("*-socket")}
         os.kill(child, signal.SIGKILL)
     assert found == {process.pid, child}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_whoever_looks_sees_whether_the_program_waits(folder: Path, script: Path) -> None:
+    with dd.listen(str(folder / "port")) as server:
+        words = "-m", "dotnetdiag.server", str(script)
+        with program(folder, *words, DOTNET_DiagnosticPorts=str(folder / "port")):
+            runtime = next(iter(server))
+            assert runtime.is_suspended is True
+            runtime.resume()
+            assert runtime.is_suspended is False
+
+
+NOTICE = """\
+from dotnetdiag.server import installing
+installing.NOTICE_S = 0.0
+installing.install(wait={wait})
+print("ready", flush=True)
+"""
+
+
+def test_a_program_that_waits_long_says_so_in_a_line(folder: Path) -> None:
+    with dd.listen(str(folder / "port")) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", NOTICE.format(wait=True)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT / "src"),
+                "TMPDIR": str(folder),
+                "DOTNET_DiagnosticPorts": f"{folder / 'port'};{folder / 'other'},nosuspend",
+            },
+        )
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert said.startswith(f"dotnetdiag: Python process {process.pid} waits at its start")
+            assert f"over {folder / 'port'};" in said
+            next(iter(server)).resume()
+            assert process.communicate(timeout=60) == ("ready\n", "")
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_a_program_that_waits_for_nobody_says_nothing_and_is_not_told_from_one_that_runs(folder: Path) -> None:
+    code = NOTICE.format(wait=False) + "import sys; sys.stdin.readline()\n"
+    with (
+        dd.listen(str(folder / "port")) as server,
+        program(folder, "-c", code, DOTNET_DiagnosticPorts=str(folder / "port")) as process,
+    ):
+        assert line(process) == "ready\n"
+        assert next(iter(server)).is_suspended is None
+
+
+def test_our_own_tools_call_it_python(folder: Path, script: Path) -> None:
+    python = f"Python {'.'.join(map(str, sys.version_info[:3]))}"
+    with program(folder, "-m", "dotnetdiag.server", str(script)) as process:
+        line(process)
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            said = client.process_info()
+            assert said.runtime == python
+            assert answers(client)[0].text == f"is {python}, {said.os} {said.arch}"
+            if sys.platform == "linux":
+                assert answers(client)[1].text == "runs"
+        command = [sys.executable, "-m", "dotnetdiag", "ps"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(folder)}
+        shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment).stdout
+    (row,) = (row for row in shown.splitlines() if row.split()[:1] == [str(process.pid)])
+    assert f" {python} " in row

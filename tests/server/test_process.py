@@ -7,12 +7,15 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dotnetdiag.ipc.environment import EnvironmentBlock, ProcessEnvironment, SetEnvironmentVariable
 from dotnetdiag.ipc.hresults import HResult
 from dotnetdiag.ipc.process_info import ProcessInfo3, ProcessInfo3Reply
+from dotnetdiag.server import process
 from dotnetdiag.server.commands import Caller, Refused
 from dotnetdiag.server.process import LONGEST_COMMAND_LINE, ProcessCommands, ProcessFacts
 
@@ -26,7 +29,8 @@ print(facts.entry_assembly, facts.command_line, sep="|")
 def test_a_process_is_told_as_runtimes_tell_theirs() -> None:
     facts = ProcessFacts.of_this_process()
     assert facts.pid == os.getpid()
-    assert facts.runtime_version == platform.python_version()
+    assert facts.runtime_version.startswith(".".join(map(str, sys.version_info[:3])))
+    assert facts.runtime_version.endswith("+python")
     assert facts == ProcessFacts.of_this_process()
     if sys.platform == "linux" and platform.machine() == "x86_64":
         assert (facts.os, facts.arch) == ("Linux", "x64")
@@ -103,3 +107,22 @@ def test_a_variable_that_no_system_takes_is_an_invalid_argument(name: str, value
     with pytest.raises(Refused) as raised:
         set_variable(name, value)
     assert raised.value.hresult == HResult.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ((3, 12, 1, "final", 0), "3.12.1+python"),
+        ((3, 15, 0, "alpha", 2), "3.15.0-alpha.2+python"),
+        ((3, 15, 0, "beta", 1), "3.15.0-beta.1+python"),
+        ((3, 15, 0, "candidate", 3), "3.15.0-rc.3+python"),
+    ],
+)
+def test_the_version_is_one_as_semver_has_it(
+    version: tuple[Any, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Info(tuple[Any, ...]):
+        releaselevel, serial = version[3], version[4]
+
+    monkeypatch.setattr(process, "sys", SimpleNamespace(version_info=Info(version)))
+    assert process._version() == said

@@ -36,3 +36,13 @@ def test_what_is_suspended_again_does_not_tell_again() -> None:
         suspension.add("/a")
         suspension.resume("/a")
     assert told == ["resumed"]
+
+
+def test_each_port_that_comes_or_goes_is_a_change() -> None:
+    told: list[bool] = []
+    suspension = Suspension(changed=lambda: told.append(suspension.is_suspended))
+    suspension.add("/a")
+    suspension.add("/b")
+    for port in ("/other", "/a", "/b", "/b"):
+        suspension.resume(port)
+    assert told == [True, True, True, False]

@@ -1013,6 +1013,21 @@ def test_net_core_3_which_says_4_is_named_by_its_folder(path: str, runtime: str)
     assert traced(runtime_is(1, 1, "10.0.14", path=path)).process.runtime == ".NET 10.0.14"
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/usr/bin/python3.12", "Python"),
+        ("/usr/lib/libpython3.12.so.1.0", "Python"),
+        (r"C:\Python312\python.exe", "Python"),
+        ("/opt/pypy3", "Python"),
+        ("/python3/other", "runtime"),
+        ("", "runtime"),
+    ],
+)
+def test_a_runtime_of_no_kind_of_dotnet_is_named_by_its_program(path: str, name: str) -> None:
+    assert traced(runtime_is(1, 1, "3.12.1", path=path, sku=0)).process.runtime == f"{name} 3.12.1"
+
+
 def test_an_event_can_be_copied_and_pickled() -> None:
     (event, *_) = opened("events-10").events(where="event == 'Exception/Start'", limit=1)
     for copied in (copy.copy(event), copy.deepcopy(event), pickle.loads(pickle.dumps(event))):

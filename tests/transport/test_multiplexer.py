@@ -311,3 +311,32 @@ def test_a_child_closes_its_copies_alone(fixture: Fixture) -> None:
         theirs.send(b"123", Deadline(1))
         fixture.wait()
     assert fixture.results == [3]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the system shows no names of threads")
+def test_a_new_name_is_the_systems_before_what_is_handed_over_next(fixture: Fixture) -> None:
+    def name() -> Steps[str]:
+        yield Pause(0, "")
+        with open("/proc/thread-self/comm") as file:
+            return file.read()
+
+    for wanted in ("one", "one", "two"):
+        fixture.multiplexer.rename(wanted)
+        fixture.begin(name())
+        fixture.wait()
+    assert fixture.results == ["one\n", "one\n", "two\n"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the system shows no names of threads")
+def test_a_thread_for_what_blocks_has_not_the_name_of_ours(fixture: Fixture) -> None:
+    def name(_: Deadline) -> str:
+        with open("/proc/thread-self/comm") as file:
+            return file.read()
+
+    def steps() -> Steps[str]:
+        given: str = yield Blocking(name)
+        return given
+
+    fixture.begin(steps())
+    fixture.wait()
+    assert fixture.results == ["dotnetdiag call\n"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dotnetdiag.transport import suspension
-from dotnetdiag.transport.suspension import is_suspended
+from dotnetdiag.transport.suspension import HELD, SERVING, WAITING, is_suspended
 
 from .conftest import FakeProc
 
@@ -97,3 +97,52 @@ def test_a_runtime_that_goes_on_meanwhile_is_not_suspended(fake: FakeProc, monke
 
 def test_without_proc_it_cannot_be_told(tmp_path: Path) -> None:
     assert is_suspended(7, tmp_path / "none") is None
+
+
+def serving(fake: FakeProc, *names: str) -> None:
+    fake.process(7, comm="python")
+    for number, name in enumerate(("python", *names)):
+        fake.thread(7, 7 + number, name)
+
+
+@pytest.mark.parametrize(
+    ("names", "verdict"),
+    [
+        ((SERVING,), False),
+        ((WAITING,), True),
+        ((HELD,), None),
+        (("python", SERVING), False),
+        (("python", WAITING, "python"), True),
+        ((SERVING, SYNCH, PIPE, FINALIZER), False),
+        ((WAITING, SYNCH, PIPE, FINALIZER), False),
+    ],
+)
+def test_python_that_serves_says_it_itself(fake: FakeProc, names: tuple[str, ...], verdict: bool | None) -> None:
+    serving(fake, *names)
+    assert is_suspended(7, fake.path) is verdict
+
+
+def test_python_that_is_about_to_wait_is_looked_at_twice(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving(fake, SERVING)
+    monkeypatch.setattr("time.sleep", lambda _: (fake.path / "7" / "task" / "8" / "comm").write_text(f"{WAITING}\n"))
+    assert is_suspended(7, fake.path) is True
+
+
+@pytest.mark.parametrize(
+    ("comm", "exe", "maps"),
+    [
+        ("python3", "", b""),
+        ("gunicorn", "/usr/bin/python3.11", b""),
+        ("host", "/bin/host", b"7f00-7f01 r-xp 00000000 08:01 9 /usr/lib/libpython3.11.so.1.0\n"),
+        ("pypy3", "", b""),
+    ],
+)
+def test_python_of_two_threads_does_not_pass_for_native_aot_that_waits(
+    fake: FakeProc, comm: str, exe: str, maps: bytes
+) -> None:
+    fake.process(7, comm=comm, maps=maps)
+    if exe:
+        fake.link("7", "exe", exe)
+    for number in (7, 8):
+        fake.thread(7, number, comm)
+    assert is_suspended(7, fake.path) is None

@@ -94,8 +94,10 @@ def _show(visit: Visit, form: str) -> None:
 
         echo(csv_rows([["" if value is None else value for value in row.values()]])[0])
     else:
+        from dotnetdiag.recipes.processes import runtime_text
+
         state = {True: "suspended", False: "running", None: ""}[visit.suspended]
         pid, what = visit.pid or visit.namespace_pid, visit.what
-        facts = f"{visit.seconds:9.1f} s  {what:<9}  {pid:>7}  {state:<9}  {visit.runtime_version or '-':<8}"
+        facts = f"{visit.seconds:9.1f} s  {what:<9}  {pid:>7}  {state:<9}  {runtime_text(visit) or '-':<8}"
         said = f"[{visit.problem}]" if visit.problem else visit.command_line
         echo(f"{facts}  {visit.name or '-'}  {said}".rstrip())

@@ -38,7 +38,7 @@ def say_foreign(known: Iterable[Process]) -> None:
 
 def show_processes() -> None:
     """The list of runtimes on stdout."""
-    from dotnetdiag.recipes.processes import list_processes
+    from dotnetdiag.recipes.processes import list_processes, runtime_text
 
     found = list_processes()
     if not found:
@@ -52,7 +52,7 @@ def show_processes() -> None:
                 str(process.pid),
                 process.name + (f" (pid {process.namespace_pid} in its namespace)" if process.other_namespace else ""),
                 process.entry_assembly or "-",
-                process.runtime_version or "-",
+                runtime_text(process) or "-",
                 "-" if process.uptime_s is None else seconds_text(process.uptime_s),
                 process.command_line + (f"  [{process.problem}]" if process.problem else ""),
             )

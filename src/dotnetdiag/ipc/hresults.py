@@ -37,7 +37,8 @@ ADVICE: dict[int, str] = {
     HResult.UNKNOWN_COMMAND: "this runtime does not know the command; a newer .NET does",
     HResult.UNKNOWN_MAGIC: "the endpoint does not speak DOTNET_IPC_V1; check that the address is a .NET diagnostic port",
     HResult.UNKNOWN_ERROR: "the runtime gives no reason; try again, then look at its own output",
-    HResult.NOT_SUPPORTED: "the feature is not built into this runtime (NativeAOT and Mono lack profilers, dumps, hooks, perf maps)",
+    HResult.NOT_SUPPORTED: "the feature is not built into this runtime (NativeAOT and Mono lack profilers, dumps, hooks, perf maps; "
+    "Python lacks profilers, hooks, perf maps and user_events)",
     HResult.FAIL: "the runtime failed without a reason; for sessions: at most 64 may be open, stop one; for dumps: look at the target's output",
     HResult.INVALID_ARGUMENT: "the runtime refused an argument, or the command is only allowed while it is suspended at startup",
     HResult.PROFILER_NOT_YET_AVAILABLE: "the runtime is still starting; until it is resumed, profilers can only be registered for its start",

@@ -13,6 +13,11 @@ from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.fields import GUID, TEXT, U32, U64, Field, Fields
 from dotnetdiag.ipc.messages import OkReply, Request
 
+PYTHON_BUILD = "+python"
+"""What a runtime version of a Python process ends with: ``3.11.7+python``. It is a version as SemVer has it, with a build of that name; tools
+for .NET pass builds over.
+"""
+
 
 class ProcessInfoReply(OkReply):
     """Reply to ``ProcessInfo`` (0x0400).

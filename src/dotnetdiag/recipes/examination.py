@@ -59,7 +59,7 @@ def answers(client: Client) -> list[Finding]:
         Finding(
             code="answers",
             ok=True,
-            text=f"is .NET {info.runtime_version or 'older than 6'}, {info.os} {info.arch}",
+            text=f"is {info.runtime if info.runtime_version else '.NET older than 6'}, {info.os} {info.arch}",
             advice="",
         )
     ]
@@ -79,7 +79,7 @@ def answers(client: Client) -> list[Finding]:
 
 def examine_installation() -> tuple[Finding, ...]:
     """This package, the places where runtimes are looked for, and the runtimes that are there."""
-    from dotnetdiag.recipes.processes import list_foreign_sockets, list_processes
+    from dotnetdiag.recipes.processes import list_foreign_sockets, list_processes, runtime_text
 
     found = [
         Finding(
@@ -102,7 +102,7 @@ def examine_installation() -> tuple[Finding, ...]:
     )
     processes = list_processes()
     for process in processes:
-        who = f"{process.pid} {process.name} {process.runtime_version or ''}".rstrip()
+        who = f"{process.pid} {process.name} {runtime_text(process)}".rstrip()
         found.append(
             Finding(
                 code="runtime",

@@ -67,9 +67,7 @@ def _of(runtime: ConnectedRuntime) -> Finding:
             code="no-answer", ok=False, text=f"{who} dials it, and does not answer: {error}", advice="look at its state"
         )
     name = f"{info.entry_assembly} " if info.entry_assembly else ""
-    return Finding(
-        code="dials", ok=True, text=f"{who} ({name}on .NET {info.runtime_version}) dials it{state}", advice=""
-    )
+    return Finding(code="dials", ok=True, text=f"{who} ({name}on {info.runtime}) dials it{state}", advice="")
 
 
 def _nobody(address: str) -> Finding:

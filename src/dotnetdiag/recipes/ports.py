@@ -40,6 +40,8 @@ class Visit:
     suspended: bool | None = None
     command_line: str = ""
     problem: str = ""
+    runtime: str = ""
+    """``.NET 9.0.22``, ``Python 3.11.7``."""
 
 
 def visits(
@@ -79,6 +81,7 @@ def visits(
                     name=left.name,
                     runtime_version=left.runtime_version,
                     command_line=left.command_line,
+                    runtime=left.runtime,
                 )
             for runtime in there:
                 if runtime not in known:
@@ -92,11 +95,12 @@ def visits(
 
 
 def _visit(runtime: ConnectedRuntime, seconds: float) -> Visit:
-    name = version = command = problem = ""
+    name = version = command = problem = described = ""
     suspended = None
     try:
         information = runtime.info
         name, version, command = information.entry_assembly, information.runtime_version, information.command_line
+        described = information.runtime
         suspended = runtime.is_suspended
     except DiagnosticsError as error:
         problem = str(error)
@@ -111,4 +115,5 @@ def _visit(runtime: ConnectedRuntime, seconds: float) -> Visit:
         suspended=suspended,
         command_line=command_line(runtime.pid) or command,
         problem=problem,
+        runtime=described,
     )

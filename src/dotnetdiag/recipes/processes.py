@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dotnetdiag.client import Client
 from dotnetdiag.errors import (
@@ -47,6 +47,8 @@ class Process:
     other_namespace: bool
     address: str
     problem: str = ""
+    runtime: str = ""
+    """``.NET 9.0.22``, ``Python 3.11.7``."""
 
 
 class Processes(HasTable, list[Process]):
@@ -131,12 +133,13 @@ def find_pid(name: str) -> int:
 
 def _describe(known: list[Endpoint], timeout_s: float) -> Process:
     endpoint = known[0]
-    entry = version = problem = command = ""
+    entry = version = problem = command = runtime = ""
     try:
         information = Client.at(known, timeout_s=timeout_s).process_info()
         entry, version = information.entry_assembly, information.runtime_version
-        command = information.command_line
+        command, runtime = information.command_line, information.runtime
     except UnsupportedCommand:
+        runtime = ".NET Core 3.x"
         version = "3.x"  # the only runtimes with an endpoint that do not know the command (ipc-protocol.md §21.6)
     except TargetError as error:
         if isinstance(error, ProcessNotFound) or error.code == "not-dotnet":
@@ -157,7 +160,21 @@ def _describe(known: list[Endpoint], timeout_s: float) -> Process:
         other_namespace=endpoint.other_namespace,
         address=str(endpoint.address),
         problem=problem,
+        runtime=runtime,
     )
+
+
+class _HasRuntime(Protocol):
+    @property
+    def runtime(self) -> str: ...
+
+    @property
+    def runtime_version(self) -> str: ...
+
+
+def runtime_text(one: _HasRuntime) -> str:
+    """For lists of what is .NET, mostly: the version alone, and the name with it for anything else."""
+    return one.runtime_version if one.runtime.startswith(".NET") else one.runtime or one.runtime_version
 
 
 def program_of(pid: int, argv: Sequence[str]) -> str:

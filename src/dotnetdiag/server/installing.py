@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import sys
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import TimedOut
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.dump import GenerateCoreDump3
 from dotnetdiag.ipc.hresults import HResult
@@ -20,6 +22,9 @@ from dotnetdiag.server.registry import REGISTRY, Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
 from dotnetdiag.server.server import DiagnosticServer
 from dotnetdiag.transport.security import NO_SECURITY, Security
+
+NOTICE_S = 5.0
+"""A program that waits for so long says so, as runtimes do (ipc-protocol.md §11)."""
 
 _lock = threading.Lock()
 _installed: tuple[int, DiagnosticServer] | None = None
@@ -45,11 +50,8 @@ class PythonCommands(ProcessCommands):
         self._registry, self._nettrace_version = registry, nettrace_version
 
     def collect(self, request: CollectTracing6, caller: Caller) -> Streaming:  # noqa: ARG002
-        """A session, which begins at once."""
-        try:
-            session = EventSession(request, registry=self._registry, nettrace_version=self._nettrace_version)
-        except UsageError as exc:
-            raise Refused(HResult.BAD_ENCODING) from exc
+        """A session, which begins at once: nettrace, or NetPerf where that is asked for."""
+        session = EventSession(request, registry=self._registry, nettrace_version=self._nettrace_version)
         return Streaming(source=session.start())
 
     def dump(self, request: GenerateCoreDump3, caller: Caller) -> Reply:  # noqa: ARG002
@@ -75,21 +77,40 @@ def install(
     """Have this process answer as a .NET runtime does, until it ends or the server that is given is closed.
 
     It opens what ``environment`` (by default that of the process) says: ``dotnet-diagnostic-PID-START-socket`` in the temporary folder, and
-    every port of ``DOTNET_DiagnosticPorts``. A port that suspends is waited for, unless ``wait`` is false. None where
-    ``DOTNET_EnableDiagnostics`` is 0. A second call gives the server of the first; a forked child calls it again, for a server of its own.
+    every port of ``DOTNET_DiagnosticPorts``. A port that suspends is waited for, unless ``wait`` is false; after 5 s of that a line on stderr
+    says so. None where ``DOTNET_EnableDiagnostics`` is 0. A second call gives the server of the first; a forked child calls it again, for a
+    server of its own.
     """
     global _installed, _offered  # they are of the process
-    with _lock:
-        if _installed is not None and _installed[0] == os.getpid() and _installed[1].is_serving:
-            return _installed[1]
-        if not _offered:
-            add_runtime_providers()
-            _offered = True
-        server = DiagnosticServer(PythonCommands() if commands is None else commands)
-        if not server.open_environment(environment, security=security):
-            server.close()
-            return None
-        _installed = os.getpid(), server
-    if wait:
+    with ExitStack() as stack:
+        with _lock:
+            if _installed is not None and _installed[0] == os.getpid() and _installed[1].is_serving:
+                return _installed[1]
+            if not _offered:
+                add_runtime_providers()
+                _offered = True
+            server = DiagnosticServer(PythonCommands() if commands is None else commands)
+            if wait:
+                stack.enter_context(server._waiting())
+            if not server.open_environment(environment, security=security):
+                server.close()
+                return None
+            _installed = os.getpid(), server
+        if wait:
+            _wait(server)
+        return server
+
+
+def _wait(server: DiagnosticServer) -> None:
+    try:
+        server.wait_until_resumed(timeout_s=NOTICE_S)
+    except TimedOut:
+        ports = ", ".join(server.status.suspended)
+        with suppress(OSError, ValueError, AttributeError):  # there is no stderr
+            print(
+                f"dotnetdiag: Python process {os.getpid()} waits at its start until a tool resumes it over {ports}; without "
+                "DOTNET_DiagnosticPorts and DOTNET_DefaultDiagnosticPortSuspend it does not",
+                file=sys.stderr,
+                flush=True,
+            )
         server.wait_until_resumed()
-    return server

@@ -17,7 +17,7 @@ from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.environment import EnvironmentBlock, ProcessEnvironment, SetEnvironmentVariable
 from dotnetdiag.ipc.hresults import HResult
-from dotnetdiag.ipc.process_info import ProcessInfo, ProcessInfo2, ProcessInfo3, ProcessInfo3Reply
+from dotnetdiag.ipc.process_info import PYTHON_BUILD, ProcessInfo, ProcessInfo2, ProcessInfo3, ProcessInfo3Reply
 from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.server.commands import Caller, Commands, Handler, Refused, Reply
 
@@ -39,7 +39,9 @@ _RIDS = {"Linux": "linux", "macOS": "osx", "Windows": "win", "FreeBSD": "freebsd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
-    """Who a process is. ``pid`` is that of its own namespace; ``cookie`` tells two processes apart, also of one pid."""
+    """Who a process is. ``pid`` is that of its own namespace; ``cookie`` tells two processes apart, also of one pid. ``runtime_version`` is
+    Python's, ``3.11.7+python``: by its end others tell it from a version of .NET.
+    """
 
     pid: int
     cookie: UUID
@@ -65,7 +67,7 @@ class ProcessFacts:
             os=system,
             arch=arch,
             entry_assembly=_entry_name(),
-            runtime_version=platform.python_version(),
+            runtime_version=_version(),
             runtime_identifier=f"{_RIDS.get(system, system.lower())}{musl}-{rid_arch}",
         )
 
@@ -122,6 +124,13 @@ class ProcessCommands(Commands):
 @cache
 def _cookie_of(pid: int) -> UUID:  # noqa: ARG001 - one for each
     return uuid4()
+
+
+def _version() -> str:
+    """As SemVer has it."""
+    number, stage, serial = sys.version_info[:3], sys.version_info.releaselevel, sys.version_info.serial
+    stages = {"alpha": f"-alpha.{serial}", "beta": f"-beta.{serial}", "candidate": f"-rc.{serial}"}
+    return ".".join(map(str, number)) + stages.get(stage, "") + PYTHON_BUILD
 
 
 def _entry_name() -> str:

@@ -3,6 +3,7 @@
 ======================  ==========================================================================================================
 what happens            events
 ======================  ==========================================================================================================
+a session begins        RuntimeInformation: which Python this is
 a collection            SuspendEE, GCStart (depth is the generation), GCEnd, GCHeapStats (all zero: Python does not know how large
                         its generations are, and TraceEvent takes no collection without it for complete), RestartEE;
                         ``PythonCollection`` (GCDynamicEvent): two i64, the objects that were collected, and those that could not be
@@ -30,10 +31,17 @@ from dotnetdiag.server.code_addresses import CODE_ADDRESSES
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.native_events import CLR_INSTANCE, native_event
 from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.runtime_rundown import (
+    DOMAIN_ID,
+    RUNTIME_INFORMATION,
+    THREAD_KEYWORDS,
+    runtime_information,
+    thread_facts,
+)
 from dotnetdiag.server.subscription import Subscription
 
 PROVIDER = "Microsoft-Windows-DotNETRuntime"
-GC_KEYWORD, THREADING_KEYWORD, EXCEPTION_KEYWORD = 0x1, 0x10800, 0x2_0000_8000
+GC_KEYWORD, THREADING_KEYWORD, EXCEPTION_KEYWORD = 0x1, THREAD_KEYWORDS, 0x2_0000_8000
 _GC_START = native_event(PROVIDER, 1, version=2, keywords=GC_KEYWORD)
 _GC_END = native_event(PROVIDER, 2, version=1, keywords=GC_KEYWORD)
 _RESTART_END = native_event(PROVIDER, 3, version=1, keywords=GC_KEYWORD)
@@ -45,6 +53,7 @@ _GC_DYNAMIC = native_event(PROVIDER, 39, version=0, keywords=GC_KEYWORD)
 _EXCEPTION = native_event(PROVIDER, 80, version=1, level=2, keywords=EXCEPTION_KEYWORD)
 _THREAD_CREATED = native_event(PROVIDER, 85, version=0, keywords=THREADING_KEYWORD)
 _THREAD_TERMINATED = native_event(PROVIDER, 86, version=0, keywords=THREADING_KEYWORD)
+_INFORMATION = native_event(PROVIDER, RUNTIME_INFORMATION, version=0)
 _COLLECTIONS = (
     _GC_START,
     _GC_END,
@@ -58,7 +67,6 @@ _COLLECTIONS = (
 _HEAP_STATS_BYTES = 10 * 8 + 3 * 4
 _FOR_COLLECTION = 1
 """Why the runtime is suspended."""
-_DOMAIN_ID = 1
 _HRESULT = 0x80131500
 """COR_E_EXCEPTION: an exception without a number of its own."""
 _HAS_INNER, _COMPLIANT = 1, 16
@@ -84,7 +92,9 @@ class RuntimeEvents:
         self._tool: int | None = None
 
     def join(self, subscription: Subscription) -> None:
-        """Hook what the session wants."""
+        """Hook what the session wants, and say who this is."""
+        if (write := subscription.channel(_INFORMATION)) is not None:
+            write(runtime_information())
         self._channels.add(subscription)
         self._hook()
 
@@ -142,13 +152,11 @@ class RuntimeEvents:
                 inner(thread)
                 return
             number, os_thread = threading.get_ident(), threading.get_native_id()
-            channels.write(
-                _THREAD_CREATED, struct.pack("<QQIII", number, _DOMAIN_ID, 0, os_thread, os_thread) + CLR_INSTANCE
-            )
+            channels.write(_THREAD_CREATED, thread_facts(number, os_thread))
             try:
                 inner(thread)
             finally:
-                channels.write(_THREAD_TERMINATED, struct.pack("<QQ", number, _DOMAIN_ID) + CLR_INSTANCE)
+                channels.write(_THREAD_TERMINATED, struct.pack("<QQ", number, DOMAIN_ID) + CLR_INSTANCE)
 
         self._inner, self._outer = inner, outer
         threading.Thread._bootstrap_inner = outer  # type: ignore[attr-defined]

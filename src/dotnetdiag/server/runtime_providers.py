@@ -8,6 +8,7 @@ from dotnetdiag.server.meters import Meters
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.registry import REGISTRY, Provider, Registry
 from dotnetdiag.server.runtime_events import RuntimeEvents
+from dotnetdiag.server.runtime_rundown import RuntimeRundown
 from dotnetdiag.server.sampling import SampleProfiler
 
 
@@ -19,6 +20,7 @@ def add_runtime_providers(registry: Registry = REGISTRY) -> tuple[Provider, ...]
         RuntimeCounters(),
         Meters(),
         LoggingEvents(),
+        RuntimeRundown(),
         MethodRundown(),
     )
     for provider in providers:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from dotnetdiag.errors import TransportError
@@ -15,6 +15,7 @@ from dotnetdiag.server.serving import DRAIN_S, OPEN_S, Serving, log_problem
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.multiplexer import Multiplexer
 from dotnetdiag.transport.security import NO_SECURITY, Security
+from dotnetdiag.transport.suspension import HELD, SERVING, WAITING
 from dotnetdiag.transport.waiting import Steps, run
 
 
@@ -40,6 +41,7 @@ class DiagnosticServer(Serving):
     ) -> None:
         super().__init__(commands, age=age, legacy=legacy, resumed=resumed, problem=problem)
         self._multiplexer = Multiplexer("dotnetdiag server", self._failed)
+        self._waiters: dict[object, None] = {}
 
     def listen(
         self,
@@ -80,7 +82,22 @@ class DiagnosticServer(Serving):
 
     def wait_until_resumed(self, *, timeout_s: float | None = None) -> None:
         """Until every port that suspends was resumed, or the server is closed. Raises TimedOut; it stays suspended then."""
-        run(self._resuming(), Deadline(timeout_s))
+        with self._waiting():
+            run(self._resuming(), Deadline(timeout_s))
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Within this, whoever looks at the process finds that it waits, as long as a port that suspends was not resumed: the name of the
+        server's thread tells (Linux). ``wait_until_resumed`` says it itself; who opens ports that may be dialled at once says it before.
+        """
+        waiter = object()
+        self._waiters[waiter] = None
+        try:
+            self._tell_state()
+            yield
+        finally:
+            del self._waiters[waiter]
+            self._tell_state()
 
     def close(self, *, drain_s: float = DRAIN_S) -> None:
         """End it: sessions are stopped, and given ``drain_s`` to be read to their ends. May be called again, and from any thread but that of
@@ -101,6 +118,10 @@ class DiagnosticServer(Serving):
     def leave(self) -> None:
         """The interpreter ends."""
         self.close()
+
+    def _tell_state(self) -> None:
+        # whoever resumes it is answered by the thread after that
+        self._multiplexer.rename(SERVING if not self.is_suspended else WAITING if self._waiters else HELD)
 
     def _spawn(self, steps: Steps[None], deadline: Deadline) -> None:
         self._multiplexer.begin(steps, deadline)

@@ -111,7 +111,7 @@ class Serving(ABC):
         problem: Problem = log_problem,
     ) -> None:
         self._commands, self._legacy, self._problem = commands, legacy, problem
-        self._suspension = Suspension(resumed)
+        self._suspension = Suspension(resumed, changed=self._tell_state)
         self._dispatcher = Dispatcher(commands, age=age, suspension=self._suspension, problem=problem)
         self._listeners: dict[Listener, None] = {}
         self._dialled: dict[str, None] = {}
@@ -126,6 +126,9 @@ class Serving(ABC):
     @abstractmethod
     def _abandon(self) -> None:
         """In a forked child: let go of the driver."""
+
+    def _tell_state(self) -> None:  # noqa: B027 - not every shell can
+        """Show those who look at the process from outside whether it waits."""
 
     @property
     def is_serving(self) -> bool:

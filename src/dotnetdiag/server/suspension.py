@@ -13,12 +13,17 @@ from dotnetdiag.server.observers import Observers
 
 
 class Suspension(Observers):
-    """``resumed`` is called once, when the last port has been resumed, by whatever thread does it. Without ports nothing waits."""
+    """``resumed`` is called once, when the last port has been resumed, by whatever thread does it, and ``changed`` at each port that comes or
+    goes. Without ports nothing waits.
+    """
 
-    __slots__ = ("_ports", "_resumed")
+    __slots__ = ("_changed", "_ports", "_resumed")
 
-    def __init__(self, resumed: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, resumed: Callable[[], None] | None = None, *, changed: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__()
+        self._changed = changed
         self._ports: dict[str, None] = {}
         self._resumed = [resumed] if resumed is not None else []
 
@@ -34,10 +39,13 @@ class Suspension(Observers):
     def add(self, port: str) -> None:
         """The port suspends."""
         self._ports[port] = None
+        self._changed()
 
     def resume(self, port: str) -> None:
         """Somebody at the port lets the program go on, or the port is given up. No effect on a port that does not suspend."""
         waited = self._ports.pop(port, self) is None
+        if waited:
+            self._changed()
         if waited and not self._ports:
             try:
                 callback = self._resumed.pop()

@@ -17,6 +17,7 @@ RUNTIME_INFORMATION = 187
 RUNTIMES = ("Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-DotNETRuntimeRundown")
 CORE = ".NET"
 _SKUS = {1: ".NET Framework", 2: CORE}
+_PYTHON = re.compile(r"(?:^|[/\\])(?:lib)?(?:python|pypy)[^/\\]*$", re.IGNORECASE)
 _SHARED_FRAMEWORK = re.compile(r"[/\\]Microsoft\.NETCore\.App[/\\](\d+\.\d+[^/\\]*)[/\\]")
 
 
@@ -31,7 +32,9 @@ class ProcessDetails:
     os: str | None = None
     architecture: str | None = None
     runtime: str | None = None
-    """``.NET 10.0.14``. .NET Core before 5 says 4.0.0 of itself: ``.NET Core 3.1.3`` by the folder that it is in, else ``.NET Core``."""
+    """``.NET 10.0.14``. .NET Core before 5 says 4.0.0 of itself: ``.NET Core 3.1.3`` by the folder that it is in, else ``.NET Core``. A
+    Python program that serves is ``Python 3.11.7``.
+    """
     runtime_path: str | None = None
     processors: int | None = None
 
@@ -59,7 +62,7 @@ def processes(trace: Recording) -> tuple[ProcessDetails, ...]:
                 parts = [payload.get(f"Bcl{part}") for part in ("MajorVersion", "MinorVersion", "BuildNumber")]
                 path = known["runtime_path"] = payload.get("RuntimeDllPath") or ""
                 if None not in parts:
-                    sku = _SKUS.get(payload.get("Sku") or 0, "runtime")
+                    sku = _SKUS.get(payload.get("Sku") or 0) or ("Python" if _PYTHON.search(path) else "runtime")
                     known["runtime"] = (
                         _core_3(path) if (sku, parts[0]) == (CORE, 4) else f"{sku} {'.'.join(map(str, parts))}"
                     )

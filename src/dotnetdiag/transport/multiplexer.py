@@ -27,6 +27,8 @@ from dotnetdiag.transport.waiting import Blocking, Change, Outcome, Pause, Ready
 
 CLOSE_S = 5.0
 """How long ``close`` waits for the thread, which ends at once unless an operation computes."""
+CALLING = "dotnetdiag call"
+"""The name of a thread for what blocks, as the system has it."""
 MOST_STALE = 64
 """Timers of waits that are over, beside as many as there are operations."""
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -75,6 +77,12 @@ class Multiplexer(Closing):
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 start(thread)
                 self._thread = thread
+
+    def rename(self, name: str) -> None:
+        """Give the thread another name, from any thread: before anything that is handed over later. In a forked child nothing."""
+        if os.getpid() == self._pid and name != self._name:
+            self._name = name
+            self._call(partial(_tell_name, name))
 
     def close(self) -> None:
         """Close all operations. In a forked child: only the child's copies of what the thread waits with."""
@@ -167,7 +175,7 @@ class Multiplexer(Closing):
         if isinstance(step, Blocking):
             answered = partial(self._answered, task, task.waits)
             try:
-                start_thread(partial(step.call, task.deadline), answered)
+                start_thread(partial(_call, step.call, task.deadline), answered)
             except TransportError as exc:
                 answered((None, exc))
             return
@@ -296,6 +304,12 @@ def _tell_name(name: str) -> None:
     """
     with suppress(OSError), open("/proc/thread-self/comm", "wb", buffering=0) as file:
         file.write(name.encode()[:15])
+
+
+def _call(call: Callable[[Deadline], Any], deadline: Deadline) -> Any:
+    """In a thread of its own, which the system has given the name of ours."""
+    _tell_name(CALLING)
+    return call(deadline)
 
 
 def _discard(outcome: Outcome[Any]) -> None:

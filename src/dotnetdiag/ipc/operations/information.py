@@ -8,6 +8,7 @@ from uuid import UUID
 from dotnetdiag.errors import UnsupportedCommand
 from dotnetdiag.ipc import process_info as messages
 from dotnetdiag.ipc.exchange import Operation, ask
+from dotnetdiag.ipc.process_info import PYTHON_BUILD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,13 @@ class ProcessInformation:
     runtime_version: str = ""
     runtime_identifier: str = ""
 
+    @property
+    def runtime(self) -> str:
+        """``.NET 9.0.22``; ``.NET`` alone for one that does not tell its version (.NET 5). ``Python 3.11.7`` for a Python program that serves."""
+        if self.runtime_version.endswith(PYTHON_BUILD):
+            return f"Python {self.runtime_version.removesuffix(PYTHON_BUILD)}"
+        return f".NET {self.runtime_version}".rstrip()
+
 
 def process_info() -> Operation[ProcessInformation]:
     """ProcessInfo 3, 2, 1. Raises UnsupportedCommand when none is known (.NET Core 3.x)."""
@@ -37,11 +45,12 @@ def process_info() -> Operation[ProcessInformation]:
 
 
 def runtime_version() -> Operation[str]:
-    """The version that the runtime tells; ``""`` for one that does not (.NET 5 and older)."""
+    """The version of .NET that the runtime tells; ``""`` for one that does not (.NET 5 and older), and for Python."""
     try:
-        return (yield from process_info()).runtime_version
+        version = (yield from process_info()).runtime_version
     except UnsupportedCommand:
         return ""
+    return "" if version.endswith(PYTHON_BUILD) else version
 
 
 def _information(reply: messages.ProcessInfoReply) -> ProcessInformation:
