@@ -360,7 +360,12 @@ def _stop_nothing(target: Target) -> None:
     _expect_error(target, Frame(command_set=2, command_id=1).pack(), HResult.BAD_ENCODING)
 
 
-@check("who hangs up on a session ends it", sends="CollectTracing2, and the end", document="ipc-protocol.md §5.5")
+@check(
+    "who hangs up on a session ends it",
+    sends="CollectTracing2, the end, and StopTracing of what is ending",
+    document="ipc-protocol.md §5.5",
+    kills=("3.1",),  # seldom, on a busy machine
+)
 def _hang_up(target: Target) -> None:
     with target.peer.dialled(COLLECT.pack()) as stream:
         session = _started(target, stream)
