@@ -83,7 +83,7 @@ image:
 	@size=$$($(CONTAINER) image inspect --format '{{.Size}}' dotnetdiag) && echo "dotnetdiag: $$size bytes" \
 		&& test $$size -le $(IMAGE_BYTES)
 
-# as many workers as there are cores; one of them runs all live tests, one after the other. OPTIONS: of pytest
+# as many workers as there are cores; two of them run the live tests, each one after the other. OPTIONS: of pytest
 pytest: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -n auto $(OPTIONS)
 

@@ -1,4 +1,4 @@
-"""What holds for the whole run: live tests one at a time, what CI must have seen, and the last lines.
+"""What holds for the whole run: live tests two at a time, what CI must have seen, and the last lines.
 
 With pytest-xdist the hooks below run in the process that prints, and the tests in others: what those saw comes over as
 properties of the tests' reports, and ``docs/supported.md`` as the output of a worker.
@@ -19,7 +19,24 @@ from tests.live.runtimes import REQUIRED, available
 from tests.nettrace.recordings import recordings
 from tests.shared import IN_CI, SHARED
 
-LIVE = ("tests/live/", "tests/cli/test_commands.py", "tests/test_examples.py")
+LIVE = ("tests/live/",)
+LIVE_BESIDE = (
+    "tests/cli/test_commands.py",
+    "tests/test_examples.py",
+    "tests/live/test_beside_dotnet_trace.py",
+    "tests/live/test_conformance.py",
+    "tests/live/test_enabled.py",
+    "tests/live/test_fake.py",
+    "tests/live/test_hooks.py",
+    "tests/live/test_meters.py",
+    "tests/live/test_profilers.py",
+    "tests/live/test_reference_reader.py",
+    "tests/live/test_router.py",
+    "tests/live/test_server.py",
+    "tests/live/test_server_sessions.py",
+    "tests/live/test_tap.py",
+)
+"""Live tests that do nothing but talk to targets of their own: a second worker runs these, one after the other."""
 LIVE_UNLESS_ALONE = ("tests/docs/test_walk.py",)
 """Its pages see no other .NET processes where each has a pid namespace of its own, and name theirs by a name that others may have."""
 WHOLE = 1000
@@ -28,7 +45,7 @@ WHOLE = 1000
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Live tests share targets and measure time and descriptors: all of them run on one worker, one after the other.
+    """Live tests share targets and measure time and descriptors: each half of them runs on one worker, one after the other.
 
     Instead of ``--dist loadgroup``, which does nothing where pytest 9.2 meets xdist 3.8.
     """
@@ -38,6 +55,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
     class LiveOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(LIVE_BESIDE):
+                return "live, beside"
             return "live" if nodeid.startswith(one_by_one) else nodeid
 
     return LiveOnOneWorker(config, log)
