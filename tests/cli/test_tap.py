@@ -72,7 +72,7 @@ def test_a_signal_ends_a_tap_with_0_and_leaves_nothing(number: signal.Signals, f
     assert (tap.returncode, err) == (0, "")
     assert "request ProcessInfo3, 20 bytes at 0" in out
     assert "clrProductVersion = '9.0'" in out
-    assert sorted(os.listdir(folder)) == ["runtime", "x.pcap"]
+    assert os.listdir(folder) == ["x.pcap"]
     shown = run("decode", str(folder / "x.pcap"))
     assert shown.returncode == 0
     assert [line[15:] for line in shown.stdout.splitlines()] == [line[15:] for line in out.splitlines()]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tests.client.scripted import PATIENCE_S, Script, ScriptedRuntime, eventually
+from tests.client.scripted import PATIENCE_S, RUNTIME_DESCRIPTORS, RUNTIME_THREADS, ScriptedRuntime, eventually
 from tests.descriptors import descriptors
 
 from dotnetdiag.client import Client
@@ -26,6 +26,7 @@ from dotnetdiag.client.server import RuntimeServer
 from dotnetdiag.client.server_aio import AsyncConnectedRuntime, AsyncRuntimeServer
 from dotnetdiag.client.session_aio import AsyncTraceSession, AsyncUserEventsSession
 from dotnetdiag.ipc.commands import Command
+from dotnetdiag.testing import Script
 
 T = TypeVar("T")
 
@@ -185,7 +186,7 @@ class Stage:
             eventually(runtime.is_idle, f"a connection was left open: {runtime.asked}")
         eventually(lambda: not self.shell.tasks(), "a task was left")
         count = len(self.runtimes)
-        wanted = self._before[0] + count, self._before[1] + count
+        wanted = self._before[0] + count * RUNTIME_DESCRIPTORS, self._before[1] + count * RUNTIME_THREADS
         # fewer: what the garbage of a test that failed held
         eventually(lambda: _threads() <= wanted[1], f"threads: {[thread.name for thread in threading.enumerate()]}")
         assert _descriptors() <= wanted[0] or descriptors() <= wanted[0], "descriptors"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.client.scripted import SESSION, Script, eventually, obeys, pattern, says, streams
+from tests.client.scripted import SESSION, eventually, obeys, pattern, says, streams
 from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import saving, sink
@@ -19,6 +19,7 @@ from dotnetdiag.client.aio import AsyncClient
 from dotnetdiag.client.sink import FileSink
 from dotnetdiag.errors import OutputError, TimedOut
 from dotnetdiag.ipc.commands import Command
+from dotnetdiag.testing import Script
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no pipes in its file system")
 SCRIPTS: dict[Command, Script] = {Command.CollectTracing2: streams(0.01, size=100_000), Command.StopTracing: obeys}

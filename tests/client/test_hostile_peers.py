@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.scripted import INFO, Script, drips, says, says_and_waits
+from tests.client.scripted import INFO, drips, says, says_and_waits
 from tests.client.shells import Stage, within_limits
 
 from dotnetdiag.errors import DiagnosticsError, ProtocolError, TimedOut, TransportError
 from dotnetdiag.ipc.environment import MAX_VARIABLES, EnvironmentBlock, EnvironmentReply
 from dotnetdiag.ipc.frames import MAGIC
+from dotnetdiag.testing import Script
 
 GOOD = INFO.pack()
 
@@ -48,7 +49,7 @@ def test_close_at_any_offset_is_an_error_of_ours(stage: Stage) -> None:
     runtime = stage.runtime(says())
     client = stage.client(runtime)
     for offset in range(len(GOOD)):
-        runtime.scripts = says(GOOD[:offset])
+        runtime.play(None, says(GOOD[:offset]))
         with pytest.raises(TransportError):
             within_limits(client.process_info)
 

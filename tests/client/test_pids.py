@@ -112,28 +112,20 @@ def test_what_is_no_pid_is_refused(pid: int) -> None:
 
 
 CHILD = """
-import os, socket, sys
-started = open("/proc/self/stat").read().rpartition(")")[2].split()[19]
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(f"{sys.argv[1]}/dotnet-diagnostic-{os.getpid()}-{started}-socket")
-listener.listen(16)
-print("ready", flush=True)
-while True:
-    connection, _ = listener.accept()
-    with connection:
-        try:
-            connection.recv(65536)
-            connection.sendall(bytes.fromhex(sys.argv[2]))
-        except OSError:
-            pass
+import signal, sys
+from dotnetdiag.testing import Runtime
+with Runtime(pid=int(sys.argv[1])):
+    print("ready", flush=True)
+    signal.pause()
 """
 
 
 @pytest.fixture
 def child(tmpdir: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own that answers every command as a runtime answers ProcessInfo."""
-    words = [sys.executable, "-S", "-c", CHILD, str(tmpdir), INFO.pack().hex()]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+    """A runtime in a process of its own, where that is looked for. It says of itself what ``INFO`` does."""
+    words = [sys.executable, "-c", CHILD, str(INFO.pid)]
+    environment = {**os.environ, "TMPDIR": str(tmpdir), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.stdout.close()

@@ -10,12 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from tests.client.scripted import Script, ScriptedRuntime, says, says_and_waits, says_pid
+from tests.client.scripted import ScriptedRuntime, says, says_and_waits, says_pid
 
 from dotnetdiag.client import Client, routes
 from dotnetdiag.client.routes import WhileOpen
 from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError
 from dotnetdiag.ipc.commands import Command
+from dotnetdiag.testing import Script
 from dotnetdiag.transport import Deadline, suspension
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.client.dialling import DiallingRuntime
-from tests.client.scripted import DONE, PATIENCE_S, Talk, eventually, says
+from tests.client.scripted import DONE, PATIENCE_S, eventually, says
 from tests.client.shells import Act, Stage
 from tests.client.test_reverse import dial
 
@@ -22,6 +22,8 @@ from dotnetdiag.client.server import RuntimeServer
 from dotnetdiag.client.server_aio import AsyncRuntimeServer
 from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.frames import HEADER_SIZE
+from dotnetdiag.testing import Talk
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ def test_who_asks_first_gets_the_connection_first(stage: Stage, port: Path) -> N
 
     def slow(talk: Talk) -> None:
         hold.wait(PATIENCE_S)
-        asked.append(bytes(talk.frame.payload))
+        asked.append(talk.asked.data[HEADER_SIZE:])
         says(DONE)(talk)
 
     with (

@@ -20,7 +20,6 @@ from tests.client.scripted import (
     PIECE_BYTES,
     REFUSAL,
     SESSION,
-    Script,
     ScriptedRuntime,
     obeys,
     obeys_and_answers_late,
@@ -46,6 +45,7 @@ from dotnetdiag.errors import (
 )
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.testing import Script
 from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 

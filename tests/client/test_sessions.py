@@ -22,9 +22,7 @@ from tests.client.scripted import (
     REFUSAL,
     SESSION,
     UNKNOWN,
-    Script,
     ScriptedRuntime,
-    Talk,
     eventually,
     obeys,
     pattern,
@@ -50,6 +48,7 @@ from dotnetdiag.errors import (
 )
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.testing import Script, Talk
 from dotnetdiag.transport import Deadline
 
 COLLECT, STOP = Command.CollectTracing2, Command.StopTracing
@@ -68,7 +67,7 @@ def test_a_read_that_timed_out_can_be_repeated(stage: Stage) -> None:
         talk.send(SESSION)
         assert more.wait(PATIENCE_S)
         talk.send(b"late")
-        talk.until_closed()
+        talk.wait_until_hung_up()
 
     session = stage.client(stage.runtime({COLLECT: script, STOP: obeys})).trace("A")
     for _ in range(3):
@@ -219,8 +218,8 @@ def test_close_ends_the_wait_of_a_stop_that_is_not_answered(stage: Stage) -> Non
     """The stream has ended, the answer does not come, and nobody waits half an hour for it."""
 
     def ends_only(talk: Talk) -> None:
-        talk.runtime.stopped.set()
-        talk.until_closed()
+        talk.stop_session()
+        talk.wait_until_hung_up()
 
     session = stage.client(stage.runtime({COLLECT: streams(None), STOP: ends_only})).trace("A")
     session.stop()
@@ -243,7 +242,7 @@ def test_a_stop_that_still_tries_to_connect_ends_with_the_session(stage: Stage, 
         session.stop()
         session.abort()
         within_limits(session.close)
-        runtime.join(PATIENCE_S)  # it dials no more
+        runtime.wait_until_idle()  # it dials no more
         if dials_again:
             with DiallingRuntime(stage.folder / "port", {STOP: says(SESSION)}) as again:
                 assert client.process_info().pid == 1
@@ -323,8 +322,6 @@ def test_a_signal_handler_may_end_a_session_before_any_line_of_its_end(stage: St
     sessions: list[Any] = []
 
     def prepare() -> None:
-        runtime.stopped.clear()
-        runtime.ended.clear()
         sessions.append(stage.client(runtime).trace("A"))
 
     def call(name: str) -> None:
@@ -541,7 +538,7 @@ def test_every_refused_start_leaves_nothing(stage: Stage) -> None:
 def test_reading_what_is_there_lets_other_tasks_have_their_turn(stage: Stage) -> None:
     def script(talk: Talk) -> None:
         talk.send(SESSION + bytes(150_000))
-        talk.until_closed()
+        talk.wait_until_hung_up()
 
     runtime = stage.runtime({COLLECT: script})
 

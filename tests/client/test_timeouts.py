@@ -28,7 +28,6 @@ from tests.client.scripted import (
     REFUSAL,
     SESSION,
     UNKNOWN,
-    Script,
     after,
     drips,
     eventually,
@@ -42,8 +41,9 @@ from tests.client.shells import Stage, within_limits
 from dotnetdiag.client.aio import AsyncClient
 from dotnetdiag.errors import RequestRefused, ServerError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.commands import OK_ID, SERVER_SET, Command
-from dotnetdiag.ipc.frames import Frame
+from dotnetdiag.ipc.frames import HEADER_SIZE, Frame
 from dotnetdiag.ipc.process_info import ProcessInfoReply
+from dotnetdiag.testing import Script
 
 INFOS = [Command.ProcessInfo3, Command.ProcessInfo2, Command.ProcessInfo]
 DUMPS = [Command.GenerateCoreDump3, Command.GenerateCoreDump2, Command.GenerateCoreDump]
@@ -131,10 +131,12 @@ def test_any_timeout_can_be_waited_for(stage: Stage, timeout_s: float) -> None:
     with pytest.raises(ServerError):
         within_limits(client.process_info)
     with stage.client(f"{stage.folder}/port,listen", timeout_s=timeout_s) as client:
-        timer = threading.Timer(0.05, lambda: DiallingRuntime(stage.folder / "port", dials=1).start())
+        runtime = DiallingRuntime(stage.folder / "port", dials=1)
+        timer = threading.Timer(0.05, runtime.start)
         timer.start()
         assert within_limits(client.process_info).pid == 1
         timer.join()
+        runtime.stop()
 
 
 @pytest.fixture
@@ -208,7 +210,7 @@ def _path_sent(stage: Stage, path: str) -> str:
     sent: list[bytes] = []
 
     def script(talk: Any) -> None:
-        sent.append(talk.frame.payload)
+        sent.append(talk.asked.data[HEADER_SIZE:])
         talk.send(DONE)
 
     stage.client(stage.runtime({Command.GenerateCoreDump3: script})).write_dump(path)

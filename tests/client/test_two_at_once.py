@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.client.scripted import HEAD_BYTES, SESSION, Script, Talk, eventually, obeys, pattern
+from tests.client.scripted import HEAD_BYTES, eventually, obeys, pattern
 from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import session, session_aio
@@ -15,6 +15,7 @@ from dotnetdiag.client.aio import AsyncClient
 from dotnetdiag.errors import TimedOut, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.testing import Script, Talk
 
 PIECES, PIECE_BYTES = 200, 1000
 WHOLE_BYTES = HEAD_BYTES + PIECES * PIECE_BYTES
@@ -22,8 +23,8 @@ WHOLE_BYTES = HEAD_BYTES + PIECES * PIECE_BYTES
 
 def rundown(talk: Talk) -> None:
     """The head; nothing until the stop; then much, a little at a time."""
-    talk.send(SESSION + pattern(HEAD_BYTES))
-    talk.runtime.stopped.wait()
+    talk.begin_session(pattern(HEAD_BYTES))
+    talk.wait_for_stop(None)
     data = memoryview(pattern(WHOLE_BYTES))
     for at in range(HEAD_BYTES, WHOLE_BYTES, PIECE_BYTES):
         talk.send(data[at : at + PIECE_BYTES])

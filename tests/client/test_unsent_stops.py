@@ -14,8 +14,6 @@ from tests.client.scripted import (
     HEAD_BYTES,
     PATIENCE_S,
     SESSION,
-    Script,
-    Talk,
     obeys,
     pattern,
     says,
@@ -29,6 +27,7 @@ from dotnetdiag.client import limits
 from dotnetdiag.errors import TimedOut
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.testing import Script, Talk
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.sockets import SocketStream
 
@@ -95,10 +94,10 @@ def test_a_relay_that_looks_suspended_says_nothing_of_the_runtime_behind_it(stag
     on_its_way = threading.Event()
 
     def late(talk: Talk) -> None:
-        talk.send(SESSION)
+        talk.begin_session()
         assert on_its_way.wait(PATIENCE_S)
         talk.send(pattern(HEAD_BYTES))
-        assert talk.runtime.stopped.wait(PATIENCE_S)
+        assert talk.wait_for_stop(PATIENCE_S)
 
     def who(talk: Talk) -> None:
         on_its_way.set()

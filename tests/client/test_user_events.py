@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.scripted import (
-    REFUSAL,
-    SESSION,
-    Script,
-    Talk,
-    after,
-    eventually,
-    obeys,
-    says,
-    says_and_waits,
-    says_pid,
-)
+from tests.client.scripted import REFUSAL, SESSION, after, eventually, obeys, says, says_and_waits, says_pid
 from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import commands, user_events
@@ -29,6 +17,7 @@ from dotnetdiag.errors import ConnectFailed, ConnectionEnded, DiagnosticsError, 
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints
 from dotnetdiag.ipc.session_life import State
+from dotnetdiag.testing import Script, Talk
 
 PROVIDER = Provider(name="X", tracepoints=Tracepoints(default="x"))
 START, STOP, WHO = Command.CollectTracing5, Command.StopTracing, Command.ProcessInfo3
@@ -45,11 +34,11 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def starts(talk: Talk) -> None:
     """Takes the descriptor, answers, and watches the connection."""
-    for descriptor in socket.recv_fds(talk.connection, 1, 1)[1]:
-        assert os.read(descriptor, 10) == b"events"
-        os.close(descriptor)
+    descriptor = talk.receive_descriptor()
+    assert os.read(descriptor, 10) == b"events"
+    os.close(descriptor)
     talk.send(SESSION)
-    talk.until_closed()
+    talk.wait_until_hung_up()
 
 
 STOPS: dict[str, tuple[Script, type[DiagnosticsError] | None]] = {
@@ -102,8 +91,7 @@ def test_a_runtime_that_goes_is_seen(stage: Stage) -> None:
         starts_only(talk)
 
     def starts_only(talk: Talk) -> None:
-        for descriptor in socket.recv_fds(talk.connection, 1, 1)[1]:
-            os.close(descriptor)
+        os.close(talk.receive_descriptor())
         talk.send(SESSION)
 
     session = stage.client(stage.runtime({START: script, STOP: obeys})).trace_user_events(None, [PROVIDER])
@@ -132,8 +120,7 @@ def test_a_kernel_without_user_events_is_told_before_anything_is_sent(
 
 def test_a_runtime_that_refuses_the_start_leaves_nothing(stage: Stage) -> None:
     def script(talk: Talk) -> None:
-        for descriptor in socket.recv_fds(talk.connection, 1, 1)[1]:
-            os.close(descriptor)
+        os.close(talk.receive_descriptor())
         talk.send(REFUSAL)
 
     failing: Any = stage.client(stage.runtime({START: script}))

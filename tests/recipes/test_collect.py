@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.scripted import SESSION, ScriptedRuntime, Talk, after, obeys, pattern, says, says_and_waits, streams
+from tests.client.scripted import SESSION, ScriptedRuntime, after, obeys, pattern, says, says_and_waits, streams
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
@@ -30,6 +30,7 @@ from dotnetdiag.recipes.launch import Launch
 from dotnetdiag.recipes.outcome import has_exited
 from dotnetdiag.recipes.stopping import StoppingEvent
 from dotnetdiag.recipes.target import Target
+from dotnetdiag.testing import Talk
 from dotnetdiag.transport import processes
 
 
@@ -64,7 +65,7 @@ def test_a_cancel_ends_the_session(runtime: ScriptedRuntime, tmp_path: Path) -> 
     stop = Stop()
     with pytest.raises(Cancelled):
         collect(options_for(runtime, tmp_path), Observer(progress=lambda *_: stop.cancel()), stop)
-    assert runtime.ended.wait(20)
+    runtime.wait_for_end()
 
 
 def test_a_cancel_that_comes_before_the_recording_leaves_the_file_that_is_there(
@@ -93,8 +94,8 @@ def test_an_event_that_comes_after_the_session_was_ended_has_not_stopped_it(come
     data = data_of("gccollect-10.nettrace")
 
     def script(talk: Talk) -> None:
-        talk.send(SESSION + (data if comes == "before the end" else b""))
-        talk.runtime.stopped.wait(20)
+        talk.begin_session(data if comes == "before the end" else b"")
+        talk.wait_for_stop(20)
         if comes == "after it":
             talk.send(data)
 
@@ -228,7 +229,7 @@ def test_a_runtime_that_cannot_be_told_to_go_on_is_recorded_all_the_same(
 def test_a_runtime_that_answers_nothing_when_it_is_told_to_go_on_is_recorded_after_a_limit(
     runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime.scripts = {**runtime.scripts, Command.ResumeRuntime: says_and_waits()}  # type: ignore[dict-item]
+    runtime.play(Command.ResumeRuntime, says_and_waits())
     monkeypatch.setattr(recording, "TOLD_S", 0.05)
     done = collect(options_for(runtime, tmp_path, duration=0.1))
     assert done.notes == ("The runtime could not be told to go on at once: no answer within 0.05 s",)
@@ -238,7 +239,7 @@ def test_a_runtime_that_answers_nothing_when_it_is_told_to_go_on_is_recorded_aft
 def test_a_stop_does_not_wait_for_a_runtime_that_is_told_to_go_on(
     runtime: ScriptedRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime.scripts = {**runtime.scripts, Command.ResumeRuntime: says_and_waits()}  # type: ignore[dict-item]
+    runtime.play(Command.ResumeRuntime, says_and_waits())
     monkeypatch.setattr(recording, "TOLD_S", 1e6)
     stop = Stop()
 
@@ -265,7 +266,7 @@ def test_a_runtime_that_cannot_be_asked_whether_it_waits_is_recorded_all_the_sam
 
 
 def test_a_cancel_does_not_wait_for_a_runtime_that_is_told_to_go_on(runtime: ScriptedRuntime, tmp_path: Path) -> None:
-    runtime.scripts = {**runtime.scripts, Command.ResumeRuntime: says_and_waits()}  # type: ignore[dict-item]
+    runtime.play(Command.ResumeRuntime, says_and_waits())
     stop = Stop()
 
     def cancel_when_told() -> None:

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 from uuid import UUID
 
 import pytest
 
 from dotnetdiag.client import Client
-from dotnetdiag.errors import BadEncoding, DangerousRequest, NotPossible, RuntimeTooOld, UnsupportedCommand, UsageError
+from dotnetdiag.errors import BadEncoding, NotPossible, RuntimeTooOld, UnsupportedCommand, UsageError
+from dotnetdiag.ipc.environment import SetEnvironmentVariable
 from dotnetdiag.recipes.details import set_variables, startup_profiler
+from dotnetdiag.testing import Runtime
+
+Start = Callable[[str], tuple[Runtime, Client]]
 
 
-class FakeClient(Client):
-    """Has a variable ``OLD``; may be a NativeAOT."""
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """A runtime of a release, with a variable ``OLD``, and a client of it."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
 
-    def __init__(self, *, native: bool = False) -> None:
-        self.native = native
-        self.changes: list[tuple[str, str | None]] = []
+        def begin(age: str) -> tuple[Runtime, Client]:
+            runtime = stack.enter_context(Runtime(age, listen=f"{folder}/runtime", environment={"OLD": "1"}))
+            return runtime, stack.enter_context(Client.connect(f"{folder}/runtime"))
 
-    def environment(self) -> dict[str, str]:
-        return {"OLD": "1"}
+        yield begin
 
-    def set_environment_variable(self, name: str, value: str | None) -> None:
-        if value is None and self.native:
-            raise DangerousRequest("SetEnvironmentVariable", "removing a variable kills a NativeAOT runtime")
-        self.changes.append((name, value))
+
+def changes(runtime: Runtime) -> list[tuple[str | None, str | None]]:
+    """What was asked to be changed."""
+    asked = [one.request for one in runtime.asked]
+    return [(one.name, one.value) for one in asked if isinstance(one, SetEnvironmentVariable)]
 
 
 @pytest.mark.parametrize(
@@ -41,25 +50,26 @@ class FakeClient(Client):
         ("A=1 OLD A=2", "A: is there twice"),
     ],
 )
-def test_a_wrong_assignment_is_named_and_nothing_is_set(words: str, problem: str) -> None:
-    client = FakeClient()
+def test_a_wrong_assignment_is_named_and_nothing_is_set(words: str, problem: str, start: Start) -> None:
+    runtime, client = start("9")
     with pytest.raises(UsageError) as wrong:
         set_variables(client, words.split())
     assert problem in str(wrong.value)
-    assert client.changes == []
+    assert changes(runtime) == []
 
 
-def test_what_would_kill_a_native_aot_is_not_possible_and_nothing_is_set() -> None:
-    client = FakeClient(native=True)
+def test_what_would_kill_a_native_aot_is_not_possible_and_nothing_is_set(start: Start) -> None:
+    runtime, client = start("NativeAOT")
     with pytest.raises(NotPossible, match="kills a NativeAOT runtime"):
         set_variables(client, ["A=1", "OLD"])
-    assert client.changes == []
+    assert changes(runtime) == []
 
 
-def test_variables_are_set_and_removed() -> None:
-    client = FakeClient()
+def test_variables_are_set_and_removed(start: Start) -> None:
+    runtime, client = start("9")
     set_variables(client, ["A=1=2", "OLD", "B="])
-    assert sorted(client.changes, key=str) == [("A", "1=2"), ("B", ""), ("OLD", None)]
+    assert sorted(changes(runtime), key=str) == [("A", "1=2"), ("B", ""), ("OLD", None)]
+    assert runtime.environment == {"A": "1=2", "B": ""}
 
 
 class Startable(Client):

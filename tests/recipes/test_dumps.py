@@ -57,7 +57,6 @@ def test_what_lacks_dumps_is_said_of_native_aot_alone(folder: Path, monkeypatch:
     with pytest.raises(ServerError) as refused:
         asked_of(folder, REFUSAL, str(folder / "x.dmp"))
     assert type(refused.value) is ServerError
-    os.unlink(folder / "runtime")
     monkeypatch.setattr(dumps, "kind_of", lambda pid: RuntimeKind(dotnet=True, native=True))
     with pytest.raises(NotSupported, match="NativeAOT writes no dumps"):
         asked_of(folder, REFUSAL, str(folder / "x.dmp"))

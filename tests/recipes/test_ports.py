@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.client.dialling import DiallingRuntime
-from tests.client.scripted import Talk, eventually
+from tests.client.scripted import eventually
 
 from dotnetdiag.cli.commands import commands
 from dotnetdiag.errors import GrammarError, TransportError, UsageError
@@ -20,6 +20,7 @@ from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes import ports
 from dotnetdiag.recipes.ports import visits
 from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.testing import Talk
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_one_that_says_nothing_is_told_of_with_the_reason(port: Path, monkeypatc
     monkeypatch.setattr(ports, "ASK_TIMEOUT_S", 0.2)
 
     def silent(talk: Talk) -> None:
-        talk.runtime.over.wait(5)
+        talk.pause(5)
 
     with DiallingRuntime(port, {Command.ProcessInfo3: silent}):
         one = next(visits(str(port)))

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from tests.client.dialling import DiallingRuntime
-from tests.client.scripted import DONE, PATIENCE_S, Talk, says
+from tests.client.scripted import DONE, PATIENCE_S, says
 
 from dotnetdiag.errors import ServerError, TimedOut
 from dotnetdiag.ipc.commands import Command
@@ -15,6 +15,7 @@ from dotnetdiag.recipes import resumption
 from dotnetdiag.recipes.ports import visits
 from dotnetdiag.recipes.resumption import resume_later
 from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.testing import Talk
 
 
 @pytest.fixture(autouse=True)

@@ -15,17 +15,7 @@ from typing import Any
 
 import pytest
 from tests.client.dialling import DiallingRuntime
-from tests.client.scripted import (
-    INFO,
-    PATIENCE_S,
-    SESSION,
-    Script,
-    ScriptedRuntime,
-    obeys,
-    pattern,
-    says,
-    streams,
-)
+from tests.client.scripted import INFO, PATIENCE_S, SESSION, ScriptedRuntime, obeys, pattern, says, streams
 
 import dotnetdiag as dd
 from dotnetdiag.errors import NoDiagnostics, OutputError, OutputExists, TargetError, TransportError
@@ -37,6 +27,7 @@ from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.tap import Heard, RouterEvent, TapOptions, tap
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.router.router import Router
+from dotnetdiag.testing import Script
 
 ANSWERS: dict[Command, Script] = {Command.ProcessInfo3: says(INFO.pack())}
 
@@ -143,7 +134,7 @@ def test_what_both_say_is_told_in_order(folder: Path) -> None:
 def test_only_its_owner_may_connect_and_nothing_is_left(folder: Path) -> None:
     with tapped(folder) as (tapping, _):
         assert stat.S_IMODE(os.stat(tapping.address).st_mode) == 0o600
-    assert os.listdir(folder) == ["runtime"]
+    assert os.listdir(folder) == []
 
 
 def test_by_itself_it_listens_at_a_path_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def test_a_session_that_nobody_can_read_is_closed(runtime: ScriptedRuntime, monk
     with pytest.raises(TransportError, match="no more threads"):
         start_watching(Client.connect(str(runtime.path)), WatchOptions())
     assert Command.StopTracing in runtime.asked
-    assert runtime.ended.wait(20)
+    runtime.wait_for_end()
 
 
 @pytest.mark.parametrize("error", [TransportError("gone"), KeyboardInterrupt()])
@@ -63,7 +63,7 @@ def test_a_session_whose_runtime_cannot_be_resumed_is_closed(
     with pytest.raises(type(error)):
         start_watching(Client.connect(str(runtime.path)), WatchOptions())
     assert Command.StopTracing in runtime.asked
-    assert runtime.ended.wait(20)
+    runtime.wait_for_end()
 
 
 @pytest.mark.parametrize("kind", ["address", "client"])
@@ -72,7 +72,7 @@ def test_a_watch_takes_an_address_as_well_as_a_client(kind: str, runtime: Script
     live = dd.watch(address if kind == "address" else Client.connect(address))
     live.close()
     assert Command.StopTracing in runtime.asked
-    assert runtime.ended.wait(20)
+    runtime.wait_for_end()
 
 
 def test_the_port_that_a_watch_has_opened_is_closed_with_it(

@@ -16,18 +16,7 @@ from uuid import UUID
 
 import pytest
 from tests.client.dialling import DiallingRuntime
-from tests.client.scripted import (
-    DONE,
-    INFO,
-    PATIENCE_S,
-    SESSION,
-    Script,
-    ScriptedRuntime,
-    Talk,
-    eventually,
-    pattern,
-    says,
-)
+from tests.client.scripted import DONE, INFO, PATIENCE_S, SESSION, ScriptedRuntime, eventually, pattern, says
 from tests.router.conftest import StartRouter
 from tests.transport.certificates import TOKEN, Goodbye, dialled_with_tls, say, security
 
@@ -40,6 +29,7 @@ from dotnetdiag.router import link, request, router, side
 from dotnetdiag.router.places import MOST_STRANGERS
 from dotnetdiag.router.runtimes import LOCAL_ADVERTISE_S
 from dotnetdiag.router.status import RouterEvent
+from dotnetdiag.testing import Script, Talk
 from dotnetdiag.transport import security as transport_security
 from dotnetdiag.transport.security import Security
 
@@ -73,11 +63,7 @@ def said(number: int) -> bytes:
 
 def apart(folder: Path, number: int) -> DiallingRuntime:
     """A runtime whose cookie is another from the first digits on."""
-    runtime = DiallingRuntime(folder / "runtimes", number=number)
-    runtime.cookie = UUID(int=number << 96)
-    answer = replace(INFO, cookie=runtime.cookie, pid=number).pack()
-    runtime.scripts = {**runtime.scripts, Command.ProcessInfo3: says(answer)}
-    return runtime
+    return DiallingRuntime(folder / "runtimes", number=number, cookie=UUID(int=number << 96))
 
 
 def flood(size: int) -> bytes:
@@ -426,7 +412,7 @@ def test_a_tool_that_is_gone_ends_the_runtimes_connection(folder: Path, start: S
 
     def script(talk: Talk) -> None:
         talk.send(SESSION)
-        talk.until_closed()
+        talk.wait_until_hung_up()
         over.set()
 
     heard = start(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}")
@@ -441,7 +427,7 @@ def test_a_tool_that_has_ended_its_half_gets_the_answer(folder: Path, start: Sta
     start(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}")
 
     def script(talk: Talk) -> None:
-        talk.until_closed()
+        talk.wait_until_hung_up()
         talk.send(DONE)
 
     with (
@@ -458,7 +444,7 @@ def test_half_of_a_connection_does_not_stay_for_ever(
 ) -> None:
     monkeypatch.setattr(link, "HALF_OPEN_S", 0.1)
     monkeypatch.setattr(link, "LINGER_S", 0.1)
-    scripts = {Command.ProcessInfo3: says(DONE), Command.ProcessInfo2: lambda talk: talk.runtime.over.wait(PATIENCE_S)}
+    scripts = {Command.ProcessInfo3: says(DONE), Command.ProcessInfo2: lambda talk: talk.pause(PATIENCE_S)}
     heard = start(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}")
     with DiallingRuntime(folder / "runtimes", scripts, number=5):
         with dialled(folder / "tools", QUESTION):  # it never hangs up

@@ -1,81 +1,139 @@
-"""What all connections of a scripted runtime share: whom it plays, what it does wrong, and what it was asked."""
+"""What all connections of a scripted runtime share: whom it plays, how it answers which command, and what it was asked."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
-from dotnetdiag.errors import ProtocolError, TimedOut, UsageError
-from dotnetdiag.ipc.commands import Command, command_name
-from dotnetdiag.ipc.frames import Frame
-from dotnetdiag.ipc.legacy import LegacyRequest, RequestType, is_legacy, parse_legacy_request
-from dotnetdiag.ipc.messages import Request
-from dotnetdiag.ipc.requests import UnknownRequest, parse_request
+from dotnetdiag.errors import TimedOut, UsageError
+from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.legacy import RequestType
+from dotnetdiag.testing.asked import Asked, asked_by
 from dotnetdiag.testing.misbehaviour import GOOD, Misbehaviour
 from dotnetdiag.testing.releases import Release
+from dotnetdiag.testing.talk import Script, Talk, TalkEnded
 
 MOST_ASKED = 10_000
 """Requests that are remembered; the oldest are forgotten first."""
 EVERY = "*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One message that came. ``command``: its name, ``0x0299`` for a code without one, ``""`` for what is no message. ``data``: all of its
-    bytes. ``request``: None where they make no sense to us.
-    """
-
-    command: str
-    data: bytes
-    request: Request[Any] | LegacyRequest | None = None
-
-
 class Play:
-    """``on_asked`` is told of each message, before it is answered, by the thread that serves."""
+    """``behave`` is how it answers, command by command (``"*"``: all others): a misbehaviour, or a script, which does as it likes.
+
+    ``on_asked`` is told of each message, before it is answered, by the thread that serves. ``resets``: the last byte of each payload stays
+    unread, and closing a connection resets it. ``dials``: so many commands are taken at a port that is dialled.
+    """
 
     def __init__(
         self,
         release: Release,
-        misbehave: Mapping[str, Misbehaviour | str] | None = None,
         on_asked: Callable[[Asked], None] | None = None,
+        *,
+        resets: bool = False,
+        dials: int | None = None,
     ) -> None:
-        self.release = release
-        self._on_asked = on_asked
+        self.release, self.resets = release, resets
+        self.is_over = False
+        self._on_asked, self._dials = on_asked, dials
         self._asked: deque[Asked] = deque(maxlen=MOST_ASKED)
-        self._came = threading.Condition()
-        self._misbehaviours: dict[str, Misbehaviour] = {}
-        for command, what in (misbehave or {}).items():
-            self.misbehave(command, what)
+        self._count = 0
+        self._changed = threading.Condition()
+        self._manners: dict[str, Misbehaviour | Script] = {}
+        self._open: dict[object, None] = {}
+        self._performing: dict[threading.Thread, None] = {}
+        self._errors: list[BaseException] = []
 
     @property
     def asked(self) -> tuple[Asked, ...]:
         """In the order in which they came."""
         return tuple(self._asked)
 
-    def misbehave(self, command: str, what: Misbehaviour | str | None) -> None:
-        """From now on. None: it behaves again. Raises UsageError for a command that is none, GrammarError."""
+    @property
+    def has_dialled_enough(self) -> bool:
+        return self._dials is not None and self._count >= self._dials
+
+    # -- how it answers
+
+    def behave(self, command: str, how: Misbehaviour | Script | str | None) -> None:
+        """From now on. None: as its release does. Raises UsageError for a command that is none, GrammarError."""
         if command not in _NAMES:
             raise UsageError(f"{command!r} is no command; name one, such as ProcessInfo2, or {EVERY!r} for all")
-        if what is None:
-            self._misbehaviours.pop(_TODAY.get(command, command), None)
+        name = _TODAY.get(command, command)
+        if how is None:
+            self._manners.pop(name, None)
         else:
-            self._misbehaviours[_TODAY.get(command, command)] = (
-                Misbehaviour.parse(what) if isinstance(what, str) else what
-            )
+            self._manners[name] = Misbehaviour.parse(how) if isinstance(how, str) else how
+
+    def manner(self, command: str) -> Misbehaviour | Script:
+        """How this is answered."""
+        return self._manners.get(_TODAY.get(command, command)) or self._manners.get(EVERY, GOOD)
 
     def misbehaviour(self, command: str) -> Misbehaviour:
         """What is done wrong when this is asked."""
-        return self._misbehaviours.get(_TODAY.get(command, command)) or self._misbehaviours.get(EVERY, GOOD)
+        how = self.manner(command)
+        return how if isinstance(how, Misbehaviour) else GOOD
+
+    def perform(self, script: Script, talk: Talk) -> None:
+        """Run a script in this thread. What it raises is kept for ``close``."""
+        thread = threading.current_thread()
+        with self._changed:
+            self._performing[thread] = None
+        try:
+            script(talk)
+        except TalkEnded:
+            pass
+        except BaseException as exc:
+            self._errors.append(exc)
+        finally:
+            with self._changed:
+                del self._performing[thread]
+                self._changed.notify_all()
+
+    def close(self, timeout_s: float) -> None:
+        """Wait until all scripts have ended, but the one that calls this. Raises what the first one has raised, once, and TimedOut."""
+        current = threading.current_thread()
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._performing.keys() - {current}, timeout_s):
+                raise TimedOut("a script does not end", timeout_s=timeout_s)
+        if self._errors:
+            error = self._errors[0]
+            self._errors.clear()
+            raise error
+
+    # -- who is there
+
+    def opened(self, connection: object) -> None:
+        """A client has connected, or has asked where we have dialled."""
+        with self._changed:
+            self._open[connection] = None
+
+    def closed(self, connection: object) -> None:
+        """The connection is closed. May be said again."""
+        with self._changed:
+            self._open.pop(connection, None)
+            self._changed.notify_all()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._open
+
+    def wait_until_idle(self, timeout_s: float) -> None:
+        """Until no connection is open. Raises TimedOut."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.is_idle, timeout_s):
+                raise TimedOut(f"{len(self._open)} connections stay open", timeout_s=timeout_s)
+
+    # -- what was asked
 
     def hear(self, data: bytes) -> Asked:
         """A message has come."""
-        asked = _asked(data)
-        with self._came:
+        asked = asked_by(data)
+        with self._changed:
             self._asked.append(asked)
-            self._came.notify_all()
+            self._count += 1
+            self._changed.notify_all()
         if self._on_asked is not None:
             self._on_asked(asked)
         return asked
@@ -86,31 +144,10 @@ class Play:
         def found() -> list[Asked]:
             return [asked for asked in self._asked if asked.command == command][times - 1 : times]
 
-        with self._came:
-            if not self._came.wait_for(found, timeout_s):
+        with self._changed:
+            if not self._changed.wait_for(found, timeout_s):
                 raise TimedOut(f"{command} was not asked {times} times", timeout_s=timeout_s)
             return found()[0]
-
-
-def _asked(data: bytes) -> Asked:
-    request: Request[Any] | UnknownRequest | LegacyRequest | None
-    if is_legacy(data):
-        name = RequestType(int.from_bytes(data[:4], "little")).name
-        try:
-            request = parse_legacy_request(data)
-        except ProtocolError:
-            request = None
-        return Asked(command=name, data=data, request=request)
-    try:
-        frame = Frame.parse(data)
-    except ProtocolError:
-        return Asked(command="", data=data)
-    try:
-        request = parse_request(frame)
-    except ProtocolError:
-        request = None
-    known = None if isinstance(request, UnknownRequest) else request
-    return Asked(command=command_name(frame.code), data=data, request=known)
 
 
 _TODAY = {"CollectEventPipeTracing": "CollectTracing", "StopEventPipeTracing": "StopTracing"}

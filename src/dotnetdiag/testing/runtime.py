@@ -6,24 +6,24 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.server import DiagnosticServer, ProcessFacts
 from dotnetdiag.server.connection import Connection
 from dotnetdiag.server.ports import default_address
+from dotnetdiag.testing.asked import Asked
 from dotnetdiag.testing.commands import PosedCommands, PosedDispatcher, Stage
 from dotnetdiag.testing.connection import PosedConnection
 from dotnetdiag.testing.misbehaviour import Misbehaviour
-from dotnetdiag.testing.play import Asked, Play
+from dotnetdiag.testing.play import Play
 from dotnetdiag.testing.recording import Recording
 from dotnetdiag.testing.releases import NEWEST_RELEASED, find_release
+from dotnetdiag.testing.talk import PATIENCE_S, Script
 from dotnetdiag.transport import Stream
 from dotnetdiag.transport.security import NO_SECURITY, Security
-
-PATIENCE_S = 20.0
-"""How long ``wait_for`` waits unless it is told otherwise."""
+from dotnetdiag.transport.waiting import Change, Steps
 
 
 class Runtime:
@@ -38,8 +38,13 @@ class Runtime:
     at once; ``"cut"`` ends with the block that is under way, and the end marker. ``waits``: the end of the recording is held back
     until StopTracing comes; otherwise the stream ends there, as that of a program that ends.
 
-    ``misbehave``: command (``"*"``: all) to what it does wrong, as a ``Misbehaviour`` or its text. ``on_asked`` is told of each message, in the
+    ``misbehave``: command (``"*"``: all) to what it does wrong, as a ``Misbehaviour`` or its text. ``scripts``: command to a function of a
+    ``Talk``, which does with the connection as it likes; whatever was asked, nothing else is answered. ``on_asked`` is told of each message, in the
     thread that serves. Dumps, profilers, perf maps and startup hooks are answered OK, and nothing is done.
+
+    ``pid`` and ``cookie`` are what it says of itself, by default the number of this process and a new cookie. ``dials``: it dials the port no
+    more after so many commands. ``resets``: the last byte of each payload stays unread, so that a connection that a script leaves is reset,
+    which is how runtimes end at times (ipc-protocol.md §21.3); not on Windows.
 
     A process has one runtime at its default address. Threads serve it until ``close``; a forked child has none of it. Raises UsageError,
     UnknownName, GrammarError, TransportError, OSError for a recording that cannot be read.
@@ -53,12 +58,17 @@ class Runtime:
         connect: str | Path | None = None,
         suspended: bool = False,
         name: str = "fake",
+        pid: int | None = None,
+        cookie: UUID | None = None,
         environment: Mapping[str, str] | None = None,
         replay: Recording | bytes | str | Path | None = None,
         speed: float | None = None,
         on_stop: str = "finish",
         waits: bool = False,
         misbehave: Mapping[str, Misbehaviour | str] | None = None,
+        scripts: Mapping[str, Script] | None = None,
+        dials: int | None = None,
+        resets: bool = False,
         on_asked: Callable[[Asked], None] | None = None,
     ) -> None:
         if listen is not None and connect is not None:
@@ -67,13 +77,22 @@ class Runtime:
             raise UsageError(f"on_stop is 'finish' or 'cut', not {on_stop!r}")
         if speed is not None and not 0 < speed < float("inf"):
             raise UsageError(f"a speed is more than 0, and None is as fast as it is read; not {speed}")
+        if dials is not None and (connect is None or dials < 0):
+            raise UsageError("dials is a number of commands, 0 or more, of a runtime that dials a port")
+        if both := set(misbehave or {}) & set(scripts or {}):
+            raise UsageError(f"{min(both)} has a script, which can do all that is wrong: leave it out of misbehave")
+        if pid is not None and not 0 <= pid < 1 << 64:
+            raise UsageError(f"a pid has 64 bits: not {pid}")
         self.release = find_release(age)
-        self.pid = os.getpid()
+        self.pid = os.getpid() if pid is None else pid
         self.environment = dict(os.environ if environment is None else environment)
-        self._play = Play(self.release, misbehave, on_asked)
+        self._play = Play(self.release, on_asked, resets=resets, dials=dials)
+        for command, how in {**(misbehave or {}), **(scripts or {})}.items():
+            self._play.behave(command, how)
         facts = replace(
             ProcessFacts.of_this_process(),
-            cookie=uuid4(),
+            pid=self.pid,
+            cookie=uuid4() if cookie is None else cookie,
             command_line=name,
             entry_assembly=name,
             runtime_version=self.release.runtime_version,
@@ -106,6 +125,15 @@ class Runtime:
         return self._server.status.connections
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no client has left anything open. A connection that waits at a port for a command is the runtime's own."""
+        return self._play.is_idle
+
+    def wait_until_idle(self, *, timeout_s: float = PATIENCE_S) -> None:
+        """Until no client has anything open. Raises TimedOut."""
+        self._play.wait_until_idle(timeout_s)
+
+    @property
     def asked(self) -> tuple[Asked, ...]:
         """The messages that came, in their order; at most the latest 10,000."""
         return self._play.asked
@@ -116,21 +144,35 @@ class Runtime:
 
     def misbehave(self, command: str, what: Misbehaviour | str | None) -> None:
         """From the next message on; None: it behaves again. Raises UsageError, GrammarError."""
-        self._play.misbehave(command, what)
+        self._play.behave(command, what)
+
+    def play(self, command: str, script: Script | None) -> None:
+        """Have a script answer the command, in the place of whatever it did before, from the next message on; None: as its release does.
+        Raises UsageError.
+        """
+        self._play.behave(command, script)
 
     def wait_until_resumed(self, *, timeout_s: float | None = PATIENCE_S) -> None:
         """Until somebody resumes it. Raises TimedOut."""
         self._server.wait_until_resumed(timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Hang up on everybody. May be called again."""
+        """Hang up on everybody, and wait for the scripts to end, but for the one that calls this. May be called again, and is called at the end
+        of a ``with`` block. Raises what a script has raised, and TimedOut for one that does not end within 20 s.
+        """
+        self._play.is_over = True
         self._server.close(drain_s=0)
+        self._play.close(PATIENCE_S)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if kind is None:  # otherwise what went wrong in the block is what is told
+                raise
 
     def __repr__(self) -> str:
         return f"<testing.Runtime as .NET {self.release.name} at {self.address}>"
@@ -152,6 +194,11 @@ class _PosedServer(DiagnosticServer):
         super().__init__(commands, legacy=play.release.is_legacy, resumed=commands.resumed)
         self._play = play
         self._dispatcher = PosedDispatcher(commands, play.release, suspension=self._suspension, problem=self._problem)
+
+    def _attempting(self, port: Any) -> Steps[Any]:
+        if self._play.has_dialled_enough:
+            yield Change(lambda: None, self._suspension.observed, "it dials no more")
+        return (yield from super()._attempting(port))
 
     def _connection(self, stream: Stream, port: str, security: Security = NO_SECURITY) -> Connection:
         return PosedConnection(stream, self._dispatcher, self._play, port=port, security=security)
