@@ -96,6 +96,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "polars": {"table"},
     "duckdb": {"query"},
     "google": {"export"},
+    "matplotlib": {"export"},
     "websockets": {"router"},
     "dpkt": {"recipes"},
     "opentelemetry": {"server"},

@@ -35,6 +35,7 @@ _PUBLIC: dict[str, str] = {
     "AsyncTraceSession": "dotnetdiag.client.session_aio",
     "Trace": "dotnetdiag.trace.trace",
     "fold": "dotnetdiag.analysis.fold",
+    "CountersFold": "dotnetdiag.analysis.counters",
     "CpuFold": "dotnetdiag.analysis.cpu",
     "StacksFold": "dotnetdiag.analysis.stacks",
     "watch": "dotnetdiag.recipes.watching",
@@ -46,6 +47,7 @@ _PUBLIC: dict[str, str] = {
         (
             "collect",
             "convert",
+            "counters",
             "cpu",
             "diff",
             "filter",
@@ -117,6 +119,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.counters import CountersFold as CountersFold
     from dotnetdiag.analysis.cpu import CpuFold as CpuFold
     from dotnetdiag.analysis.fold import fold as fold
     from dotnetdiag.analysis.stack_profile import StackProfile as StackProfile
@@ -181,6 +184,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.stop import Stop as Stop
     from dotnetdiag.recipes.verbs import collect as collect
     from dotnetdiag.recipes.verbs import convert as convert
+    from dotnetdiag.recipes.verbs import counters as counters
     from dotnetdiag.recipes.verbs import cpu as cpu
     from dotnetdiag.recipes.verbs import diff as diff
     from dotnetdiag.recipes.verbs import filter as filter

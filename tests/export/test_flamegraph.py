@@ -29,7 +29,8 @@ from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import Origin, State
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.export import flamegraph
-from dotnetdiag.export.flamegraph import Code, asset, code_of
+from dotnetdiag.export.flamegraph import Code, code_of
+from dotnetdiag.export.pages import asset
 from dotnetdiag.recipes.report import ReportOptions, ViewOptions, report_of
 from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.trace import Trace

@@ -15,9 +15,10 @@ import pytest
 
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import Bytes, ListOf, Scalar, Struct, Text
-from dotnetdiag.events.columns import Coded, Enumerated
+from dotnetdiag.events.columns import Coded, Enumerated, Maps
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.texts import cell_texts, value_texts
 
 WHEN = datetime(2026, 5, 4, 3, 2, 1, 123456, tzinfo=UTC)
 ROWS: dict[str, list[Any]] = {
@@ -336,3 +337,30 @@ def test_a_notebook_shows_the_first_rows_and_nothing_runs() -> None:
 def test_structures_become_json_as_everywhere_else() -> None:
     table = Table.of_rows([{"a": {"x": math.nan, "b": b"\0\xff", "l": [math.inf, (b"1",)]}}])
     assert table.to_json() == [{"a": '{"x": "NaN", "b": "hex:00ff", "l": ["Infinity", ["hex:31"]]}'}]
+
+
+def test_maps_have_other_names_in_each_row() -> None:
+    maps = Maps([{}, {"a": '1,"', "b": "ż🐍"}], np.array([0, 1, 1, 0]), np.array([True, True, True, False]))
+    table = Table({"tags": maps})
+    both = {"a": '1,"', "b": "ż🐍"}
+    assert table.values("tags") == [{}, both, both, None]
+    assert table["tags"][1] == both
+    assert table["tags"][3] is None
+    assert table[1:3].values("tags") == [both, both]
+    assert table["tags"].offsets.tolist() == [0, 0, 2, 4, 4]  # type: ignore[union-attr]
+    assert table.to_json() == [{"tags": {}}, {"tags": both}, {"tags": both}, {"tags": None}]
+    assert repr(table["tags"]) == "<Maps, 4 rows: {}, {'a': '1,\"', 'b': 'ż🐍'}, {'a': '1,\"', 'b': 'ż🐍'}, None>"
+    assert value_texts(maps) == ["{}", '{"a":"1,\\"","b":"ż🐍"}', '{"a":"1,\\"","b":"ż🐍"}', "null"]
+    assert cell_texts(maps) == ["{}", '{"a":"1,\\"","b":"ż🐍"}', '{"a":"1,\\"","b":"ż🐍"}', ""]
+    assert len(Maps([], np.zeros(0, np.int64))) == 0
+
+
+def test_maps_are_maps_of_arrow_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table({"tags": Maps([{}, {"a": "1", "b": "2"}], np.array([1, 0, 1]), np.array([True, True, False]))})
+    assert str(table.to_arrow().schema.field("tags").type) == "map<large_string, large_string>"
+    assert table.to_arrow().to_pylist() == [{"tags": [("a", "1"), ("b", "2")]}, {"tags": []}, {"tags": None}]
+    assert table.to_pandas()["tags"].tolist() == [{"a": "1", "b": "2"}, {}, None]
+    assert len(table.to_polars()) == 3
+    monkeypatch.setattr("dotnetdiag.table.arrow._MAP_LIMIT", 2)
+    pairs = [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]
+    assert table.to_arrow().to_pylist() == [{"tags": pairs}, {"tags": []}, {"tags": None}]

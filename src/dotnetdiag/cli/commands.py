@@ -29,6 +29,7 @@ COMMANDS = {
     "tap": ("tap", "tap", "Stand between tools and a runtime, and print what both say."),
     "decode": ("decode", "decode", "Explain captured bytes of the diagnostic protocol."),
     "trace": ("trace", "trace", "Record traces, and look into them."),
+    "counters": ("counters", "counters", "What programs count and measure."),
     "stack": ("stack", "stack", "Show the stacks of a process's managed threads."),
     "dump": ("dump", "dump", "Write core dumps."),
     "profiler": ("profiler", "profiler", "Load a native profiler into a runtime."),

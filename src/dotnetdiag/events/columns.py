@@ -7,6 +7,7 @@ Enumerated  the same, of numbers that have names: its values as Python has them 
 Text        ``offsets`` (i64, rows + 1) into ``data`` (UTF-8; a lone surrogate stays as its three bytes), ``valid``
 Bytes       ``offsets`` (i64, rows + 1) into ``data``, ``valid``
 ListOf      ``offsets`` (i64, rows + 1) into the rows of ``child``, ``valid``
+Maps        the same, of texts by texts; ``maps`` and ``which`` say of each row which of few different ones it has
 Struct      ``fields`` (name → column, each of as many rows), ``valid``
 ==========  ==============================================================================================
 
@@ -563,6 +564,63 @@ class ListOf(_Rows):
         np.cumsum(lengths, out=offsets[1:])
         inner = np.arange(offsets[-1], dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths)
         return ListOf(offsets, self.child.take(inner), _pick(self.valid, rows))
+
+
+class Maps(ListOf):
+    """Texts by name in each row, other names in each: ``which`` says which of ``maps`` a row has. As a list it is of structures of ``key``
+    and ``value``, written out when it is asked for.
+    """
+
+    __slots__ = ("_written", "maps", "which")
+
+    def __init__(self, maps: Sequence[Mapping[str, str]], which: Array, valid: Mask | None = None) -> None:
+        self.maps, self.which, self.valid = tuple(maps), which, valid
+        self._written: ListOf | None = None
+
+    def _list(self) -> ListOf:
+        if self._written is None:
+            bounds = np.zeros(len(self.maps) + 1, np.int64)
+            np.cumsum([len(one) for one in self.maps], out=bounds[1:])
+            pairs = {
+                "key": Text.from_pylist([key for one in self.maps for key in one]),
+                "value": Text.from_pylist([value for one in self.maps for value in one.values()]),
+            }
+            self._written = ListOf(bounds, Struct(pairs, int(bounds[-1]))).take(self.which)
+        return self._written
+
+    @property
+    def offsets(self) -> Array:  # type: ignore[override]
+        """Row → first pair, i64, one more than rows."""
+        return self._list().offsets
+
+    @property
+    def child(self) -> Column:  # type: ignore[override]
+        """The pairs of all rows."""
+        return self._list().child
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without the maps."""
+        return int(self.which.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def item(self, row: int) -> dict[str, str] | None:  # type: ignore[override]
+        """The texts of one row by name."""
+        if self.valid is not None and not self.valid[row]:
+            return None
+        return dict(self.maps[int(self.which[row])])
+
+    def to_pylist(self) -> list[dict[str, str] | None]:  # type: ignore[override]
+        """All rows; equal ones are one object."""
+        known = [dict(one) for one in self.maps]
+        return _with_nulls([known[number] for number in self.which.tolist()], self.valid)
+
+    def take(self, rows: Array | Sequence[int]) -> Maps:
+        """The column of some rows."""
+        rows = _rows(rows)
+        return Maps(self.maps, self.which[rows], _pick(self.valid, rows))
 
 
 class Struct(_Rows):

@@ -19,13 +19,10 @@ where there are more than :data:`MOST_RUNS`.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from importlib.resources import files
 from typing import IO, Any
 
 import numpy as np
@@ -34,6 +31,7 @@ from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.filters import FRAMEWORK, NATIVE, is_framework
 from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.export.pages import asset, digest
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.export.walk import Walk, runs, walk
@@ -115,21 +113,12 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
 def page() -> str:
     """The page with everything but its data, which go to ``@DATA@``."""
     scripts = {mark: asset(name).strip() for mark, name in _SCRIPTS.items()}
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts.values())
+    hashes = " ".join(f"'sha256-{digest(script)}'" for script in scripts.values())
     parts = {"@SCRIPTS@": hashes, "@STYLE@": "\n".join(asset(name).strip() for name in _STYLES), **scripts}
     text = asset("page/page.html")
     for mark, part in parts.items():
         text = text.replace(mark, part, 1)
     return text
-
-
-def asset(name: str) -> str:
-    """A file of the package's assets."""
-    return files("dotnetdiag.export").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
 def _of_profile(profile: StackProfile, style: Style | None) -> dict[str, Any]:

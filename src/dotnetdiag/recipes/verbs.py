@@ -7,7 +7,7 @@ diagnostic port, or a ``Client``. Times are seconds since the start, or texts (`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.target import Client, Target, connected
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.counters import Counters
     from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.recipes.collect import Collected
@@ -237,6 +238,19 @@ def spans(source: PathText | Trace, start: str, stop: str, *, by: str | Sequence
 
     with _opened(source) as trace:
         return ask(trace, start, stop, by=by)
+
+
+def counters(source: PathText | Trace, *, sessions: Collection[str] | None = None) -> Counters:
+    """The values of counters of a recording: EventCounters, and what System.Diagnostics.Metrics measures. ``.rows`` is a table, in time order;
+    ``.series`` what the rows are of; ``.summary()`` has a row for each series.
+
+    ``sessions`` are ids of sessions of System.Diagnostics.Metrics, should the values of some alone be meant. One without counters gives an
+    empty result, with a note. Raises UsageError for a text in the place of a list of sessions; InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.counters import counters as ask
+
+    with _opened(source) as trace:
+        return ask(trace, sessions=sessions)
 
 
 def info(source: PathText | Trace) -> TraceContents:

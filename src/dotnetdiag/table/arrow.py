@@ -1,7 +1,7 @@
 """Columns as a stream of Arrow's C interface, which pyarrow, polars, DuckDB and others take as it is, and as Parquet.
 
 Needs nanoarrow (of the extras ``arrow`` and ``polars``), the tables and files of pyarrow that too. Numbers keep their width, texts are
-``large_string``, bytes ``large_binary``, GUIDs text, lists and structures nested; a structure without members is null. Lone
+``large_string``, bytes ``large_binary``, GUIDs text, lists, maps and structures nested; a structure without members is null. Lone
 surrogates, which UTF-8 cannot say, become ``?``. Times are timestamps in ns, dates of payloads in µs: DateTime reaches beyond what ns
 can say. Nothing is copied that lies in an array already.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
-from dotnetdiag.events.columns import Enumerated
+from dotnetdiag.events.columns import Enumerated, Maps
 from dotnetdiag.events.layout import Kind
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 AS_TEXT = frozenset({Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8})
 """Scalars that no library has a type for, or none that is better than text."""
+_MAP_LIMIT = 1 << 31
+"""Pairs that a map of Arrow holds; of more, it is a list."""
 FILETIME_EPOCH_US = 11_644_473_600_000_000
 """µs from 1601 to 1970."""
 
@@ -96,6 +98,10 @@ def _array(na: Any, column: Column) -> tuple[Any, Any]:
             column = _as_text(column)
         kind = na.large_string() if isinstance(column, Text) else na.large_binary()
         buffers += [column.offsets, column.data]
+    elif isinstance(column, Maps) and len(column.child) < _MAP_LIMIT:
+        children = [_array(na, column.child)]
+        kind = na.map_(na.large_string(), na.large_string())
+        buffers.append(column.offsets.astype(np.int32))
     elif isinstance(column, ListOf):
         children = [_array(na, column.child)]
         kind = na.large_list(children[0][0])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
-from dotnetdiag.events.columns import Enumerated, json_value
+from dotnetdiag.events.columns import Enumerated, Maps, json_value
 from dotnetdiag.events.layout import Kind
 
 _WHOLE_LIMIT = 1e15
@@ -72,7 +72,10 @@ def value_texts(column: Column) -> list[Any]:
         return ["null" if text is None else encode_basestring(text) for text in strings]
     if isinstance(column, Bytes):
         return ["null" if raw is None else f'"hex:{raw.hex()}"' for raw in column.to_pylist()]
-    if isinstance(column, ListOf):
+    if isinstance(column, Maps):
+        known = [dumps(dict(one)) for one in column.maps]
+        texts = [known[number] for number in column.which.tolist()]
+    elif isinstance(column, ListOf):
         inner, bounds = list(map(str, value_texts(column.child))), column.offsets.tolist()
         texts = [f"[{','.join(inner[first:last])}]" for first, last in pairwise(bounds)]
     else:

@@ -1,0 +1,175 @@
+"""What values of counters are of: instruments as the runtime announces them, and the series of each, one for each set of tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from dotnetdiag.analysis.tags import TagTexts
+
+SERIES_LIMIT = 1 << 17
+"""Series of one fold. A runtime gives a session as many as it asks for (``MaxTimeSeries``, 1000 as a rule)."""
+INSTRUMENTS_LIMIT = 1 << 14
+TEXTS_LIMIT = 1 << 26
+"""Characters of all that is kept of series and instruments: 500 of each series."""
+
+
+class CounterKind(StrEnum):
+    """What a series is. The last two are of EventCounters, the others of System.Diagnostics.Metrics."""
+
+    COUNTER = "counter"
+    """What is only added to: ``Counter``, ``ObservableCounter``."""
+    UP_DOWN_COUNTER = "updowncounter"
+    """What is added to and taken from: ``UpDownCounter``, ``ObservableUpDownCounter``."""
+    GAUGE = "gauge"
+    """A value of its own each time: ``Gauge``, ``ObservableGauge``."""
+    HISTOGRAM = "histogram"
+    """Many values, by their quantiles."""
+    MEAN = "mean"
+    """``EventCounter`` and ``PollingCounter``."""
+    RATE = "rate"
+    """``IncrementingEventCounter`` and ``IncrementingPollingCounter``."""
+
+    @property
+    def is_event_counter(self) -> bool:
+        """Whether it is one of an EventSource."""
+        return self in (CounterKind.MEAN, CounterKind.RATE)
+
+
+class InstrumentKey(NamedTuple):
+    """What tells one instrument from all others. ``number`` is the runtime's (.NET 9 and later), 0 where there is none; without it, two
+    instruments of the same name in meters of the same name are one. EventCounters have neither session nor version.
+    """
+
+    pid: int | None
+    session: str
+    provider: str
+    version: str
+    name: str
+    number: int
+
+
+class SeriesKey(NamedTuple):
+    """What tells one series from all others; ``tags`` as the runtime writes them."""
+
+    instrument: InstrumentKey
+    kind: CounterKind
+    unit: str
+    tags: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """What is said of one. ``type`` is the runtime's word (``ObservableGauge`1``), empty where nobody says it; ``scope`` is a hash that is
+    equal for meters of one scope. Of EventCounters ``description`` is the display name, and ``rate_s`` the seconds that a rate is shown for.
+    """
+
+    key: InstrumentKey
+    type: str = ""
+    unit: str = ""
+    description: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    meter_tags: Mapping[str, str] = field(default_factory=dict)
+    scope: str = ""
+    schema_url: str = ""
+    rate_s: float | None = None
+    ended_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One series: the values of an instrument for one set of ``tags``. ``number`` is the same as long as the fold lives."""
+
+    number: int
+    kind: CounterKind
+    unit: str
+    tags: Mapping[str, str]
+    instrument: Instrument
+
+    @property
+    def pid(self) -> int | None:
+        """The process, where the recording tells it."""
+        return self.instrument.key.pid
+
+    @property
+    def provider(self) -> str:
+        """The meter, or the EventSource."""
+        return self.instrument.key.provider
+
+    @property
+    def name(self) -> str:
+        """The instrument's, or the EventCounter's."""
+        return self.instrument.key.name
+
+
+class SeriesRegistry:
+    """All that were met, with a number each."""
+
+    def __init__(self) -> None:
+        self.keys: list[SeriesKey] = []
+        self.instruments: dict[InstrumentKey, Instrument] = {}
+        self.refused = self.undescribed = 0
+        """Values of series beyond the limit, which readers count; announcements beyond that of instruments."""
+        self._numbers: dict[SeriesKey, int] = {}
+        self._characters = 0
+        self._texts: dict[tuple[str, str, bool], TagTexts] = {}
+
+    def number(self, key: SeriesKey) -> int:
+        """Its number; -1 beyond the limit."""
+        number = self._numbers.get(key)
+        if number is None:
+            if len(self.keys) >= SERIES_LIMIT or not self._has_room(*key.instrument[1:5], key.unit, key.tags):
+                return -1
+            number = self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+            self._texts_of(key).learn([key.tags])
+        return number
+
+    def announce(self, instrument: Instrument) -> None:
+        """Take what is said of one; what was said of it before counts no more."""
+        one, known = instrument, self.instruments.get(instrument.key)
+        is_same = known is not None and one == replace(known, ended_ms=one.ended_ms)
+        words = (*one.key[1:5], one.type, one.unit, one.description, one.scope, one.schema_url)
+        full = known is None and len(self.instruments) >= INSTRUMENTS_LIMIT
+        if full or (not is_same and not self._has_room(*words)):
+            self.undescribed += 1
+            return
+        self.instruments[instrument.key] = instrument
+
+    def _has_room(self, *texts: object) -> bool:
+        """Whether these texts may be kept too; they are counted then."""
+        size = sum(len(text) for text in texts if isinstance(text, str))
+        if self._characters + size > TEXTS_LIMIT:
+            return False
+        self._characters += size
+        return True
+
+    def meter_tags(self, meter: str, text: str) -> Mapping[str, str]:
+        """The tags of a meter, or of an instrument of it; none where there is no room for more texts."""
+        texts = self._texts.get((meter, "", False))
+        if not text or ((texts is None or text not in texts) and not self._has_room(meter, text)):
+            return {}
+        return self._texts.setdefault((meter, "", False), TagTexts()).read(text)
+
+    def series(self, number: int) -> Series:
+        """What is known of one by now; its tags are what they were when they were first asked for."""
+        key = self.keys[number]
+        known = self.instruments.get(key.instrument)
+        return Series(
+            number=number,
+            kind=key.kind,
+            unit=key.unit,
+            tags=self._texts_of(key).read(key.tags),
+            instrument=Instrument(key=key.instrument, unit=key.unit) if known is None else known,
+        )
+
+    def _texts_of(self, key: SeriesKey) -> TagTexts:
+        """Those of all instruments of one name, of whatever session and process."""
+        of_event_counter = key.kind.is_event_counter
+        place = (key.instrument.provider, key.instrument.name, of_event_counter)
+        found = self._texts.get(place)
+        if found is None:
+            found = self._texts[place] = TagTexts(":", is_sorted=False) if of_event_counter else TagTexts()
+        return found

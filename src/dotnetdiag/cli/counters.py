@@ -1,0 +1,16 @@
+"""``counters``: what programs count and measure."""
+
+from __future__ import annotations
+
+import click
+
+from dotnetdiag.cli.lazy import LazyGroup
+
+ENTRIES = {
+    "report": ("counters_report", "report", "The values of counters of a recording, as a table, a picture or lines."),
+}
+
+
+@click.group(cls=LazyGroup, entries=ENTRIES)
+def counters() -> None:
+    """What programs count and measure: EventCounters, and System.Diagnostics.Metrics."""
