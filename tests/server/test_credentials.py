@@ -21,5 +21,6 @@ def test_a_server_of_root_answers_root_alone() -> None:
     assert not may_ask(Caller(uid=1000), SOCKET, our_uid=0)
 
 
-def test_over_tcp_something_else_decides() -> None:
-    assert may_ask(Caller(), TcpAddress("127.0.0.1", 1))
+@pytest.mark.parametrize(("uid", "may"), [(0, True), (1000, True), (1001, False), (-1, False), (None, True)])
+def test_over_tcp_who_is_known_must_be_the_same_user_or_root(uid: int | None, may: bool) -> None:
+    assert may_ask(Caller(uid=uid), TcpAddress("127.0.0.1", 1), our_uid=1000) is may

@@ -1,4 +1,6 @@
-"""Who gets an answer: on a Unix socket the same user, and root. Over TCP it is ``transport.security`` that decides."""
+"""Who gets an answer: on a Unix socket, and over TCP within this machine, the same user, and root. Of a connection that shows a certificate
+or a token ``transport.security`` decides, and of other machines whoever opened a port for them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ def caller_of(stream: Stream, port: str) -> Caller:
 
 
 def may_ask(caller: Caller, address: Address, our_uid: int | None = None) -> bool:
-    """Whether a peer at this address gets an answer. Of a Unix socket's peer that the system does not name: no."""
-    if not isinstance(address, UnixAddress):
+    """Whether a peer that has come to this address gets an answer. Of a Unix socket's peer that the system does not name: no."""
+    if not isinstance(address, UnixAddress) and caller.uid is None:
         return True
     return caller.uid in (ROOT, os.geteuid() if our_uid is None else our_uid)

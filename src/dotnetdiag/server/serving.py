@@ -221,7 +221,8 @@ class Serving(ABC):
             listener.close()
 
     def _admit(self, stream: Stream, port: _Port) -> None:
-        if not self._may_ask(stream, port) or not self._has_room():
+        # who shows a token or a certificate may be anybody
+        if (port.security == NO_SECURITY and not self._may_ask(stream, port)) or not self._has_room():
             stream.close()
             return
         connection = self._connection(stream, port.name, port.security)
@@ -269,7 +270,9 @@ class Serving(ABC):
         while self.is_serving:
             result = yield from self._attempting(port)
             wanted = False
-            if result.stream is not None and self._may_ask(result.stream, port):
+            # whom we dial over TCP is chosen by who has opened the port; whose that is cannot be told before it is accepted there
+            is_tcp = isinstance(port.address, TcpAddress)
+            if result.stream is not None and (is_tcp or self._may_ask(result.stream, port)):
                 connection = self._connection(result.stream, port.name)
                 connection.is_dialled = True
                 self._serve(connection, connection.serving(self._spawn, self._commands.advertise()))

@@ -20,6 +20,7 @@ from typing import NoReturn
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
 from dotnetdiag.transport.forks import close_in_forked_child
+from dotnetdiag.transport.loopback_users import loopback_user
 from dotnetdiag.transport.refcount import RefCount
 from dotnetdiag.transport.streams import Closing, Listener, Stream
 from dotnetdiag.transport.waiting import Ready, Steps, T, is_ready
@@ -206,9 +207,11 @@ class SocketStream(SocketEnd, Stream):
     def peer_uid(self) -> int | None:
         if (credentials := self._credentials()) is not None:
             return credentials[1]
-        if self._socket.family != AF_UNIX or not self._refs.acquire():
+        if not self._refs.acquire():
             return None
         try:
+            if self._socket.family != AF_UNIX:
+                return loopback_user(self._socket)
             return _effective_uid(self._socket.fileno())
         finally:
             self._refs.release()

@@ -86,7 +86,9 @@ class Stream(Closing):
         return None
 
     def peer_uid(self) -> int | None:
-        """The user as whom the other end was made; None: the system does not say."""
+        """The user as whom the other end was made; None: the system does not say. Over TCP within a machine it is that of the socket,
+        as long as that is open: -1 then.
+        """
         return None
 
     @abstractmethod
