@@ -182,6 +182,42 @@ def test_sessions_of_a_program_that_ends_are_whole(folder: Path) -> None:
         assert all(dd.open(path).complete for path in paths)
 
 
+def test_a_script_behind_a_link_finds_what_lies_beside_it(folder: Path) -> None:
+    app = folder / "app"
+    app.mkdir()
+    (app / "beside.py").write_text("WORD = 'ready'")
+    (app / "main.py").write_text("import beside, sys; print(beside.WORD, *sys.argv[1:])")
+    (folder / "run").symlink_to("app/main.py")
+    with program(folder, "-m", "dotnetdiag.server", str(folder / "run"), "x") as process:
+        assert line(process) == "ready x\n"
+
+
+def test_threads_that_outlive_the_last_line_find_the_program_where_it_was(folder: Path) -> None:
+    path = folder / "work.py"
+    path.write_text("""
+import pickle, sys, threading
+from dotnetdiag.server.process import ProcessFacts
+def job(): return 1
+def later():
+    threading.main_thread().join()
+    pickle.dumps(job)
+    print("ready", *sys.argv[1:], ProcessFacts.of_this_process().entry_assembly, flush=True)
+threading.Thread(target=later).start()
+""")
+    with program(folder, "-m", "dotnetdiag.server", str(path), "x") as process:
+        assert line(process) == "ready x work\n"
+        assert process.wait(60) == 0
+
+
+def test_a_script_that_is_not_there_is_said_as_python_says_it(folder: Path) -> None:
+    done = [
+        subprocess.run([sys.executable, *words, "nowhere.py"], capture_output=True, text=True, cwd=folder, check=False)
+        for words in ([], ["-m", "dotnetdiag.server"])
+    ]
+    assert [(one.returncode, one.stderr.count("\n")) for one in done] == [(2, 1)] * 2
+    assert all("can't open file" in one.stderr and "[Errno 2] No such file or directory" in one.stderr for one in done)
+
+
 def test_sigterm_leaves_nothing_behind(folder: Path, script: Path) -> None:
     with program(folder, "-m", "dotnetdiag.server", str(script)) as process:
         line(process)

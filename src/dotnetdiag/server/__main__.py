@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
+from types import ModuleType
+from typing import Any
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.server.installing import install
@@ -25,14 +28,38 @@ def main() -> None:
         sys.exit(_change_hook(install_it=words == ["--install-hook"]))
     is_module = words[0] == "-m"
     sys.argv[:] = words[1:] if is_module else words
+    if not is_module:
+        _require_script(words[0])
+        # the folder of what a link points to, as python has it
+        sys.path[0] = os.path.dirname(os.path.realpath(words[0]))
     install()
+    arguments = list(sys.argv)
     if is_module:
-        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        done = runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
-        import os
+        done = runpy.run_path(words[0], run_name="__main__")
+    _remain(done, arguments)
 
-        sys.path[0] = os.path.dirname(os.path.abspath(words[0]))
-        runpy.run_path(words[0], run_name="__main__")
+
+def _require_script(path: str) -> None:
+    """Ends as ``python`` does where there is none."""
+    try:
+        with open(path, "rb"):
+            return
+    except IsADirectoryError:  # one with a __main__.py
+        return
+    except OSError as exc:
+        print(f"{sys.executable}: can't open file {path!r}: [Errno {exc.errno}] {exc.strerror}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _remain(program: dict[str, Any], arguments: list[str]) -> None:
+    """Its last line is over, and its threads may go on: they find ``__main__`` and their arguments as they were (:mod:`runpy` has put ours in
+    their places).
+    """
+    module = ModuleType("__main__")
+    module.__dict__.update(program)
+    sys.modules["__main__"], sys.argv[:] = module, arguments
 
 
 def _change_hook(*, install_it: bool) -> int:
