@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-BENCHMARKS := $(filter-out %/record.py %/processes.py %/traces.py %/__init__.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out %/record.py %/processes.py %/programs.py %/traces.py %/__init__.py,$(wildcard benchmarks/*.py))
 
 .PHONY: demo test lint pytest docs pictures notebooks bench clean fuzz soak mutants sdist wheel image
 
@@ -28,6 +28,10 @@ $(VENV)/installed-test: pyproject.toml setup.py $(KERNELS)
 
 $(VENV)/installed-mutants: $(VENV)/installed-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
+	touch $@
+
+$(VENV)/installed-bench: $(VENV)/installed-bench
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	touch $@
 
 $(VENV)/installed-docs: pyproject.toml setup.py $(KERNELS)

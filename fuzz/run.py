@@ -25,32 +25,21 @@ import sys
 import tempfile
 import time
 import traceback
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import machine, versions
 from fuzz.harnesses import HARNESSES, Harness, Seen
 from fuzz.mutate import mutated
+from fuzz.record import append
 
 from dotnetdiag.errors import DiagnosticsError
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 SANITIZED = "DOTNETDIAG_SANITIZED" in os.environ
 LIMIT_S = 1.0
 HANG_S = 30.0
 LIMIT_BYTES = 512 << 20
 MOST_KEPT = 4000
-_HEADER = """\
-# Results of fuzzing
-
-One row for each run of `make fuzz`, newest last. No case crashed, raised what is not an error of ours, took more than
-1 s or 512 MB, unless the last column says so.
-
-| date | machine | versions | seconds | cases (per second) | kept inputs | failures |
-|---|---|---|---|---|---|---|
-"""
 
 
 class Failure(Exception):
@@ -214,14 +203,8 @@ def fuzz_all(names: list[str], options: argparse.Namespace, environment: dict[st
             print(f"{name} failed: {found['failure']}")
         print(f"{cases[-1]}, kept {found['kept']}", flush=True)
     if not options.no_record:
-        if not RESULTS.exists():
-            RESULTS.write_text(_HEADER, encoding="utf-8")
-        when = datetime.now(UTC).strftime("%Y-%m-%d")
         how = f"{options.seconds:.0f}" + (" with AddressSanitizer" if options.sanitize else "")
-        row = [when, machine(), versions(), how, ", ".join(cases), ", ".join(kept)]
-        row.append(", ".join(failures) or "none")
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write("| " + " | ".join(row) + " |\n")
+        append(how, cases, kept, failures)
     return 1 if failures else 0
 
 

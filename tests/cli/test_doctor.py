@@ -15,6 +15,7 @@ from dotnetdiag.events import kernels as payloads
 from dotnetdiag.nettrace import kernels as headers
 from dotnetdiag.recipes import examination, processes
 from dotnetdiag.recipes.suspension import Hold
+from dotnetdiag.server import kernels as frames
 from dotnetdiag.trace import kernels as stacks
 from dotnetdiag.transport import Finding
 
@@ -54,9 +55,19 @@ def test_doctor_says_how_to_resume_over_every_port_that_holds_a_program(
 def test_an_installation_without_compiled_decoders_works_and_is_warned(
     compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in (headers, payloads, stacks):
+    for room in (headers, payloads, stacks, frames):
         monkeypatch.setattr(room, "KERNELS", room if compiled else None)
     monkeypatch.setattr(processes, "list_processes", list)
     done = CliRunner().invoke(doctor, [])
     assert done.exit_code == 0
     assert f"{'ok  ' if compiled else 'warn'}  the decoders are {'' if compiled else 'not '}compiled" in done.output
+
+
+def test_an_installation_without_the_compiled_sampler_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for room in (headers, payloads, stacks):
+        monkeypatch.setattr(room, "KERNELS", room)
+    monkeypatch.setattr(frames, "KERNELS", None)
+    monkeypatch.setattr(processes, "list_processes", list)
+    done = CliRunner().invoke(doctor, [])
+    assert done.exit_code == 0
+    assert "warn  the sampler is not compiled" in done.output

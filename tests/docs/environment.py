@@ -77,7 +77,7 @@ def _required(wheel: Path) -> set[str]:
     with ZipFile(wheel) as file:
         (metadata,) = (name for name in file.namelist() if name.endswith(".dist-info/METADATA"))
         raw = parse_email(file.read(metadata))[0]
-    extras = set(raw["provides_extra"]) - {"test", "docs", "mutants"}
+    extras = set(raw["provides_extra"]) - {"test", "docs", "mutants", "bench"}
     found: set[tuple[str, str]] = set()
     left = [(text, extra) for text in raw["requires_dist"] for extra in ("", *extras)]
     left += [(name, "") for name in BESIDE]

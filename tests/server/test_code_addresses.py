@@ -12,14 +12,18 @@ from tests.server.recorded import recording
 
 import dotnetdiag
 from dotnetdiag.nettrace import read
-from dotnetdiag.server import code_addresses
+from dotnetdiag.server import code_addresses, kernels
 from dotnetdiag.server.code_addresses import CodeAddresses, CodeRange
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.registry import RUNDOWN, Registry
 
+FORM_IDS = ["python", *(["compiled"] if kernels.COMPILED else [])]
 
-@pytest.fixture
-def addresses() -> CodeAddresses:
+
+@pytest.fixture(params=FORM_IDS)
+def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CodeAddresses:
+    if request.param == "python":
+        monkeypatch.setattr(kernels, "KERNELS", None)
     return CodeAddresses()
 
 

@@ -5,8 +5,9 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -16,18 +17,22 @@ from tests.server.split_workload import spin
 import dotnetdiag
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.nettrace import read
+from dotnetdiag.server import kernels, sampling
 from dotnetdiag.server.code_addresses import CodeAddresses
 from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.periodic import OWN_THREADS, Periodic
 from dotnetdiag.server.registry import Registry
-from dotnetdiag.server.sampling import PROVIDER, SampleProfiler, _thread_clock
+from dotnetdiag.server.sampling import PROVIDER, SampleProfiler, _Sampler, _thread_clock
 
 ERROR, EXTERNAL, MANAGED = range(3)
+FORM_IDS = ["python", *(["compiled"] if kernels.COMPILED else [])]
 
 
-@pytest.fixture
-def addresses() -> CodeAddresses:
+@pytest.fixture(params=FORM_IDS)
+def addresses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CodeAddresses:
+    if request.param == "python":
+        monkeypatch.setattr(kernels, "KERNELS", None)
     return CodeAddresses()
 
 
@@ -200,7 +205,114 @@ def test_the_clock_of_a_thread_that_has_ended_is_an_error_and_no_crash() -> None
     ended = thread.native_id
     thread.join()
     assert ended
-    while Path(f"/proc/self/task/{ended}").exists():  # the kernel takes a moment to forget it
-        pass
+    forget(ended)
     with pytest.raises(OSError):
         time.clock_gettime_ns(_thread_clock(ended))
+
+
+def forget(os_thread: int | None) -> None:
+    """The kernel takes a moment to forget a thread that has ended."""
+    while Path(f"/proc/self/task/{os_thread}").exists():
+        pass
+
+
+@contextmanager
+def standing() -> Iterator[threading.Thread]:
+    """A thread that waits."""
+    until = threading.Event()
+    thread = threading.Thread(target=parked, args=(until,))
+    thread.start()
+    try:
+        yield thread
+    finally:
+        until.set()
+        thread.join(LIMIT_S)
+        if sys.platform == "linux":
+            forget(thread.native_id)
+
+
+def sampled_threads(sampler: _Sampler) -> set[int]:
+    return {os_thread for _, _, os_thread in sampler._samples()}
+
+
+def test_threads_that_begin_and_end_are_noticed(addresses: CodeAddresses) -> None:
+    sampler, always = _Sampler(addresses), sampled_threads(_Sampler(addresses))
+    idents = []
+    for _ in range(5):
+        with standing() as one, standing() as other:
+            for _ in range(3):
+                assert sampled_threads(sampler) == {*always, one.native_id, other.native_id}
+            idents += [one.ident, other.ident]
+    assert sampled_threads(sampler) == always
+    if sys.platform == "linux":
+        assert len(set(idents)) < len(
+            idents
+        )  # some have been mistaken for others, but for what they are called by the system
+
+
+def test_a_thread_that_is_replaced_between_two_samples_is_another(addresses: CodeAddresses) -> None:
+    sampler, always = _Sampler(addresses), sampled_threads(_Sampler(addresses))
+    for _ in range(10):
+        with standing() as thread:
+            assert sampled_threads(sampler) == {*always, thread.native_id}
+
+
+def test_a_thread_that_python_has_not_made_does_not_hide_others(
+    addresses: CodeAddresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = sys._current_frames
+    monkeypatch.setattr(sys, "_current_frames", lambda: {**frames(), 1: sys._getframe()})
+    sampler, always = _Sampler(addresses), sampled_threads(_Sampler(addresses))
+    with standing() as thread:
+        assert sampled_threads(sampler) == {*always, thread.native_id}
+
+
+def test_where_nobody_knows_who_runs_all_are_managed(addresses: CodeAddresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_clocks_are_fine", lambda: False)
+    sampler = _Sampler(addresses)
+    for _ in range(5):
+        with standing() as thread:
+            for _ in range(2):
+                samples = sampler._samples()
+                assert {int.from_bytes(kind, "little") for kind, _, _ in samples} == {MANAGED}
+                assert thread.native_id in {os_thread for _, _, os_thread in samples}
+
+
+def test_a_stack_that_could_not_be_read_is_read_next_time() -> None:
+    class Unreadable(CodeAddresses):
+        fails = True
+
+        def walk(self, frame: FrameType, mark: CodeType | None = None) -> tuple[bytes, int]:
+            if self.fails:
+                raise AttributeError(frame)
+            return super().walk(frame, mark)
+
+    addresses = Unreadable()
+    sampler = _Sampler(addresses)
+    with standing() as thread:
+        kinds = []
+        for fails in (True, True, False, False):
+            addresses.fails = fails
+            kinds += [(kind[0], bool(stack)) for kind, stack, who in sampler._samples() if who == thread.native_id]
+    waits = EXTERNAL if sys.platform == "linux" else MANAGED
+    assert kinds[:3] == [(ERROR, False), (ERROR, False), (MANAGED, True)]
+    assert kinds[3] in [(waits, True), (MANAGED, True)]  # it may not have stood still yet
+
+
+def test_both_forms_see_the_same_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a thread which waits, and of one in a task."""
+
+    async def work() -> dict[str, dict[int, bytes]]:
+        # the same line takes both: this thread's stack has it
+        return {form: {who: stack for _, stack, who in sampler._samples()} for form, sampler in both.items()}
+
+    def made(form: str) -> _Sampler:
+        monkeypatch.setattr(kernels, "KERNELS", kernels.KERNELS if form == "compiled" else None)
+        return _Sampler(CodeAddresses())
+
+    both = {form: made(form) for form in reversed(FORM_IDS)}
+    with standing():
+        for _ in range(2):
+            found = asyncio.run(work())
+            assert len(found) == len(FORM_IDS)
+            assert all(stacks == found["python"] for stacks in found.values())

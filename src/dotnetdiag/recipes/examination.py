@@ -130,15 +130,20 @@ def examine_installation() -> tuple[Finding, ...]:
 def _kernels() -> Finding:
     from dotnetdiag.events import kernels as payloads
     from dotnetdiag.nettrace import kernels as headers
+    from dotnetdiag.server import kernels as frames
     from dotnetdiag.trace import kernels as stacks
 
-    if all(room.KERNELS is not None for room in (headers, payloads, stacks)):
+    if any(room.KERNELS is None for room in (headers, payloads, stacks)):
+        text = "the decoders are not compiled: reading traces works, but about 20 times slower"
+    elif frames.KERNELS is None:
+        text = "the sampler is not compiled: the stacks of Python programs are taken, but at a higher cost"
+    else:
         return Finding(code="kernels", ok=True, text="the decoders are compiled", advice="")
     return Finding(
         code="kernels",
         ok=True,
         level="warning",
-        text="the decoders are not compiled: reading traces works, but about 20 times slower",
+        text=text,
         advice=f"install a C compiler and Python's headers (Debian: gcc, python3-dev), then: {_reinstall()}",
     )
 

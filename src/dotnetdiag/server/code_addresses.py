@@ -15,6 +15,9 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
+from typing import Any
+
+from dotnetdiag.server import kernels
 
 FIRST_ADDRESS = 0x5000_0000_0000
 """User space of 47 bits, below where Linux maps libraries and stacks, above where it puts programs."""
@@ -64,12 +67,32 @@ class CodeAddresses:
         self._bases: dict[int, int] = {}
         self._named: dict[tuple[str, str], int] = {}
         self._ranges: list[CodeRange] = []
+        self._walker: Any = None if kernels.KERNELS is None else kernels.KERNELS.Walker(self._bases)
         self._next = FIRST_ADDRESS
         self._rest = 0
 
     def stack(self, skipped: int = 0) -> bytes:
         """The caller's stack, without itself and so many of its callers' innermost frames."""
-        return pack_addresses(self.addresses(sys._getframe(skipped + 1)))
+        return self.walk(sys._getframe(skipped + 1))[0]
+
+    def walk(self, frame: FrameType, mark: CodeType | None = None) -> tuple[bytes, int]:
+        """The :meth:`addresses` of a stack as they are written, 8 bytes each, and how many of them are before the innermost frame of the
+        code ``mark``; -1 where there is none.
+        """
+        if self._walker is not None:
+            walked: tuple[bytes, int] | None = self._walker.walk(frame, mark, FRAMES_LIMIT)
+            if walked is not None:
+                return walked
+        # without the kernel, or there is a function that had no addresses yet
+        addresses = self.addresses(frame)
+        return pack_addresses(addresses), self._position(mark, addresses)
+
+    def _position(self, mark: CodeType | None, addresses: list[int]) -> int:
+        base = self._bases.get(id(mark))
+        if mark is None or base is None:
+            return -1
+        first, end = base - _FRAME_AT, base + len(mark.co_code)
+        return next((at for at, address in enumerate(addresses) if first <= address < end), -1)
 
     def addresses(self, frame: FrameType | None) -> list[int]:
         """Leaf first; at most :data:`FRAMES_LIMIT`."""
@@ -84,11 +107,6 @@ class CodeAddresses:
                 add(self._add(frame) + frame.f_lasti)
             frame = frame.f_back
         return found
-
-    def known(self, code: CodeType) -> tuple[int, int] | None:
-        """The first address of a code object that was seen, and the one behind its last."""
-        base = self._bases.get(id(code))
-        return None if base is None else (base - _FRAME_AT, base + len(code.co_code))
 
     def named(self, module: str, name: str) -> int:
         """The address of something that has a name, and no code."""

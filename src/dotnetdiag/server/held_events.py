@@ -223,6 +223,8 @@ class HeldEvents:
             if not index:
                 index = self._stacks[stack] = len(self._stacks) + 1
                 more = len(stack)
+        if not activity and not related:
+            return index, 0, 0, more
         guids = self._guids
         known = len(guids)
         activity_index = guids.intern(activity) if activity else 0

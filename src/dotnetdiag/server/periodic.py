@@ -12,6 +12,7 @@ from dotnetdiag.server import leaving
 
 OWN_THREADS = "dotnetdiag "
 """How the names of threads of this package begin; they are no part of the program."""
+_NEVER = 1 << 62
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,12 +57,16 @@ class Periodic(threading.Thread, Generic[_T]):
         self._end.release()
 
     def run(self) -> None:
-        due_ns = min(one.next_ns for one in self.turns)
-        while not self._end.acquire(timeout=max(0, due_ns - time.monotonic_ns()) / 1e9):
-            now = time.monotonic_ns()
-            due = [one for one in self.turns if one.next_ns <= now]
-            for one in due:
-                one.next_ns = max(one.next_ns + one.interval_ns, now)
+        ends, clock = self._end.acquire, time.monotonic_ns
+        now_ns, next_ns = clock(), min(one.next_ns for one in self.turns)
+        while not ends(True, max(0, next_ns - now_ns) / 1e9):
+            now_ns, next_ns = clock(), _NEVER
+            due: list[_T] = []
+            for one in self.turns:
+                if one.next_ns <= now_ns:
+                    one.next_ns = max(one.next_ns + one.interval_ns, now_ns)
+                    due.append(one)
+                next_ns = min(next_ns, one.next_ns)
             if due:
                 self._act(due)
-            due_ns = min(one.next_ns for one in self.turns)
+                now_ns = clock()
