@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import struct
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -125,3 +128,26 @@ def test_rundown_names_functions_files_and_lines(addresses: CodeAddresses, tmp_p
     offset = address - 1 - this.MethodStartAddress
     assert [il for il, native in zip(lines.ILOffsets, lines.NativeOffsets, strict=True) if native <= offset][-1] == line
     assert read(path.read_bytes()).complete
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_another_thread_adds_leaves_the_child_a_free_lock() -> None:
+    addresses = CodeAddresses()
+    held, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with addresses._lock:
+            held.set()
+            over.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(60)
+    pid = os.fork()
+    if not pid:
+        signal.alarm(20)
+        os._exit(0 if addresses.addresses(sys._getframe()) else 1)
+    over.set()
+    holder.join()
+    assert os.waitpid(pid, 0)[1] == 0

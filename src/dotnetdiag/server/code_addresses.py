@@ -9,9 +9,11 @@ Rule: code objects that have a range are kept alive, for another could get their
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -64,6 +66,7 @@ class CodeAddresses:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        _all.add(self)
         self._bases: dict[int, int] = {}
         self._named: dict[tuple[str, str], int] = {}
         self._ranges: list[CodeRange] = []
@@ -167,6 +170,18 @@ def pack_addresses(addresses: list[int]) -> bytes:
     """As stacks are written: 8 bytes each."""
     return struct.pack(f"<{len(addresses)}Q", *addresses)
 
+
+_all: weakref.WeakSet[CodeAddresses] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    """Another thread may have held a lock when the process forked. What it was adding is whole, or is added once more."""
+    for one in tuple(_all):
+        one._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 CODE_ADDRESSES = CodeAddresses()
 """Those of the process, the same in all its sessions."""

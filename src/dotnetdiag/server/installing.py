@@ -33,6 +33,16 @@ _offered = False
 """Whether the registry has what poses as .NET's providers; a forked child's has them too."""
 
 
+def _in_child() -> None:
+    """Another thread may have held it when the process forked."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 class PythonCommands(ProcessCommands):
     """Who this process is, its environment, sessions of the ``registry``'s providers, and dumps: the Python stacks of all threads, as text.
 
