@@ -1,8 +1,8 @@
-"""The programs that ``server.py`` looks at: ``python benchmarks/programs.py crowd|one|idle WITH``, which print what they took as JSON.
+"""The programs that ``server.py`` looks at: ``python benchmarks/programs.py WHAT WITH``, which print what they took as JSON.
 
-``crowd``: ten threads 30 Python frames deep, which compute a fixed amount, so that one of them always runs. ``one``: the main thread computes a
-fixed amount. ``idle``: nothing is done for some seconds. Each says that it is ready, begins when it is told to, by a line,
-and ends at the end of its input.
+``crowd``: ten threads 30 Python frames deep, which compute a fixed amount, so that one of them always runs. ``idle``: nothing is done for some
+seconds. Both say that they are ready, begin when they are told to, by a line, and end at the end of their input. ``start`` says how long the
+server takes to load and to install, ``turns`` what work takes longer beside it.
 
 WITH: ``nothing``, ``server`` (an installed server that nobody speaks to), ``session`` (one session of the sampler at 100 Hz, read at once),
 ``python-session`` (the same without the kernel of the sampler) or ``pyinstrument`` (which sees the thread that starts it: one in each thread).
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import sys
 import tempfile
 import threading
@@ -23,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 THREADS, DEPTH = 10, 30
-ROUNDS_OF_ONE, ROUNDS_OF_EACH = 40_000, 6_000
+ROUNDS_OF_EACH, ROUNDS_OF_TURN, TURNS = 6_000, 2_000, 60
 IDLE_S = 5.0
 
 
@@ -118,9 +119,30 @@ def start() -> None:
     print(json.dumps({"import_s": loaded - begin, "install_s": ended - loaded}))
 
 
+def turns() -> None:
+    """The ratios of a fixed amount of work while a server is installed and while none is, in one process, in turns."""
+    from dotnetdiag.server import install
+
+    def took() -> tuple[float, float]:
+        begin, used = time.perf_counter(), time.process_time()
+        compute(ROUNDS_OF_TURN)
+        return time.perf_counter() - begin, time.process_time() - used
+
+    pairs = []
+    for turn in range(TURNS):
+        without = took() if turn % 2 else None
+        server = install()
+        assert server is not None
+        with server:
+            beside = took()
+        pairs.append((beside, without or took()))
+    wall, cpu = (statistics.median(one[at] / other[at] for one, other in pairs) for at in (0, 1))
+    print(json.dumps({"wall": wall, "cpu": cpu}))
+
+
 def main(what: str, beside: str) -> None:
-    if what == "start":
-        start()
+    if what in ("start", "turns"):
+        (start if what == "start" else turns)()
         return
     process_wide: AbstractContextManager[object] = nullcontext()
     in_each: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -137,8 +159,6 @@ def main(what: str, beside: str) -> None:
         begin, used = time.perf_counter(), time.process_time()
         if what == "crowd":
             crowd(in_each)
-        elif what == "one":
-            compute(ROUNDS_OF_ONE)
         else:
             time.sleep(IDLE_S)
         took = {"wall_s": time.perf_counter() - begin, "cpu_s": time.process_time() - used}

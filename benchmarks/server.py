@@ -14,11 +14,12 @@ program that stands still does not show; medians of pairs with and without), and
 core``, from when it samples). py-spy stops the program for each sample, or does not (``nonblocking``: its stacks may be wrong then);
 pyinstrument sees the thread that starts it, and so is started in each. Ours is a session that is read at once.
 
-Server: what an installed one costs to which nobody speaks: processor time and memory of a program that sleeps, and the time of a fixed
-amount of work, with and without it in turns; and how long it takes to load and to install.
+Server: what an installed one costs to which nobody speaks: processor time and memory of a program that sleeps, with and without it; the time of
+a fixed amount of work in one process, while it is installed and while it is not, in turns; and how long it takes to load and to install.
 
 Wanted: ≥ 500,000 events per second with the compiled kernels; the sampler ≤ 1 % of a core; an idle server ≤ 1 %.
-Run: ``python benchmarks/server.py [rounds]``, in an environment with the extra ``bench``; without it the others' samplers are left out.
+Run: ``python benchmarks/server.py [rounds [events|sampler|idle|others …]]``, in an environment with the extra ``bench``; without it the
+samplers of others are left out.
 """
 
 from __future__ import annotations
@@ -202,26 +203,28 @@ def per_cent_more(runs: Runs, name: str) -> float:
 def idle_server(rounds: int) -> dict[str, object]:
     """Nobody speaks to it."""
     figures: dict[str, object] = {}
-    worked = in_turns(partial(run, "one", "server"), partial(run, "one"), rounds)
-    figures["idle server: work longer %"] = per_cent_more(worked, "wall_s")
-    figures["idle server: work more processor %"] = per_cent_more(worked, "cpu_s")
     asleep = in_turns(partial(run, "idle", "server"), partial(run, "idle"), rounds)
     used = statistics.median(one["cpu_s"] - other["cpu_s"] for one, other in asleep)
     figures["idle server % of a core"] = 100 * used / IDLE_S
     figures["idle server MB more"] = statistics.median(
         one["resident_mb"] - other["resident_mb"] for one, other in asleep
     )
-    command = [sys.executable, str(Path(__file__).with_name("programs.py")), "start"]
-    with tempfile.TemporaryDirectory() as folder:
-        started = [
-            json.loads(
-                subprocess.run(command, capture_output=True, check=True, env={**os.environ, "TMPDIR": folder}).stdout
-            )
-            for _ in range(rounds)
-        ]
+    started = [run_alone("start") for _ in range(rounds)]
     for name in ("import", "install"):
         figures[f"{name} ms"] = 1000 * statistics.median(one[f"{name}_s"] for one in started)
+    worked = [run_alone("turns") for _ in range(rounds)]
+    for name, what in (("wall", "longer"), ("cpu", "more processor")):
+        figures[f"idle server: work {what} %"] = 100 * (statistics.median(one[name] for one in worked) - 1)
     return figures
+
+
+def run_alone(what: str) -> dict[str, float]:
+    """What a program of ``programs.py`` says that needs nothing beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, str(Path(__file__).with_name("programs.py")), what]
+        done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "TMPDIR": folder})
+    said: dict[str, float] = json.loads(done.stdout)
+    return said
 
 
 def others() -> dict[str, str]:
@@ -233,8 +236,9 @@ def others() -> dict[str, str]:
     return found
 
 
-def main(rounds: int) -> None:
-    figures: dict[str, object] = {"kernels": "compiled" if kernels.COMPILED else "fall-back"}
+def events(rounds: int) -> dict[str, object]:
+    """User events."""
+    figures: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for form in FORMS:
@@ -244,17 +248,38 @@ def main(rounds: int) -> None:
         compiled, kernels.KERNELS = kernels.KERNELS, None
         figures["numbers events/s to the end, fall-back"] = flood("numbers", place)[1]
         kernels.KERNELS = compiled
-        figures["unwanted event ns"] = statistics.median(unwanted_ns() for _ in range(rounds))
+    figures["unwanted event ns"] = statistics.median(unwanted_ns() for _ in range(rounds))
+    return figures
+
+
+def sampler(rounds: int) -> dict[str, object]:
+    """Ours, waiting and busy, in both forms."""
+    figures: dict[str, object] = {}
+    walks = {", fall-back": False, **({"": True} if frame_kernels.COMPILED else {})}
+    with tempfile.TemporaryDirectory() as folder:
         for name, pause_s in (("waiting", None), ("busy", 0.005)):
-            walks = {", fall-back": False, **({"": True} if frame_kernels.COMPILED else {})}
             shares = [
-                [sampler_share(place, pause_s, addresses(walk)) for walk in walks.values()] for _ in range(rounds)
+                [sampler_share(Path(folder), pause_s, addresses(walk)) for walk in walks.values()]
+                for _ in range(rounds)
             ]
             for walk, of_it in zip(walks, zip(*shares, strict=True), strict=True):
                 figures[f"sampler % of a core, {name}{walk}"] = statistics.median(of_it)
-    figures |= idle_server(rounds)
-    figures |= samplers(rounds)
-    figures["rounds"] = rounds
+    return figures
+
+
+PARTS: dict[str, Callable[[int], dict[str, object]]] = {
+    "events": events,
+    "sampler": sampler,
+    "idle": idle_server,
+    "others": samplers,
+}
+
+
+def main(rounds: int, parts: Sequence[str]) -> None:
+    figures: dict[str, object] = {"kernels": "compiled" if kernels.COMPILED else "fall-back"}
+    for part in parts or PARTS:
+        figures |= PARTS[part](rounds)
+    figures |= {"rounds": rounds, "load": os.getloadavg()[0]}
     for label, value in figures.items():
         print(f"{label:<40} {value:,.3f}" if isinstance(value, float) else f"{label:<40} {value}")
     print("wanted: events/s >= 500,000 with the compiled kernels, sampler <= 1 % of a core, idle server <= 1 %")
@@ -262,4 +287,4 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3, sys.argv[2:])
