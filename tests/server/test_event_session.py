@@ -19,10 +19,12 @@ from dotnetdiag.ipc.constants import BufferingMode
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.ipc.tracing import CollectTracing, CollectTracing2, CollectTracing5, CollectTracing6
 from dotnetdiag.nettrace import read
+from dotnetdiag.server import event_session
+from dotnetdiag.server.code_addresses import CodeAddresses
 from dotnetdiag.server.event_session import SEQUENCE_POINT_BYTES, EventSession
 from dotnetdiag.server.event_source import Event, EventSource
 from dotnetdiag.server.method_rundown import MethodRundown
-from dotnetdiag.server.registry import Registry
+from dotnetdiag.server.registry import RUNDOWN, Registry
 
 VERSIONS = pytest.mark.parametrize("version", [4, 6])
 FORMATS = pytest.mark.parametrize("version", [3, 4, 6])
@@ -268,11 +270,74 @@ def test_after_a_hang_up_nothing_is_held_and_nobody_writes(registry: Registry, e
     assert event.is_enabled
     session.hang_up()
     session.hang_up()
-    assert not event.is_enabled
     assert session.take(1 << 20) is None
     assert session.join(LIMIT_S)
+    assert not event.is_enabled
     session.stop()
     assert not registry.subscriptions("My-Source")
+
+
+class Broken:
+    """A provider that cannot be joined, or not be left."""
+
+    def __init__(self, name: str, fails: str) -> None:
+        self.name, self._fails = name, fails
+
+    def join(self, _: object) -> None:
+        self._do("join")
+
+    def leave(self, _: object) -> None:
+        self._do("leave")
+
+    def _do(self, what: str) -> None:
+        if what in self._fails:
+            raise RuntimeError(f"cannot {what}")
+
+
+@pytest.mark.parametrize("fails", ["join", "join leave"])
+def test_of_a_session_that_cannot_begin_nothing_stays(fails: str, registry: Registry, event: Event) -> None:
+    registry.add(Broken("Broken", fails))
+    last = EventSource("Last", registry=registry).event("E")
+    session = EventSession(request("My-Source", "Broken", "Last"), registry=registry)
+    with pytest.raises(RuntimeError, match="cannot join"):
+        session.start()
+    assert session.join(LIMIT_S)
+    assert not event.is_enabled
+    assert not last.is_enabled
+    assert not registry.subscriptions("My-Source")
+    assert not registry.subscriptions("Broken")
+    assert session.take(100) is None
+
+
+def test_a_session_that_gets_no_thread_has_not_begun(
+    registry: Registry, event: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    session = EventSession(request("My-Source"), registry=registry)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            session.start()
+    assert session.join(LIMIT_S)
+    assert not event.is_enabled
+    assert session.take(100) is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_provider_that_cannot_be_left_costs_neither_the_others_nor_the_end(
+    registry: Registry, event: Event, tmp_path: Path
+) -> None:
+    registry.add(Broken("First", "leave"))
+    registry.add(Broken("Last", "leave"))
+    session = EventSession(request("First", "My-Source", "Last"), registry=registry).start()
+    event(1, "one")
+    session.stop()
+    assert session.join(LIMIT_S)
+    assert not event.is_enabled
+    assert saved(tmp_path / "x.nettrace", Reader(session)).complete
+    assert numbers(tmp_path / "x.nettrace") == [1]
 
 
 def test_sessions_are_independent(registry: Registry, tmp_path: Path) -> None:
@@ -376,18 +441,83 @@ def test_a_hang_up_lets_threads_go_that_wait_for_room(registry: Registry, event:
     assert not thread.is_alive()
 
 
-def test_rundown_that_is_more_than_the_buffer_waits_for_the_reader(registry: Registry, tmp_path: Path) -> None:
-    class Long(MethodRundown):
-        def join(self, subscription: Any) -> None:
-            for _ in range(300):
-                super().join(subscription)
+class Long(MethodRundown):
+    """More than a megabyte."""
 
+    def __init__(self) -> None:
+        addresses = CodeAddresses()
+        for n in range(100):
+            addresses.named("asyncio", f"task {n}")
+        super().__init__(addresses)
+
+    def join(self, subscription: Any) -> None:
+        for _ in range(300):
+            super().join(subscription)
+
+
+def test_rundown_that_is_more_than_the_buffer_waits_for_the_reader(registry: Registry, tmp_path: Path) -> None:
     registry.add(Long())
     session = EventSession(request("None", buffer_mb=1, rundown_keyword=0x80020139), registry=registry).start()
     session.stop()
     trace = saved(tmp_path / "x.nettrace", Reader(session))
     assert not trace.lost.total
     assert trace.counts()["Microsoft-Windows-DotNETRuntimeRundown"]["Method/DCStopComplete"] == 300
+
+
+def test_the_end_of_a_session_waits_once_for_a_reader_that_takes_nothing(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    registry.add(Long())
+    monkeypatch.setattr(event_session, "READER_S", 0.0)
+    session = EventSession(request("None", buffer_mb=1, rundown_keyword=0x80020139), registry=registry).start()
+    waits: list[float] = []
+    monkeypatch.setattr(session._out._taken, "wait", waits.append)
+    session.stop()
+    assert session.join(LIMIT_S)
+    assert waits == [0.0]
+    assert saved(tmp_path / "x.nettrace", Reader(session)).lost.total
+
+
+def test_rundown_is_written_while_everybody_else_may_have_the_registry(registry: Registry) -> None:
+    free: list[bool] = []
+
+    class Waiting:
+        name = RUNDOWN
+
+        def join(self, _: object) -> None:
+            def use() -> None:
+                if registry.lock.acquire(blocking=False):
+                    free.append(True)
+                    registry.lock.release()
+
+            thread = threading.Thread(target=use)
+            thread.start()
+            thread.join(LIMIT_S)
+
+        def leave(self, _: object) -> None:
+            pass
+
+    registry.add(Waiting())
+    session = EventSession(request("None", rundown_keyword=0x80020139), registry=registry).start()
+    session.stop()
+    assert session.join(LIMIT_S)
+    assert free == [True]
+
+
+def test_taking_and_hanging_up_wait_for_nobody_who_has_the_registry(registry: Registry, event: Event) -> None:
+    session = EventSession(request("My-Source"), registry=registry).start()
+
+    def read() -> None:
+        session.take(1 << 20)
+        session.hang_up()
+
+    thread = threading.Thread(target=read)
+    with registry.lock:
+        thread.start()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+    assert session.join(LIMIT_S)
+    assert not event.is_enabled
 
 
 def test_rundown_comes_when_it_is_asked_for_and_process_info_always(registry: Registry, tmp_path: Path) -> None:

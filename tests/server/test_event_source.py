@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.server.recorded import recording
 
 import dotnetdiag
 from dotnetdiag.errors import UsageError
+from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.nettrace import TypeCode
 from dotnetdiag.server.event_source import OPCODE_START, EventSource, activity, current_activity
 from dotnetdiag.server.method_rundown import MethodRundown
@@ -148,6 +150,26 @@ def test_values_that_do_not_fit_are_counted_as_lost_and_never_raise(registry: Re
     trace = dotnetdiag.open(path)
     assert trace.lost.total == 6
     assert [one.n for one in trace.events() if one.name == "Two"] == [1, 2]
+
+
+def test_values_that_do_not_fit_are_lost_to_the_sessions_that_wanted_the_event_alone(
+    registry: Registry, tmp_path: Path
+) -> None:
+    source = EventSource("My-Source", registry=registry)
+    wanted, other = source.event("Wanted", fields={"n": int}), source.event("Other", fields={"n": int}, keywords=2)
+    asked = {
+        "all": Provider(name="My-Source"),
+        "one": Provider(name="My-Source", event_filter=EventFilter(enable=True, ids=(wanted.id,))),
+        "less": Provider(name="My-Source", level=2),
+        "elsewhere": Provider(name="My-Source", keywords=4),
+    }
+    with ExitStack() as stack:
+        for name, provider in asked.items():
+            stack.enter_context(recording(tmp_path / name, registry, provider))
+        wanted("no number")
+        other("no number")
+    lost = {name: dotnetdiag.open(tmp_path / name).lost.total for name in asked}
+    assert lost == {"all": 2, "one": 1, "less": 0, "elsewhere": 1}
 
 
 def test_a_strict_source_says_what_does_not_fit_though_nobody_listens(registry: Registry) -> None:

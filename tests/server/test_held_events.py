@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import os
+import threading
 import tracemalloc
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 import pytest
 
 from dotnetdiag.nettrace.writer import PAYLOAD_LIMIT
-from dotnetdiag.server.held_events import ROW, HeldEvents, os_thread_id
+from dotnetdiag.server import held_events
+from dotnetdiag.server.blocking import never_wait, own_lock
+from dotnetdiag.server.held_events import BLOCK_S, ROW, HeldEvents, os_thread_id
 
 CAPACITY = 1 << 16
 
@@ -127,3 +131,114 @@ def test_closed_it_holds_nothing(wake: SimpleQueue[None]) -> None:
     assert batch is not None
     assert not len(batch.rows)
     assert ROW.itemsize == 44
+
+
+# threads that wait for room -------------------------------------------------------------------------------------------
+
+
+class Waits(threading.Condition):
+    """Of a buffer in which threads wait: a wait is counted, and takes no time but that of its clock."""
+
+    def __init__(self, held: HeldEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(held._lock)
+        self.count, self._now_s = 0, 0.0
+        self.meanwhile: Callable[[], object] = lambda: None
+        held._room_came = self
+        monkeypatch.setattr(held_events, "monotonic", lambda: self._now_s)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        assert timeout <= BLOCK_S
+        self.count += 1
+        self._now_s += timeout
+        self.meanwhile()
+        return False
+
+
+@pytest.fixture
+def full(wake: SimpleQueue[None]) -> HeldEvents:
+    held = HeldEvents(CAPACITY, wake, block=True)
+    held.give_back(ROW.itemsize - CAPACITY)  # room for one event without a payload
+    held.channel(1)(b"")
+    return held
+
+
+@pytest.fixture
+def waits(full: HeldEvents, monkeypatch: pytest.MonkeyPatch) -> Waits:
+    return Waits(full, monkeypatch)
+
+
+def in_a_thread(act: Callable[[], object]) -> None:
+    """In one that has taken from no session."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
+
+
+def write_ten(held: HeldEvents) -> None:
+    for _ in range(10):
+        held.channel(1)(b"x")
+
+
+def test_a_reader_that_has_gone_is_waited_for_once(full: HeldEvents, waits: Waits) -> None:
+    in_a_thread(lambda: write_ten(full))
+    in_a_thread(lambda: write_ten(full))
+    assert waits.count == 1
+    batch = full.take()
+    assert batch is not None
+    assert sum(batch.dropped.values()) == 20
+    assert len(batch.rows) == 1
+
+
+def test_a_reader_that_comes_back_is_waited_for_again(full: HeldEvents, waits: Waits) -> None:
+    in_a_thread(lambda: write_ten(full))
+    full.take()
+    full.give_back(2 * ROW.itemsize, is_read=True)
+    in_a_thread(lambda: write_ten(full))
+    assert waits.count == 2
+    batch = full.take()
+    assert batch is not None
+    assert (len(batch.rows), sum(batch.dropped.values())) == (1, 9)
+
+
+def test_a_reader_that_takes_little_is_waited_for_as_long_as_it_takes_something(full: HeldEvents, waits: Waits) -> None:
+    def read() -> None:
+        full.take()
+        full.give_back(1, is_read=True)
+
+    waits.meanwhile = read
+    in_a_thread(lambda: full.channel(1)(b""))
+    assert waits.count == ROW.itemsize
+    batch = full.take()
+    assert batch is not None
+    assert (len(batch.rows), batch.dropped) == (1, {})
+
+
+def test_room_that_encoding_has_made_is_no_reader(full: HeldEvents, waits: Waits) -> None:
+    waits.meanwhile = lambda: full.give_back(1)
+    in_a_thread(lambda: write_ten(full))
+    assert waits.count == 1
+
+
+def test_a_thread_that_serves_readers_waits_for_none(full: HeldEvents, waits: Waits) -> None:
+    def serve() -> None:
+        never_wait()
+        write_ten(full)
+
+    in_a_thread(serve)
+    assert not waits.count
+
+
+@pytest.mark.parametrize("held", ["a lock", "this session", "another session"])
+def test_nobody_waits_who_holds_a_lock_of_ours(held: str, full: HeldEvents, waits: Waits) -> None:
+    other = HeldEvents(CAPACITY, SimpleQueue())
+    lock = {"a lock": own_lock(), "this session": full._lock, "another session": other._lock}[held]
+
+    def interrupt() -> None:
+        with lock:
+            write_ten(full)
+
+    in_a_thread(interrupt)
+    while_held = waits.count
+    in_a_thread(lambda: write_ten(full))
+    assert (while_held, waits.count) == (0, 1)

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import signal
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 

@@ -247,3 +247,77 @@ say('ready'); sys.stdin.readline()
         process.stdin.flush()
         assert read_all(reader) == b"the end"
         assert end(process, None) == (0, "", "")
+
+
+# children that end without a word --------------------------------------------------------------------------------------
+
+FORK = """
+from dotnetdiag.server import children
+children.LOOK_S = 0
+os.environ["TMPDIR"] = os.path.dirname(sys.argv[1])
+DiagnosticServer(ProcessCommands()).listen()
+def fork(then=lambda: None):
+    pid = os.fork()
+    if not pid:
+        DiagnosticServer(ProcessCommands()).listen()
+        then()
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return pid
+def sockets():
+    return len(os.listdir(os.environ["TMPDIR"]))
+"""
+
+
+@pytest.mark.parametrize("collected", [True, False])
+@pytest.mark.parametrize("code", [0, -signal.SIGTERM])
+def test_sockets_of_children_that_have_ended_go_with_their_parent(folder: Path, code: int, collected: bool) -> None:
+    body = f"""
+{FORK}
+pids = [fork() for _ in range(2)]
+if {collected}:
+    for pid in pids: os.waitpid(pid, 0)
+say('ready'); sys.stdin.readline()
+"""
+    with program(folder, body) as process:
+        assert len(list(folder.iterdir())) >= 2
+        if code:
+            process.terminate()
+        assert end(process, None if code else "\n") == (code, "", "")
+    assert list(folder.iterdir()) == []
+
+
+def test_sockets_of_children_that_have_ended_go_at_the_next_fork(folder: Path) -> None:
+    body = f"""
+{FORK}
+for _ in range(5):
+    os.waitpid(fork(), 0)
+    assert sockets() == 2, sockets()
+say('ready'); sys.stdin.readline()
+"""
+    with program(folder, body) as process:
+        assert end(process) == (0, "", "")
+    assert list(folder.iterdir()) == []
+
+
+def test_the_socket_of_a_living_child_stays_when_its_parent_forks_again_and_ends(folder: Path) -> None:
+    body = f"""
+{FORK}
+pid = os.fork()
+if not pid:
+    DiagnosticServer(ProcessCommands()).listen()
+    say('ready')
+    signal.pause()
+fork(); sys.stdin.readline(); fork()
+say(str(pid))
+"""
+    with program(folder, body) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        child = int(process.stdout.readline())
+        process.wait(30)
+        (path,) = folder.iterdir()
+        assert path.name.startswith(f"dotnet-diagnostic-{child}-")
+        assert ProcessInfo3Reply.parse(ask(path, ProcessInfo3().pack())).pid == child

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.server.recorded import LIMIT_S
 from tests.server.told_meters import MeterReader, meter_threads, named, values, wait_for_meter_threads
 from tests.shared import shared_part, skip_without
 
@@ -190,6 +191,7 @@ def test_a_session_whose_reader_has_gone_reads_nothing_more(registry: Registry) 
     reader = MeterReader(registry, "Metrics=System.Runtime;RefreshInterval=3600")
     assert len(meter_threads()) == 1
     reader.session.hang_up()
+    assert reader.session.join(LIMIT_S)
     assert not meter_threads()
 
 

@@ -126,8 +126,8 @@ def test_what_is_not_asked_for_is_not_hooked(registry: Registry) -> None:
         session = EventSession(asked, registry=registry).start()
         assert len(gc.callbacks) == before + hooked
         session.hang_up()
+        assert session.join(LIMIT_S)
         assert len(gc.callbacks) == before
-        session.join(LIMIT_S)
 
 
 def test_two_sessions_are_one_hook(registry: Registry) -> None:
@@ -136,6 +136,7 @@ def test_two_sessions_are_one_hook(registry: Registry) -> None:
     assert len(gc.callbacks) == before + 1
     for session in sessions:
         session.hang_up()
+        assert session.join(LIMIT_S)
     assert len(gc.callbacks) == before
 
 

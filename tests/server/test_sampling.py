@@ -165,6 +165,7 @@ def test_without_a_session_nothing_samples(registry: Registry, tmp_path: Path) -
     session = EventSession(request("Another"), registry=registry).start()
     assert not samplers()
     session.hang_up()
+    assert session.join(LIMIT_S)
     sampled(registry, tmp_path / "x.nettrace", size=1000)
     assert not samplers()
 
@@ -193,6 +194,7 @@ def test_an_interval_that_is_none_is_the_default(argument: str, registry: Regist
     sampler: Any = samplers()[0]
     assert [one.interval_ns for one in sampler.turns] == [10_000_000]
     session.hang_up()
+    assert session.join(LIMIT_S)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's way to name the clock of a thread")

@@ -24,6 +24,7 @@ from dotnetdiag.ipc.process_info import ProcessInfo3, ProcessInfo3Reply
 from dotnetdiag.ipc.replies import ResultReply, SessionReply
 from dotnetdiag.ipc.tracing import StopTracing
 from dotnetdiag.server import connection, credentials, serving
+from dotnetdiag.server.blocking import may_wait
 from dotnetdiag.server.commands import Caller, Commands, Reply
 from dotnetdiag.server.process import ProcessCommands
 from dotnetdiag.server.server import DiagnosticServer
@@ -286,6 +287,27 @@ def session_of(address: str) -> tuple[socket.socket, int]:
     """A session: its reader, and its id."""
     reader = dial(address, REQUEST.pack())
     return reader, SessionReply.parse(read_message(reader)).session_id
+
+
+def test_neither_who_serves_nor_a_command_waits_for_a_reader_whatever_they_write(serve: Make, folder: Path) -> None:
+    waits: dict[str, bool] = {}
+
+    class Source(FakeSource):
+        def take(self, limit: int) -> bytes | None:
+            waits["the server"] = may_wait()
+            return super().take(limit)
+
+    class Asked(Streamer):
+        def process_info(self, request: object, caller: Caller) -> Reply:
+            waits["a command"] = may_wait()
+            return ResultReply()
+
+    address = serve(Asked(Source)).listen(folder / "s")
+    ask(address, INFO)
+    with dial(address, REQUEST.pack()) as reader:
+        read_message(reader)
+        until(lambda: len(waits) == 2)
+    assert waits == {"the server": False, "a command": False}
 
 
 def test_a_session_streams_what_its_source_gives_until_it_is_stopped(serve: Make, folder: Path) -> None:

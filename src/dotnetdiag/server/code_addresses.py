@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import struct
 import sys
-import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from dotnetdiag.server import kernels
+from dotnetdiag.server.blocking import own_lock
 
 FIRST_ADDRESS = 0x5000_0000_0000
 """User space of 47 bits, below where Linux maps libraries and stacks, above where it puts programs."""
@@ -65,7 +65,7 @@ class CodeAddresses:
     """Ranges by code object, given when it is first seen on a stack. From any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = own_lock()
         _all.add(self)
         self._bases: dict[int, int] = {}
         self._named: dict[tuple[str, str], int] = {}
@@ -177,7 +177,7 @@ _all: weakref.WeakSet[CodeAddresses] = weakref.WeakSet()
 def _in_child() -> None:
     """Another thread may have held a lock when the process forked. What it was adding is whole, or is added once more."""
     for one in tuple(_all):
-        one._lock = threading.RLock()
+        one._lock = own_lock()
 
 
 if hasattr(os, "register_at_fork"):

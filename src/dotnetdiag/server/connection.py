@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import TransportError
 from dotnetdiag.ipc.hresults import HResult
+from dotnetdiag.server.blocking import never_wait
 from dotnetdiag.server.credentials import caller_of
 from dotnetdiag.server.dialogue import Call, Dialogue
 from dotnetdiag.server.dispatch import Answer, Dispatcher, error_answer
@@ -136,6 +137,7 @@ class Connection(Observers):
         self.patience.restart(None)
 
         def perform(deadline: Deadline) -> Answer:  # noqa: ARG001 - it takes as long as it takes
+            never_wait()  # others wait for it
             self._answer = answer = call.perform()
             if self.is_over and answer.session is not None:  # nobody is left to take it
                 self._dispatcher.hang_up(answer.session)

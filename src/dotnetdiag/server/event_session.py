@@ -5,6 +5,8 @@ second at once, and is the only thread that uses the writer.
 Rule 2: what is held and what is encoded but not yet taken never exceed the buffer that the request names. Events beyond it are dropped and
 counted: the stream's sequence numbers tell readers of each.
 Rule 3: an idle session does nothing at all.
+Rule 4: what waits for a reader is the worker alone, and it holds nothing meanwhile. What takes from a session, or hangs up, waits for nobody, and
+takes no lock but the session's own: it may be the thread of a server, or the loop of a program.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -39,6 +41,7 @@ from dotnetdiag.nettrace import (
     Writer,
 )
 from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
+from dotnetdiag.server.blocking import never_wait, own_lock
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.held_events import ROW, Batch, HeldEvents, Write
 from dotnetdiag.server.periodic import OWN_THREADS
@@ -59,7 +62,7 @@ THREADS_KEPT, NUMBERS_KEPT = 1000, 100_000
 forgotten, and begin anew.
 """
 READER_S = 60.0
-"""How long the end of a session waits for a reader who takes nothing; then what does not fit is dropped."""
+"""How long the end of a session waits for a reader who takes nothing; then what does not fit is dropped until something is taken."""
 _PROCESS_INFO = Metadata(
     metadata_id=0,
     provider="Microsoft-DotNETCore-EventPipe",
@@ -74,7 +77,8 @@ _PROCESS_INFO = Metadata(
 
 
 class EventSession:
-    """A session, made of a request for it; :meth:`start` begins it. All methods may be called from any thread.
+    """A session, made of a request for it; :meth:`start` begins it. All methods may be called from any thread. One that takes from a session
+    waits in no session of :attr:`~dotnetdiag.ipc.constants.BufferingMode.BLOCK` for room: its events are dropped.
 
     ``nettrace_version`` 4 (what runtimes write, with the metadata of .NET 5) or 6; a request for NetPerf gets NetPerf 3, which does not tell
     what was lost. UsageError for another format, and for a buffer of 0 MB. A session that was stopped before it was started has an empty
@@ -107,7 +111,7 @@ class EventSession:
         self._kinds: list[Metadata] = []
         self._subscriptions: list[Subscription] = []
         self._out = _Stream(self._held)
-        self._state = threading.Lock()
+        self._state = own_lock()
         self._worker: threading.Thread | None = None
         self._ending = self._gone = False
         self._writer: Writer | NetPerfWriter | None = None
@@ -122,10 +126,23 @@ class EventSession:
     # from any thread ----------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Begin: the stream's opening is there at once, the providers are joined. Twice does nothing more."""
+        """Begin: the stream's opening is there at once, the providers are joined. Twice does nothing more.
+
+        Whatever is raised, as RuntimeError where the system has no thread for it, ends the session: nothing of it stays.
+        """
+        try:
+            self._start()
+        except BaseException:
+            self.hang_up()
+            with suppress(Exception):  # what went wrong first is what is told
+                self._leave()
+            raise
+        return self
+
+    def _start(self) -> None:
         with self._state:
             if self._worker is not None or self._ending:
-                return self
+                return
             now, ticks = time.time_ns(), time.monotonic_ns()
             make: Callable[..., Writer | NetPerfWriter] = NetPerfWriter
             if self._version != NETPERF:
@@ -138,8 +155,9 @@ class EventSession:
                 process_id=self._process_id,
                 processors=os.cpu_count(),
             )
-            self._worker = threading.Thread(target=self._work, name=f"{OWN_THREADS}session", daemon=True)
-            self._worker.start()
+            worker = threading.Thread(target=self._work, name=f"{OWN_THREADS}session", daemon=True)
+            worker.start()
+            self._worker = worker
         self._out.settle()
         names = set[str]()
         for provider in self.request.providers:
@@ -147,7 +165,6 @@ class EventSession:
             if provider.name and provider.name not in names and provider.name != RUNDOWN:
                 names.add(provider.name)
                 self._join(provider)
-        return self
 
     def on_ready(self, wake: Callable[[], None]) -> None:
         """``wake`` is called whenever :meth:`take` may give more; also now, where it does."""
@@ -155,6 +172,7 @@ class EventSession:
 
     def take(self, limit: int) -> bytes | None:
         """At most ``limit`` bytes of the stream: none where there are none now, None behind its end."""
+        never_wait()
         return self._out.take(limit)
 
     def stop(self) -> None:
@@ -170,10 +188,9 @@ class EventSession:
             self._out.end()
 
     def hang_up(self) -> None:
-        """The reader has gone: all is dropped at once, and nothing more is written."""
+        """The reader has gone: all is dropped at once, and nothing more is written. The worker leaves the providers (:meth:`join`)."""
         with self._state:
             self._ending = self._gone = True
-        self._leave()
         self._held.close()
         self._out.drop()
         self._wake.put(None)
@@ -196,10 +213,12 @@ class EventSession:
             self._registry.leave(subscription)
 
     def _leave(self) -> None:
+        """All providers, also when leaving one of them fails."""
         with self._state:
             subscriptions, self._subscriptions = self._subscriptions, []
-        for subscription in subscriptions:
-            self._registry.leave(subscription)
+        with ExitStack() as leaving:
+            for subscription in subscriptions:
+                leaving.callback(self._registry.leave, subscription)
 
     def _define(self, kind: Metadata) -> Write:
         with self._state:
@@ -209,16 +228,19 @@ class EventSession:
     # the worker ---------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
+        never_wait()
         try:
             while not self._ending:
                 self._wake.get()  # the first event, or the end
                 if not self._ending:
                     self._pause()
                     self._write_held()
-            self._leave()
-            if not self._gone:
-                self._write_held()
-                self._finish()
+            try:
+                self._leave()
+            finally:
+                if not self._gone:
+                    self._write_held()
+                    self._finish()
         finally:
             self._leave()
             self._held.close()
@@ -243,8 +265,7 @@ class EventSession:
                 define=self._define_for_rundown,
                 skip=self._held.skip,
             )
-            self._registry.join(rundown)
-            self._registry.leave(rundown)
+            self._registry.write_rundown(rundown)
         self._write_held()
         if not self._gone:
             self._write_sequence_point(self._writer)
@@ -385,10 +406,10 @@ class _Stream:
         self.owes = 0
         self._held = held
         self._parts: deque[memoryview] = deque()
-        self._lock = threading.Lock()
+        self._lock = own_lock()
         self._taken = threading.Condition(self._lock)
         self._new = self._left = 0
-        self._ended = self._dropped = False
+        self._ended = self._dropped = self._is_reader_away = False
         self._wake: Callable[[], None] | None = None
 
     def write(self, data: bytes, /) -> int:
@@ -429,19 +450,20 @@ class _Stream:
                     part = part[: limit - count]
                 taken.append(part)
                 count += len(part)
-            self._left -= count
-            self._taken.notify_all()
+            if count:
+                self._left -= count
+                self._is_reader_away = False
+                self._taken.notify_all()
         if count:
-            self._held.give_back(count)
+            self._held.give_back(count, is_read=True)
         return b"".join(taken)
 
     def wait_for_room(self, size: int) -> None:
-        """Until the reader has taken enough, has gone, or takes nothing for :data:`READER_S`."""
+        """Until the reader has taken enough, has gone, or takes nothing for :data:`READER_S`: then no more, until it takes something."""
         with self._lock:
-            while self._held.room < size and self._left and not self._dropped:
-                left = self._left
-                if not self._taken.wait(READER_S) or self._left == left:
-                    return
+            while self._held.room < size and self._left and not (self._dropped or self._is_reader_away):
+                if not self._taken.wait(READER_S):
+                    self._is_reader_away = True
 
     def end(self) -> None:
         with self._lock:

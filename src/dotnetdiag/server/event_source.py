@@ -215,7 +215,7 @@ class EventSource:
             event._join(subscriptions)
 
     def skip(self, kind: Metadata) -> None:
-        """Count an event that could not be written."""
+        """Count an event that could not be written, in the sessions that would have it."""
         for subscription in self._subscriptions:
-            if subscription.wants(level=kind.level, keywords=kind.keywords):
+            if subscription.wants_event(kind):
                 subscription.skip()

@@ -5,6 +5,7 @@ also on the worker's thread. So the lock is reentrant, the worker is woken throu
 two halves of an event.
 Rule 2: what is dropped was attempted after every event that is held: from the first that does not fit until the next :meth:`HeldEvents.take`
 nothing is held. So the numbers of events say where some are lacking.
+Rule 3: who waits for room holds no lock, nor does an event that interrupts another one wait (:mod:`~dotnetdiag.server.blocking`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from dotnetdiag.nettrace import GuidTable
 from dotnetdiag.nettrace.writer import PAYLOAD_LIMIT
+from dotnetdiag.server.blocking import may_wait, own_lock
 
 ROW = np.dtype(
     [
@@ -45,8 +47,9 @@ _GUID_BYTES = 200
 """What a table takes for one."""
 _NEVER = 1 << 62
 BLOCK_S = 10.0
-"""A thread that waits for room in a session of :attr:`~dotnetdiag.ipc.constants.BufferingMode.BLOCK` does so no longer than this without any
-event being read: then its events are dropped. A program never hangs for a tool that has gone."""
+"""A thread that waits for room in a session of :attr:`~dotnetdiag.ipc.constants.BufferingMode.BLOCK` does so no longer than this without
+anything being read: then nobody waits, and events are dropped, until something is. A program waits once for a tool that has gone.
+"""
 
 
 class Write(Protocol):
@@ -108,16 +111,19 @@ class HeldEvents:
 
     ``capacity_bytes`` bounds what is held together with what :meth:`take` has given out and :meth:`give_back` has not returned.
     ``wake.put`` is called when there is something after there was nothing, and when there is much.
-    ``block``: threads wait for room (:data:`BLOCK_S`) before they drop.
+    ``block``: threads that may wait do so for room (:data:`BLOCK_S`) before they drop.
     """
 
     def __init__(self, capacity_bytes: int, wake: SimpleQueue[None], *, block: bool = False) -> None:
         self.room = capacity_bytes
         self._wake = wake
-        self._lock = threading.RLock()
-        self._room_came = threading.Condition(self._lock) if block else None
+        self._lock = own_lock()
+        self._room_came = threading.Condition(self._lock)
+        self._block = block
         self._urgent = min(URGENT_BYTES, capacity_bytes // 4)
-        self._closed = False
+        self._closed = self._is_reader_away = False
+        self._reads = 0
+        """How often the reader has taken something."""
         self._rows, self._payloads = bytearray(), bytearray()
         self._stacks: dict[bytes, int] = {}
         self._guids = GuidTable()
@@ -161,7 +167,7 @@ class HeldEvents:
 
     def channel(self, metadata_id: int) -> Write:
         """What writes events of this type."""
-        lock, now, row_size = self._lock, monotonic_ns, ROW.itemsize
+        lock, now, row_size, block = self._lock, monotonic_ns, ROW.itemsize, self._block
 
         def write(
             payload: bytes, activity: bytes = b"", related: bytes = b"", stack: bytes = b"", thread: int = 0, /
@@ -172,24 +178,38 @@ class HeldEvents:
                 self.skip()
                 return
             size = row_size + length
-            with lock:
-                # a stack may be held already: then it needs no room, but it had to be there
-                if (size + len(stack) > self.room or self._dropped) and not self._makes_room(size + len(stack)):
-                    self._drop(capture)
-                    return
-                stack_index = activity_index = related_index = 0
-                if stack or activity or related:
-                    stack_index, activity_index, related_index, more = self._references(stack, activity, related)
-                    size += more
-                row = _pack_row(
-                    now(), thread or capture, capture, metadata_id, stack_index, activity_index, related_index, length
-                )
-                self._rows += row
-                self._payloads += payload
-                self.room -= size
-                self._size += size
-                if self._size >= self._mark:
-                    self._call_worker()
+            waits = block
+            while True:
+                with lock:
+                    # a stack may be held already: then it needs no room, but it had to be there
+                    if size + len(stack) <= self.room and not self._dropped:
+                        stack_index = activity_index = related_index = 0
+                        if stack or activity or related:
+                            stack_index, activity_index, related_index, more = self._references(
+                                stack, activity, related
+                            )
+                            size += more
+                        row = _pack_row(
+                            now(),
+                            thread or capture,
+                            capture,
+                            metadata_id,
+                            stack_index,
+                            activity_index,
+                            related_index,
+                            length,
+                        )
+                        self._rows += row
+                        self._payloads += payload
+                        self.room -= size
+                        self._size += size
+                        if self._size >= self._mark:
+                            self._call_worker()
+                        return
+                    if not waits:
+                        self._drop(capture)
+                        return
+                waits = self._room_comes(size + len(stack))
 
         return write
 
@@ -231,20 +251,27 @@ class HeldEvents:
         related_index = guids.intern(related) if related else 0
         return index, activity_index, related_index, more + _GUID_BYTES * (len(guids) - known)
 
-    def _makes_room(self, size: int) -> bool:
-        """Whether there is room now, for whoever may wait for it."""
-        if self._room_came is None or self._closed:
+    def _room_comes(self, size: int) -> bool:
+        """Wait until there is room, which another thread may take first. False: this one may not wait, or there is nobody to wait for."""
+        if not may_wait():
             return False
-        ends, room = monotonic() + BLOCK_S, self.room
-        while size > self.room or self._dropped:
-            if self._closed or monotonic() >= ends:
-                return False
-            self._wake.put(None)
-            self._room_came.wait(0.05)
-            if self.room > room:
-                ends = monotonic() + BLOCK_S
-            room = self.room
-        return not self._closed
+        with self._lock:
+            reads, ends = self._reads, monotonic() + BLOCK_S
+            while size > self.room or self._dropped:
+                if self._closed or self._is_reader_away:
+                    return False
+                if reads != self._reads:
+                    reads, ends = self._reads, monotonic() + BLOCK_S
+                left_s = ends - monotonic()
+                if left_s <= 0:
+                    self._is_reader_away = True
+                    self._room_came.notify_all()
+                    return False
+                if self._mark != _NEVER and (self._size or self._dropped):
+                    self._mark = _NEVER
+                    self._wake.put(None)
+                self._room_came.wait(left_s)
+            return not self._closed
 
     def take(self) -> Batch | None:
         """All that is held, in the order of writing; None when nothing is. Its bytes are the caller's to give back."""
@@ -252,14 +279,18 @@ class HeldEvents:
             if not self._rows and not self._dropped:
                 self._mark = 1
                 return None
-            return self._empty()
+            batch = self._empty()
+            self._room_came.notify_all()
+            return batch
 
-    def give_back(self, count: int) -> None:
-        """Room for as many bytes more; a negative count takes it."""
+    def give_back(self, count: int, *, is_read: bool = False) -> None:
+        """Room for as many bytes more; a negative count takes it. ``is_read``: because the reader has taken them."""
         with self._lock:
             self.room += count
-            if self._room_came is not None:
-                self._room_came.notify_all()
+            if is_read:
+                self._reads += 1
+                self._is_reader_away = False
+            self._room_came.notify_all()
 
     def close(self) -> None:
         """Hold nothing, take nothing more; whoever waits for room goes on."""
@@ -267,5 +298,4 @@ class HeldEvents:
             self._closed = True
             self.room = -_NEVER
             self._empty()
-            if self._room_came is not None:
-                self._room_came.notify_all()
+            self._room_came.notify_all()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from dotnetdiag.server import leaving
+from dotnetdiag.server.blocking import never_wait
 
 OWN_THREADS = "dotnetdiag "
 """How the names of threads of this package begin; they are no part of the program."""
@@ -57,6 +58,7 @@ class Periodic(threading.Thread, Generic[_T]):
         self._end.release()
 
     def run(self) -> None:
+        never_wait()  # one session's reader would hold up the others
         ends, clock = self._end.acquire, time.monotonic_ns
         now_ns, next_ns = clock(), min(one.next_ns for one in self.turns)
         while not ends(True, max(0, next_ns - now_ns) / 1e9):

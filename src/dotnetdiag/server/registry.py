@@ -1,16 +1,18 @@
 """The providers of a process and the sessions that run: who comes later, provider or session, finds the other.
 
-Rule: :attr:`Registry.lock` is held whenever a provider is joined or left, and while one changes what it offers. It is the only lock of the
+Rule 1: :attr:`Registry.lock` is held whenever a provider is joined or left, and while one changes what it offers. It is the only lock of the
 providers, so that a fork finds it free; in the child no session runs.
+Rule 2: the program, a fork and every client need that lock: nobody holds it who waits for a reader. So rundown, which may be more than a
+buffer holds, is written without it.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from typing import Protocol
 
+from dotnetdiag.server.blocking import own_lock
 from dotnetdiag.server.subscription import Subscription
 
 RUNDOWN = "Microsoft-Windows-DotNETRuntimeRundown"
@@ -24,7 +26,7 @@ class Provider(Protocol):
         """As requests have it, in the same case."""
 
     def join(self, subscription: Subscription) -> None:
-        """A session wants events from now on."""
+        """A session wants events from now on. Of a provider of :data:`RUNDOWN`: it wants all of it now; by several threads at once."""
 
     def leave(self, subscription: Subscription) -> None:
         """It wants no more. What was begun may still be written. Waits for nothing."""
@@ -34,7 +36,7 @@ class Registry:
     """Providers by name, joined with the sessions that ask for them."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = own_lock()
         self._providers: list[Provider] = []
         self._subscriptions: list[Subscription] = []
         _registries.add(self)
@@ -71,6 +73,14 @@ class Registry:
                 self._subscriptions.remove(subscription)
                 for provider in self._named(subscription.provider):
                     provider.leave(subscription)
+
+    def write_rundown(self, subscription: Subscription) -> None:
+        """Have the providers of its name that are there now write everything. As long as that waits for the reader, so does the caller."""
+        with self.lock:
+            providers = self._named(subscription.provider)
+        for provider in providers:
+            provider.join(subscription)
+            provider.leave(subscription)
 
     def subscriptions(self, name: str) -> tuple[Subscription, ...]:
         """Those of the sessions that run."""

@@ -23,6 +23,8 @@ from dotnetdiag.errors import ConnectFailed, DiagnosticsError, TimedOut, Transpo
 from dotnetdiag.ipc.ports import PortMode, RuntimePort
 from dotnetdiag.server import leaving
 from dotnetdiag.server.ages import NEWEST, Age
+from dotnetdiag.server.blocking import never_wait
+from dotnetdiag.server.children import CHILDREN
 from dotnetdiag.server.commands import Commands
 from dotnetdiag.server.connection import Connection
 from dotnetdiag.server.credentials import caller_of, may_ask
@@ -31,7 +33,7 @@ from dotnetdiag.server.observers import Observers
 from dotnetdiag.server.ports import default_address, read_settings
 from dotnetdiag.server.suspension import Suspension
 from dotnetdiag.transport import Deadline, Listener, Stream, parse_address
-from dotnetdiag.transport.addresses import Address, TcpAddress
+from dotnetdiag.transport.addresses import Address, TcpAddress, UnixAddress
 from dotnetdiag.transport.connecting import connecting
 from dotnetdiag.transport.listening import listening
 from dotnetdiag.transport.security import NO_SECURITY, Security, check, introducing, require_secure
@@ -166,6 +168,8 @@ class Serving(ABC):
         listener = yield from listening(port.address, allow_remote=True)
         self._listeners[listener] = None
         leaving.register(self)
+        if isinstance(port.address, UnixAddress):
+            CHILDREN.note(os.path.abspath(port.address.path))
         if suspend:
             self._suspension.add(name)
         self._spawn(self._accepting(listener, port), Deadline(None))
@@ -207,6 +211,7 @@ class Serving(ABC):
         return settings.enabled
 
     def _accepting(self, listener: Listener, port: _Port) -> Steps[None]:
+        never_wait()  # the thread that serves
         try:
             while listener.fileno() >= 0:
                 try:
@@ -266,6 +271,7 @@ class Serving(ABC):
     # -- ports that are dialled
 
     def _dialling(self, port: _Port) -> Steps[None]:
+        never_wait()
         pause_s, told = FIRST_PAUSE_S, ""
         while self.is_serving:
             result = yield from self._attempting(port)

@@ -7,10 +7,10 @@ Rule 2: a session is over when its last byte has been handed to the system, or i
 from __future__ import annotations
 
 import itertools
-import threading
 from contextlib import suppress
 
 from dotnetdiag.ipc.hresults import HResult
+from dotnetdiag.server.blocking import own_lock
 from dotnetdiag.server.commands import Refused
 from dotnetdiag.server.observers import Observers
 from dotnetdiag.server.source import Source
@@ -28,7 +28,7 @@ class Session(Observers):
         super().__init__()
         self.id, self.source = session_id, source
         self.is_stopping = self.is_over = False
-        self._lock = threading.Lock()
+        self._lock = own_lock()
         source.on_ready(self.tell)
 
     def stop(self) -> None:
@@ -68,7 +68,7 @@ class Sessions(Observers):
         self.most = most
         self._numbers = itertools.count(1)
         self._sessions: dict[int, Session] = {}
-        self._lock = threading.Lock()
+        self._lock = own_lock()
 
     def __len__(self) -> int:
         return len(self._sessions)

@@ -52,14 +52,15 @@ class Subscription:
         asked = self.level == EventLevel.LOG_ALWAYS or level <= self.level
         return asked and (not keywords or bool(keywords & self.keywords))
 
+    def wants_event(self, kind: Metadata) -> bool:
+        """Whether events of this type pass."""
+        chosen = self.event_filter
+        passes = chosen is None or (kind.event_id in chosen.ids) == chosen.enable
+        return passes and self.wants(level=kind.level, keywords=kind.keywords)
+
     def channel(self, kind: Metadata) -> Write | None:
         """What writes events of this type into the session; None when they do not pass."""
-        if not self.wants(level=kind.level, keywords=kind.keywords):
-            return None
-        chosen = self.event_filter
-        if chosen is not None and (kind.event_id in chosen.ids) != chosen.enable:
-            return None
-        return self.define(kind)
+        return self.define(kind) if self.wants_event(kind) else None
 
     def number(self, name: str, default: float, *, least: float, most: float) -> float:
         """An argument that is a number, within limits; ``default`` where it is not there, or is no number."""
