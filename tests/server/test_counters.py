@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from dotnetdiag.nettrace import read
 from dotnetdiag.server import counters as counters_module
 from dotnetdiag.server.counters import COUNTERS, PROVIDER, RuntimeCounters
 from dotnetdiag.server.event_session import EventSession
-from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.periodic import OWN_THREADS, Periodic
 from dotnetdiag.server.registry import Registry
+from dotnetdiag.server.subscription import Subscription
 
 MEAN_FIELDS = [
     "Name", "DisplayName", "Mean", "StandardDeviation", "Count", "Min", "Max", "IntervalSec", "Series", "CounterType", "Metadata", "DisplayUnits",
@@ -107,6 +110,69 @@ def test_sessions_have_intervals_of_their_own(registry: Registry, tmp_path: Path
     path = tmp_path / "slow.nettrace"
     path.write_bytes(Reader(slow).take_all())
     assert PROVIDER not in dotnetdiag.open(path).counts()
+    assert not timers()
+
+
+def test_a_counter_that_cannot_be_read_is_left_out(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> float:
+        raise OSError("no such file")
+
+    known = (replace(COUNTERS[0], read=broken), replace(COUNTERS[-1], read=broken), *COUNTERS)
+    monkeypatch.setattr(counters_module, "COUNTERS", known)
+    found = counters(registry, tmp_path / "x.nettrace")
+    assert {one["Name"] for one in found} >= {counter.name for counter in COUNTERS if counter.read() is not None}
+
+
+def test_an_interval_that_fails_is_a_loss_and_the_next_one_is_told(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell, asked = counters_module._tell, itertools.count()
+
+    def now_and_then(one: Any) -> None:
+        if next(asked) == 0:
+            raise MemoryError
+        tell(one)
+
+    monkeypatch.setattr(counters_module, "_tell", now_and_then)
+    assert counters(registry, tmp_path / "x.nettrace")
+    assert dotnetdiag.open(tmp_path / "x.nettrace").lost.total == 1
+
+
+def test_a_program_that_empties_the_callbacks_of_the_collector_keeps_no_session_from_its_end(
+    registry: Registry, tmp_path: Path
+) -> None:
+    hooks, path = list(gc.callbacks), tmp_path / "x.nettrace"
+    session = EventSession(request(f"{PROVIDER}:EventCounterIntervalSec=3600"), registry=registry).start()
+    gc.callbacks.clear()
+    session.stop()
+    path.write_bytes(Reader(session).take_all())
+    gc.callbacks[:] = hooks
+    assert dotnetdiag.open(path).complete
+    assert not timers()
+
+
+def test_only_who_comes_needs_a_thread_and_who_is_there_goes_on_without_it(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = request(f"{PROVIDER}:EventCounterIntervalSec=3600")
+    first, second = (EventSession(asked, registry=registry).start() for _ in range(2))
+    (timer,) = timers()
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Periodic, "start", refuse)
+        provider = registry._providers[0]
+        with pytest.raises(RuntimeError):
+            provider.join(Subscription.of(asked.providers[0], stacks=False, define=lambda _: print, skip=print))
+        first.hang_up()
+        assert first.join(60)
+    assert timers() == [timer]
+    second.hang_up()
+    assert second.join(60)
     assert not timers()
 
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 from tests.server.recorded import recording
 
@@ -170,6 +172,125 @@ def test_values_that_do_not_fit_are_lost_to_the_sessions_that_wanted_the_event_a
         other("no number")
     lost = {name: dotnetdiag.open(tmp_path / name).lost.total for name in asked}
     assert lost == {"all": 2, "one": 1, "less": 0, "elsewhere": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (bytearray(b"abc"), b"abc"),
+        (memoryview(b"abcdef")[::2], b"ace"),
+        (array("i", [1, -1]), array("i", [1, -1]).tobytes()),
+        (memoryview(array("i", [1, -1])), array("i", [1, -1]).tobytes()),
+        (np.array([[1, 2], [3, 4]]), np.array([1, 2, 3, 4]).tobytes()),
+        ([1, 2, 255], b"\1\2\xff"),
+    ],
+)
+def test_bytes_of_any_array_are_those_in_memory(
+    value: object, expected: bytes, registry: Registry, tmp_path: Path
+) -> None:
+    event = EventSource("X", strict=True, registry=registry).event("E", fields={"raw": bytes, "text": str})
+    with recording(tmp_path / "x.nettrace", registry, "X"):
+        event(value, "behind")
+    found = payload(tmp_path / "x.nettrace", "E")
+    assert (bytes(found["raw"]), found["text"]) == (expected, "behind")
+
+
+class _Raising:
+    """Whatever is done with it raises."""
+
+    def __init__(self, error: type[BaseException] = LookupError) -> None:
+        self._error = error
+
+    def __index__(self) -> int:
+        raise self._error("no connection")
+
+    def __float__(self) -> float:
+        raise self._error("no connection")
+
+    def __len__(self) -> int:
+        raise self._error("no connection")
+
+    @property
+    def x(self) -> int:
+        raise self._error("no connection")
+
+    bytes_le = tzinfo = x
+
+
+class _Unfinished(tzinfo):
+    def utcoffset(self, _: datetime | None) -> timedelta | None:
+        raise NotImplementedError
+
+    dst = utcoffset
+
+    def tzname(self, _: datetime | None) -> str | None:
+        raise NotImplementedError
+
+
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise LookupError
+
+
+class _Longer(list[str]):
+    """It has more than it says."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+class _Text(str):
+    def __contains__(self, part: object) -> bool:
+        return False
+
+    def encode(self, *_: object) -> Any:
+        return [1, 2, 3]
+
+
+class _Key:
+    def __init__(self, raw: object) -> None:
+        self.bytes_le = raw
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *((kind, _Raising()) for kind in (int, float, bool, str, bytes, UUID, datetime, list[int], list[str], Point)),
+        (datetime, datetime(2024, 1, 1, tzinfo=_Unfinished())),
+        (int, _Raising(_Mute)),
+        (bytes, 5),
+        (bytes, np.int64(5)),
+        (UUID, _Key("sixteen letters.")),
+        (UUID, _Key(b"short")),
+    ],
+)
+def test_what_the_code_of_values_raises_is_counted_as_lost(
+    kind: Any, value: object, registry: Registry, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.nettrace"
+    event = EventSource("X", registry=registry).event("E", fields={"field": kind})
+    strict = EventSource("S", registry=registry, strict=True).event("E", fields={"field": kind})
+    with recording(path, registry, "X"):
+        event(value)
+        with pytest.raises(UsageError, match="E takes field"):
+            strict(value)
+    assert dotnetdiag.open(path).lost.total == 1
+    assert "X" not in dotnetdiag.open(path).counts()
+
+
+def test_what_ends_the_program_goes_through_an_event(registry: Registry, tmp_path: Path) -> None:
+    event = EventSource("X", registry=registry).event("E", fields={"field": int})
+    with recording(tmp_path / "x.nettrace", registry, "X"), pytest.raises(KeyboardInterrupt):
+        event(_Raising(KeyboardInterrupt))
+
+
+def test_values_that_are_not_what_they_say_leave_the_fields_behind_them_alone(
+    registry: Registry, tmp_path: Path
+) -> None:
+    event = EventSource("X", strict=True, registry=registry).event("E", fields={"a": list[str], "b": str, "c": int})
+    with recording(tmp_path / "x.nettrace", registry, "X"):
+        event(_Longer(["x", "y"]), _Text("cut\0off"), 7)
+    assert payload(tmp_path / "x.nettrace", "E") == {"a": ["x", "y"], "b": "cut\ufffdoff", "c": 7}
 
 
 def test_a_strict_source_says_what_does_not_fit_though_nobody_listens(registry: Registry) -> None:

@@ -5,6 +5,24 @@ import gc
 from dotnetdiag.server.gc_pauses import GcPauses
 
 
+def test_a_program_that_takes_the_hook_away_or_puts_it_back_disturbs_nothing() -> None:
+    hooks = list(gc.callbacks)
+    pauses = GcPauses()
+    pauses.begin()
+    saved = list(gc.callbacks)
+    gc.callbacks.clear()
+    pauses.end()
+    gc.callbacks[:] = saved
+    pauses.begin()
+    assert gc.callbacks == saved
+    gc.callbacks[:] = hooks
+    pauses.begin()
+    assert gc.callbacks == saved
+    pauses.end()
+    pauses.end()
+    assert gc.callbacks == hooks
+
+
 def test_collections_are_measured_while_somebody_asks() -> None:
     hooks = list(gc.callbacks)
     pauses = GcPauses()

@@ -4,18 +4,27 @@ import gc
 import itertools
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tests.server.recorded import LIMIT_S
 from tests.server.told_meters import MeterReader, meter_threads, named, values, wait_for_meter_threads
 from tests.shared import shared_part, skip_without
 
+import dotnetdiag
 from dotnetdiag.nettrace import Metadata, read
+from dotnetdiag.server import leaving, runtime_meter
+from dotnetdiag.server.instruments import format_tags
 from dotnetdiag.server.meter_events import METER_EVENTS, PROVIDER, format_number
+from dotnetdiag.server.meter_session import MeterSession
 from dotnetdiag.server.meters import Meters
 from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_meter import runtime_instruments
+from dotnetdiag.server.subscription import Subscription
 
 QUICK = "RefreshInterval=0.1"
 ETW_SESSIONS = 0xF << 44
@@ -235,3 +244,81 @@ def test_metadata_is_that_of_dotnet_10_field_by_field() -> None:
 )  # fmt: skip
 def test_numbers_are_written_without_a_culture(value: float | None, text: str) -> None:
     assert format_number(value) == text
+
+
+class _Raising:
+    def __index__(self) -> int:
+        raise LookupError("no connection")
+
+    __float__ = __index__
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float64(1.5), "1.5"), (np.float32(1.75), "1.75"), (np.float16(2), "2"), (np.int64(2**62 + 1), "4611686018427387905"),
+        (np.bool_(True), "1"), (Decimal("0.5"), "0.5"), (Fraction(1, 4), "0.25"), (True, "1"), ("none", "NaN"), (_Raising(), "NaN"),
+    ],
+)  # fmt: skip
+def test_numbers_of_any_kind_are_written_as_pythons_own(value: Any, text: str) -> None:
+    assert format_number(value) == text
+
+
+def test_a_tag_without_a_text_is_its_type() -> None:
+    class Mute:
+        def __str__(self) -> str:
+            raise LookupError
+
+    assert format_tags({"who": Mute(), "at": 1.5}) == "at=1.5,who=<unprintable Mute object>"
+
+
+def test_what_cannot_be_read_now_is_left_out(registry: Registry, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> int:
+        raise OSError("no such file")
+
+    read = runtime_meter.read_runtime
+    monkeypatch.setattr(runtime_meter, "thread_count", broken)
+    assert "cpython.thread.count" not in {one.instrument.name for one in read()}
+    reader = MeterReader(registry, "Metrics=System.Runtime;RefreshInterval=0.1")
+    told = reader.take(2, path)
+    reader.finish(path)
+    assert values(told, "cpython.module.count")
+    assert not values(told, "cpython.thread.count")
+
+
+def test_an_interval_that_fails_is_a_loss_and_the_next_one_is_told(
+    registry: Registry, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, asked = runtime_meter.read_runtime, itertools.count()
+
+    def now_and_then() -> Any:
+        if next(asked) == 0:
+            raise MemoryError
+        return read()
+
+    monkeypatch.setattr("dotnetdiag.server.meter_session.read_runtime", now_and_then)
+    reader = MeterReader(registry, "Metrics=System.Runtime;RefreshInterval=0.1")
+    told = reader.take(1, path)
+    reader.finish(path)
+    assert values(told, "cpython.module.count")
+    assert dotnetdiag.open(path).lost.total == 1
+
+
+def test_a_session_for_which_there_is_no_thread_is_refused_and_holds_nothing(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription = Subscription(
+        provider=PROVIDER, keywords=7, level=5, stacks=False, define=lambda _: lambda *_: None, skip=lambda: None
+    )
+    meters = Meters()
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(MeterSession, "start", refuse)
+    with pytest.raises(RuntimeError):
+        meters.join(subscription)
+    monkeypatch.setattr(leaving, "_is_ending", True)
+    meters.join(subscription)
+    meters.leave(subscription)
+    assert not meters._sessions

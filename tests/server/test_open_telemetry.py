@@ -4,7 +4,9 @@ import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from opentelemetry.metrics import CallbackOptions, NoOpMeterProvider, Observation
 from opentelemetry.sdk.metrics import MeterProvider
@@ -12,6 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoi
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from tests.server.told_meters import MeterReader, Told, meter_threads, named, values, wait_for_meter_threads
 
+import dotnetdiag
 from dotnetdiag.server import OpenTelemetryReader, open_telemetry
 from dotnetdiag.server.meters import Meters
 from dotnetdiag.server.registry import Registry
@@ -309,6 +312,62 @@ def test_a_collection_that_fails_is_told(registry: Registry, path: Path, monkeyp
         "errorMessage": "TimeoutError: callbacks took too long",
     }
     assert values(told, "cpython.thread.count")
+
+
+def test_numbers_of_numpy_are_told_as_pythons_own(registry: Registry, path: Path) -> None:
+    meter = given().get_meter("Shop")
+    gauge, counter = meter.create_gauge("gauge"), meter.create_counter("counter")
+    histogram = meter.create_histogram("histogram")
+    reader = MeterReader(registry, f"Metrics=Shop;{QUICK}")
+    reader.take(1, path)
+    single: Any = np.float32(1.75)
+    gauge.set(single)
+    counter.add(np.float64(0.5))
+    histogram.record(np.float64(2.5))
+    reader.take(2, path)
+    told = reader.finish(path)
+    assert {one["lastValue"] for one in values(told, "gauge")} - {""} == {"1.75"}
+    assert {one["value"] for one in values(told, "counter")} - {"", "0"} == {"0.5"}
+    assert {one["quantiles"] for one in values(told, "histogram")} - {""} == {"0.5=2.5;0.95=2.5;0.99=2.5"}
+
+
+def test_a_program_that_collects_itself_hears_nothing_of_what_cannot_be_read(
+    registry: Registry, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise LookupError
+
+    def fail(_: object) -> Iterable[object]:
+        raise Mute
+
+    provider = given()
+    provider.get_meter("Shop").create_gauge("whole").set(1)
+    reader = MeterReader(registry, f"SessionId=s;Metrics=Shop;{QUICK}")
+    reader.take(1, path)
+    monkeypatch.setattr(open_telemetry, "_readings_of", fail)
+    assert provider.force_flush()
+    reader.until(lambda told: bool(named(told, "ObservableInstrumentCallbackError")), path)
+    told = reader.finish(path)
+    assert named(told, "ObservableInstrumentCallbackError")[0]["errorMessage"] == "Mute: <unprintable Mute object>"
+
+
+def test_a_provider_that_does_not_let_go_of_a_reader_keeps_no_session_from_its_end(
+    registry: Registry, path: Path, set_global: SetGlobal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = MeterProvider(shutdown_on_exit=False)
+    set_global(provider)
+    provider.get_meter("Shop").create_gauge("whole").set(1)
+
+    def fail(_: object) -> None:
+        raise LookupError("no such reader")
+
+    reader = MeterReader(registry, f"Metrics=Shop;{QUICK}")
+    reader.take(1, path)
+    monkeypatch.setattr(provider, "remove_metric_reader", fail, raising=False)
+    reader.finish(path)
+    wait_for_meter_threads()
+    assert dotnetdiag.open(path).complete
 
 
 def test_a_gauge_that_is_observed_no_more_is_told_as_ended(registry: Registry, path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.server.recorded import LIMIT_S, recording, request
 import dotnetdiag
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.tracing import CollectTracing
+from dotnetdiag.server import runtime_events
 from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_events import PROVIDER, RuntimeEvents
@@ -95,6 +96,60 @@ def test_threads_are_created_and_end(registry: Registry, tmp_path: Path) -> None
     assert [one.tid for one in created] == [number for _, number in idents]
 
 
+def test_a_thread_begins_whatever_its_class_calls_it(registry: Registry, tmp_path: Path) -> None:
+    class Numbered(threading.Thread):
+        name = 7  # type: ignore[assignment]
+
+    class Waiting(threading.Thread):
+        @property
+        def name(self) -> str:
+            raise AssertionError("nobody may ask")
+
+        @name.setter
+        def name(self, value: object) -> None:
+            pass
+
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER):
+        for kind in (Numbered, Waiting):
+            thread = kind(target=int, daemon=True)
+            thread.start()
+            thread.join(LIMIT_S)
+            assert not thread.is_alive()
+    assert len(events(path, "AppDomainResourceManagement/ThreadC")) == 2
+
+
+def test_a_thread_begins_though_its_event_cannot_be_written(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(number: int, os_thread: int) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(runtime_events, "thread_facts", broken)
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER):
+        thread = threading.Thread(target=int, daemon=True)
+        thread.start()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+    assert len(events(path, "AppDomainResourceManagement/ThreadT")) == 1
+
+
+def test_a_program_that_empties_the_callbacks_of_the_collector_keeps_no_session_from_its_end(
+    registry: Registry, tmp_path: Path
+) -> None:
+    callbacks = list(gc.callbacks)
+    for name in ("first", "second"):
+        path = tmp_path / f"{name}.nettrace"
+        with recording(path, registry, PROVIDER):
+            gc.collect()
+            gc.callbacks.clear()
+            gc.collect()
+        gc.callbacks[:] = callbacks
+        assert dotnetdiag.open(path).complete
+        assert [one.name.removeprefix("GC/") for one in events(path, "GC/")] == ROUND
+
+
 def test_somebody_else_who_hooks_threads_is_left_alone(registry: Registry, tmp_path: Path) -> None:
     thread_class: Any = threading.Thread
     original = thread_class._bootstrap_inner
@@ -172,6 +227,77 @@ def test_an_exception_is_told_once_where_it_is_raised(registry: Registry, tmp_pa
     said = [(one.ExceptionType.rpartition(".")[2], one.ExceptionMessage) for one in found]
     assert [one for one in said if one in expected] == expected  # libraries raise some of their own
     assert all(one.stack for one in found)
+
+
+@raises
+def test_an_exception_whose_arguments_have_no_text_is_told_with_what_can_be_said(
+    registry: Registry, tmp_path: Path
+) -> None:
+    class Nameless(Exception):
+        args = None  # type: ignore[assignment]
+
+    def raise_one(exception: Exception) -> None:
+        with pytest.raises(type(exception)):
+            raise exception
+
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER):
+        raise_one(ArithmeticError("too large", 10**5000))
+        raise_one(Nameless("has a text"))
+    said = {one.ExceptionType.rpartition(".")[2]: one.ExceptionMessage for one in events(path, "Exception/Start")}
+    assert said["ArithmeticError"] == "too large, <unprintable int object>"
+    assert said["Nameless"] == "has a text"
+
+
+@raises
+def test_recursion_that_is_too_deep_is_told_once(registry: Registry, tmp_path: Path) -> None:
+    def descend() -> None:
+        descend()
+
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER):
+        for _ in range(5):
+            with pytest.raises(RecursionError):
+                descend()
+    kinds = [one.ExceptionType for one in events(path, "Exception/Start")]
+    assert kinds.count("builtins.RecursionError") == 5
+
+
+@raises
+def test_an_exception_that_cannot_be_written_is_counted_as_lost(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unwritten(Exception):
+        pass
+
+    thrown = runtime_events._thrown
+
+    def broken(exception: BaseException) -> bytes:
+        if isinstance(exception, Unwritten):
+            raise MemoryError
+        return thrown(exception)
+
+    monkeypatch.setattr(runtime_events, "_thrown", broken)
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER), pytest.raises(Unwritten):
+        raise Unwritten
+    assert dotnetdiag.open(path).lost.total == 1
+
+
+@raises
+def test_a_tool_whose_number_the_program_freed_keeps_no_session_from_its_end(
+    registry: Registry, tmp_path: Path
+) -> None:
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER):
+        tool = next(one for one in range(6) if monitoring.get_tool(one) == "dotnetdiag")
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
+        monitoring.use_tool_id(tool, "another")
+    assert monitoring.get_tool(tool) == "another"
+    monitoring.free_tool_id(tool)
+    assert dotnetdiag.open(path).complete
 
 
 @raises

@@ -40,6 +40,12 @@ class Channels:
     def __bool__(self) -> bool:
         return bool(self._writes)
 
+    def skip(self, kind: Metadata) -> None:
+        """Count an event that could not be written, in all sessions that want it."""
+        for subscription, wanted in self._subscriptions:
+            if kind.event_id in wanted:
+                subscription.skip()
+
     def write(self, kind: Metadata, payload: bytes, stack: bytes = b"") -> None:
         """One event, into all sessions that want it."""
         for write in self._writes.get(kind.event_id, ()):

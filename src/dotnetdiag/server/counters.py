@@ -74,7 +74,7 @@ _SUM = _counter_event(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
     """One counter. ``read`` gives its value, or None where this platform does not say; of a ``rate`` the sum so far, and what is told is by
-    how much it grew. ``time_scale`` is what viewers give a rate per.
+    how much it grew. ``time_scale`` is what viewers give a rate per. What cannot be read now is left out.
     """
 
     name: str
@@ -83,6 +83,13 @@ class Counter:
     read: Callable[[], float | None]
     rate: bool = False
     time_scale: str = ""
+
+    def value(self) -> float | None:
+        """What is read now. None: there is nothing, or it cannot be read."""
+        try:
+            return self.read()
+        except Exception:  # of the system, or of a program that has replaced what is asked
+            return None
 
 
 def _collections(generation: int) -> Callable[[], float]:
@@ -150,7 +157,7 @@ class _Watched(Turn):
 
 def _sums() -> Iterator[tuple[str, float]]:
     for counter in COUNTERS:
-        if counter.rate and (value := counter.read()) is not None:
+        if counter.rate and (value := counter.value()) is not None:
             yield counter.name, value
 
 
@@ -171,29 +178,36 @@ class RuntimeCounters:
             return
         interval_ns = int(max(interval_s, LEAST_S) * 1e9)
         watched = _Watched(interval_ns=interval_ns, subscription=subscription, mean=mean, rate=rate)
-        self._change((*self._watched, watched))
+        self._begin((*self._watched, watched))
 
     def leave(self, subscription: Subscription) -> None:
         """No more for this one."""
         watched = tuple(one for one in self._watched if one.subscription is not subscription)
-        if watched != self._watched:
-            self._change(watched)
-
-    def _change(self, watched: tuple[_Watched, ...]) -> None:
-        if bool(watched) != bool(self._watched):
-            GC_PAUSES.begin() if watched else GC_PAUSES.end()
+        if len(watched) == len(self._watched):
+            return
         self._watched = watched
         if self._timer is not None:
-            self._timer.end()
+            self._timer.keep(watched)
+        if not watched:
             self._timer = None
-        if watched:
-            self._timer = Periodic("counters", watched, _tell_all)
-            self._timer.start()
+            GC_PAUSES.end()
+
+    def _begin(self, watched: tuple[_Watched, ...]) -> None:
+        timer = Periodic("counters", watched, _tell_all)
+        timer.start()
+        if self._timer is None:
+            GC_PAUSES.begin()
+        else:
+            self._timer.end()
+        self._timer, self._watched = timer, watched
 
 
 def _tell_all(due: list[_Watched]) -> None:
     for one in due:
-        _tell(one)
+        try:
+            _tell(one)
+        except Exception:
+            one.subscription.skip()
 
 
 def _tell(one: _Watched) -> None:
@@ -204,7 +218,7 @@ def _tell(one: _Watched) -> None:
         share = 100 * (cpu_ns - one.cpu_ns) / elapsed_ns / (os.cpu_count() or 1)
         one.mean(_mean("cpu-usage", "CPU Usage", "%", share, interval_s, series))
         for counter in COUNTERS:
-            if not counter.rate and (value := counter.read()) is not None:
+            if not counter.rate and (value := counter.value()) is not None:
                 one.mean(_mean(counter.name, counter.title, counter.units, float(value), interval_s, series))
     if one.rate is not None:
         for counter in COUNTERS:

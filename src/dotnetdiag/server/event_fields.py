@@ -7,7 +7,7 @@ type                          in the stream
 ``int``                       Int64; another size by its code: ``TypeCode.INT32``, ``UINT8`` is ``BYTE``
 ``float``                     Double; ``TypeCode.SINGLE``
 ``str``                       UTF-16; a zero in it is replaced by U+FFFD
-``bytes``                     Array of Byte, at most 65,535
+``bytes``                     Array of Byte, at most 65,535; of an array (``memoryview``, numpy's) the bytes in memory
 ``UUID``, ``datetime``        Guid; DateTime (a datetime without a zone is UTC)
 ``list[X]``                   Array of X, which is no array itself
 a dataclass                   Object with its fields; ``Annotated[int, TypeCode.INT32]`` for a code
@@ -28,8 +28,7 @@ from dotnetdiag.nettrace import Field, FieldType, TypeCode
 from dotnetdiag.nettrace.constants import FIELD_DEPTH_LIMIT
 
 Pack = Callable[..., bytes]
-"""One argument for each field. What does not fit raises one of :data:`MISFITS`."""
-MISFITS = (struct.error, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""One argument for each field. A value that does not fit raises, whatever it is that its own code raises."""
 _FORMATS = {
     TypeCode.BOOLEAN: "i",
     TypeCode.CHAR: "H",
@@ -52,6 +51,8 @@ _CODES: dict[object, TypeCode] = {
     UUID: TypeCode.GUID,
     datetime: TypeCode.DATETIME,
 }
+_pack_count = struct.Struct("<H").pack
+_GUID_BYTES = 16
 _FILETIME_EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
 
 
@@ -76,6 +77,8 @@ class EventFields:
 
 def z16(text: str) -> bytes:
     """UTF-16 with a zero at its end. A zero inside would end it too early, and is replaced."""
+    if type(text) is not str:
+        text = str.__str__(text)  # of a subclass what it is, whatever its methods say; TypeError for what is no text
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
     return text.encode("utf-16-le", "surrogatepass") + b"\0\0"
@@ -187,7 +190,10 @@ def _one(kind: FieldType) -> Callable[[Any], bytes]:
 
 
 def _pack_guid(value: UUID) -> bytes:
-    return value.bytes_le
+    raw = bytes(value.bytes_le)
+    if len(raw) != _GUID_BYTES:
+        raise ValueError(f"{len(raw)} bytes are no Guid")
+    return raw
 
 
 def _pack_datetime(value: datetime) -> bytes:
@@ -202,12 +208,24 @@ def _object(kind: FieldType) -> Callable[[Any], bytes]:
     return lambda value: pack(*[getattr(value, name) for name in names])
 
 
+def _pack_bytes(value: Any) -> bytes:
+    len(value)  # raises for a number, of which bytes() would make as many zeros
+    raw = bytes(value)  # its length is not that of an array of larger items
+    return _pack_count(len(raw)) + raw
+
+
 def _array(element: FieldType) -> Callable[[Any], bytes]:
-    count = struct.Struct("<H").pack
+    """The count is of what was packed: a value may have more items than it says, or get some meanwhile."""
     if element.code == TypeCode.BYTE:
-        return lambda value: count(len(value)) + bytes(value)
+        return _pack_bytes
     code = _FORMATS.get(TypeCode(element.code))
     if code is not None:
         return lambda value: struct.pack(f"<H{len(value)}{code}", len(value), *value)
     one = _one(element)
-    return lambda value: count(len(value)) + b"".join(map(one, value))
+
+    def pack(value: Any) -> bytes:
+        len(value)  # raises for what may never end
+        items = [one(item) for item in value]
+        return _pack_count(len(items)) + b"".join(items)
+
+    return pack

@@ -48,6 +48,7 @@ from dotnetdiag.server.periodic import OWN_THREADS
 from dotnetdiag.server.process import ProcessFacts
 from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.thread_names import names_by_os_thread
 
 NETPERF = 3
 """Version of what a request for NetPerf gets."""
@@ -362,7 +363,7 @@ class EventSession:
         if not new:
             return
         self._threads |= new
-        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+        names = names_by_os_thread()
         for thread in sorted(new):
             writer.add_thread(
                 ThreadInfo(index=thread, name=names.get(thread, ""), process_id=self._process_id, os_thread_id=thread)

@@ -21,10 +21,11 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES
-from dotnetdiag.server.event_fields import MISFITS, EventFields
+from dotnetdiag.server.event_fields import EventFields
 from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.value_text import text_of
 
 OPCODE_START, OPCODE_STOP = 1, 2
 _EVENT_IDS = range(1, 0xFFFF)
@@ -56,7 +57,8 @@ def current_activity() -> UUID | None:
 class Event:
     """One event of a source. Call it with its values, by position or by name.
 
-    The call never raises, unless the source is ``strict``: an event with values that do not fit its fields is counted as lost.
+    The call never raises, unless the source is ``strict``: an event with values that do not fit its fields, or whose own code raises, is
+    counted as lost.
     """
 
     __slots__ = ("_fields", "_kind", "_pack", "_source", "_start", "_strict", "_writes")
@@ -88,10 +90,10 @@ class Event:
             return
         try:
             payload = self._pack(*(self._in_order(values, named) if named else values))
-        except MISFITS as error:
+        except Exception as error:  # values that do not fit, or whatever their own code raises
             if self._strict:
                 raise UsageError(
-                    f"{self._kind.name} takes {', '.join(self._fields.names) or 'nothing'}: {error}"
+                    f"{self._kind.name} takes {', '.join(self._fields.names) or 'nothing'}: {text_of(error)}"
                 ) from error
             self._source.skip(self._kind)
             return

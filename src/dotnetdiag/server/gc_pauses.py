@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
 from time import perf_counter_ns
 
 
 class GcPauses:
     """Hooked into the collector between :meth:`begin` and :meth:`end`, which may be nested. Not while one of them runs: by one thread at a
-    time.
+    time. A program that empties ``gc.callbacks`` meanwhile ends the measuring, until somebody begins anew.
     """
 
     def __init__(self) -> None:
@@ -25,13 +26,15 @@ class GcPauses:
         self._users += 1
         if self._users == 1:
             self._began_ns = self._ended_ns = 0
+        if self._hook not in gc.callbacks:  # a program may have taken it away, or put back a list that had it
             gc.callbacks.append(self._hook)
 
     def end(self) -> None:
         """Whoever began needs it no more."""
         self._users -= 1
         if not self._users:
-            gc.callbacks.remove(self._hook)
+            with suppress(ValueError):
+                gc.callbacks.remove(self._hook)
 
     def _collected(self, phase: str, _: dict[str, int]) -> None:
         now = perf_counter_ns()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import sys
 import threading
@@ -21,6 +20,7 @@ from dotnetdiag.server.process import ProcessCommands
 from dotnetdiag.server.registry import REGISTRY, Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
 from dotnetdiag.server.server import DiagnosticServer
+from dotnetdiag.server.thread_dump import write_thread_dump
 from dotnetdiag.transport.security import NO_SECURITY, Security
 
 NOTICE_S = 5.0
@@ -71,7 +71,7 @@ class PythonCommands(ProcessCommands):
         except OSError as exc:
             raise Refused(HResult.FAIL, f"{request.path}: {exc.strerror}") from exc
         try:
-            faulthandler.dump_traceback(descriptor, all_threads=True)
+            write_thread_dump(descriptor)
         finally:
             os.close(descriptor)
         return ResultReply()

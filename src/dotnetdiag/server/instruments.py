@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from dotnetdiag.server.distribution import Distribution
+from dotnetdiag.server.value_text import text_of
 
 
 class InstrumentKind(StrEnum):
@@ -46,7 +51,16 @@ class Reading:
     is_increment: bool = False
 
 
+def plain_number(value: Any) -> int | float:
+    """A number of any kind (numpy's, a Decimal) as one of Python's own: a whole one exactly. NaN for what is no number."""
+    conversions: tuple[Callable[[Any], int | float], ...] = (operator.index, float)
+    for convert in conversions:
+        with suppress(Exception):  # of the value's own code, too
+            return convert(value)
+    return math.nan
+
+
 def format_tags(tags: Mapping[str, object] | Iterable[tuple[str, object]] | None) -> str:
-    """``key=value,key=value`` by key, as runtimes write them: without quotes, whatever a value has in it."""
+    """``key=value,key=value`` by key, as runtimes write them: without quotes, whatever a value has in it. What has no text is its type."""
     pairs = tags.items() if isinstance(tags, Mapping) else tags or ()
-    return ",".join(f"{key}={value}" for key, value in sorted((str(key), str(value)) for key, value in pairs))
+    return ",".join(f"{key}={value}" for key, value in sorted((text_of(key), text_of(value)) for key, value in pairs))

@@ -9,22 +9,32 @@ keyword      event             what it has
 ===========  ================  =================================================================================
 
 The argument ``FilterSpecs`` (``app.orders:Debug;*:Warning``, in quotes) chooses by the name of a logger, or what it begins with; without it
-the session's level does. Neither changes what the loggers of the program let through: their levels are the program's, and a logger that does
-not propagate is not heard.
+the session's level does. Neither changes what the loggers of the program let through: their levels and filters are the program's. What does not
+propagate to the root logger is not heard.
+
+Rule: a session changes nothing about the program's logging, which has as many handlers as before, may be configured anew, and has handled a
+record before we look at it. So there is no handler of ours: while a session listens, what calls the handlers of a logger
+(``Logger.callHandlers``) is hooked. No lock is held while values of the program become text.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
+import threading
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata, TypeCode
 from dotnetdiag.server.event_fields import EventFields
 from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.value_text import text_of
 
 PROVIDER = "Microsoft-Extensions-Logging"
 MESSAGE_KEYWORD, FORMATTED_KEYWORD, JSON_KEYWORD = 2, 4, 8
@@ -84,43 +94,89 @@ _MESSAGE = _kind(2, "Message", MESSAGE_KEYWORD, _MESSAGE_FIELDS)
 _JSON = _kind(5, "MessageJson", JSON_KEYWORD, _JSON_FIELDS)
 
 
+class _Words:
+    """One record put into words: each once for all sessions, and only as far as they ask for it."""
+
+    def __init__(self, record: logging.LogRecord, level: int) -> None:
+        self._record = record
+        self._head = level, _FACTORY_ID, record.name[:_NAME_LIMIT], 0, ""
+        # no cached_property: in 3.11 it holds a lock while the program's code runs
+        self._text: str | None = None
+        self._exception: _Exception | None = None
+        self._arguments: list[_Argument] | None = None
+
+    def formatted(self) -> bytes:
+        return _FORMATTED_FIELDS.pack(*self._head, self._said_text(), *_NO_TRACE)
+
+    def message(self) -> bytes:
+        return _MESSAGE_FIELDS.pack(*self._head, self._said_exception(), self._said_arguments(), *_NO_TRACE)
+
+    def json(self) -> bytes:
+        exception, arguments = _as_json(self._said_exception(), self._said_arguments())
+        return _JSON_FIELDS.pack(*self._head, exception, arguments, self._said_text(), *_NO_TRACE)
+
+    def _said_text(self) -> str:
+        if self._text is None:
+            self._text = self._record.getMessage()[:_MESSAGE_LIMIT]
+        return self._text
+
+    def _said_exception(self) -> _Exception:
+        if self._exception is None:
+            self._exception = _exception(self._record)
+        return self._exception
+
+    def _said_arguments(self) -> list[_Argument]:
+        if self._arguments is None:
+            self._arguments = _arguments(self._record)
+        return self._arguments
+
+
+_Form = Callable[[_Words], bytes]
+"""Makes a payload. Raises whatever the values of a record raise when they become text."""
+_FORMS: tuple[tuple[Metadata, _Form], ...] = (
+    (_FORMATTED, _Words.formatted),
+    (_MESSAGE, _Words.message),
+    (_JSON, _Words.json),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Listening:
-    """A session, and the least level that it takes of loggers by what their names begin with, longest first."""
+    """A session, and the least level that it takes of loggers by what their names begin with; the empty name is that of all."""
 
     subscription: Subscription
-    rules: tuple[tuple[str, int], ...]
-    formatted: Write | None
-    message: Write | None
-    json: Write | None
+    rules: Mapping[str, int]
+    writes: tuple[tuple[_Form, Write], ...]
 
     def least(self, logger: str) -> int:
-        for start, level in self.rules:
-            if not start or logger == start or logger.startswith(start + "."):
-                return level
-        return _NONE
+        while logger and logger not in self.rules:
+            logger = logger.rpartition(".")[0]
+        return self.rules.get(logger, _NONE)
 
 
 class LoggingEvents:
-    """The provider. While a session listens, a handler of its own is on the root logger."""
+    """The provider. Loggers are hooked while a session listens."""
 
     name = PROVIDER
 
     def __init__(self) -> None:
         self._listening: tuple[_Listening, ...] = ()
-        self._handler: _Handler | None = None
+        self._inner: Any = None
+        """What calls handlers without us, while they are called by ``_outer``."""
+        self._outer: Any = None
+        self._thread = threading.local()
+        """``is_hearing``: it makes text of a record now."""
 
     def join(self, subscription: Subscription) -> None:
         """Hear the loggers for a session."""
         default = _BY_EVENT_LEVEL.get(subscription.level, 0)
+        channels = [(form, subscription.channel(kind)) for kind, form in _FORMS]
         one = _Listening(
             subscription=subscription,
-            rules=parse_filters(subscription.arguments.get("FilterSpecs", ""), default),
-            formatted=subscription.channel(_FORMATTED),
-            message=subscription.channel(_MESSAGE),
-            json=subscription.channel(_JSON),
+            rules=dict(parse_filters(subscription.arguments.get("FilterSpecs", ""), default)),
+            writes=tuple((form, write) for form, write in channels if write is not None),
         )
-        if one.formatted or one.message or one.json:
+        if one.writes:
             self._change((*self._listening, one))
 
     def leave(self, subscription: Subscription) -> None:
@@ -129,44 +185,74 @@ class LoggingEvents:
 
     def _change(self, listening: tuple[_Listening, ...]) -> None:
         self._listening = listening
-        root = logging.getLogger()
-        if not listening and self._handler is not None:
-            root.removeHandler(self._handler)
-            self._handler = None
-        if listening:
-            if self._handler is None:
-                self._handler = _Handler()
-                root.addHandler(self._handler)
-            self._handler.listening = listening
+        if bool(listening) != (self._outer is not None):
+            self._hook() if listening else self._unhook()
 
+    def _hook(self) -> None:
+        inner: Any = logging.Logger.callHandlers
 
-class _Handler(logging.Handler):
-    """On the root logger while a session listens."""
+        @functools.wraps(inner)
+        def outer(logger: logging.Logger, record: logging.LogRecord) -> None:
+            try:
+                inner(logger, record)
+            finally:
+                if self._outer is outer:  # else it was left behind somebody who has hooked it too
+                    self._hear(logger, record)
 
-    listening: tuple[_Listening, ...] = ()
+        self._inner, self._outer = inner, outer
+        logging.Logger.callHandlers = outer  # type: ignore[assignment, method-assign]
 
-    def emit(self, record: logging.LogRecord) -> None:
-        level = min(max(record.levelno // 10, 0), 5)
-        wanting = [one for one in self.listening if level >= one.least(record.name)]
-        if not wanting:
+    def _unhook(self) -> None:
+        if self._inner is not None and logging.Logger.callHandlers is self._outer:
+            logging.Logger.callHandlers = self._inner  # type: ignore[method-assign]
+        self._inner = self._outer = None
+
+    def _hear(self, logger: logging.Logger, record: logging.LogRecord) -> None:
+        """Raises nothing. What values of the record log while they become text would not be there without us, and is not heard."""
+        listening = self._listening
+        if getattr(self._thread, "is_hearing", False) or not _reaches_root(logger):
             return
+        self._thread.is_hearing = True
         try:
-            text = record.getMessage()[:_MESSAGE_LIMIT]
-            head = (level, _FACTORY_ID, record.name[:_NAME_LIMIT], 0, "")
-            formatted = message = packed_json = b""
-            for one in wanting:
-                if one.formatted is not None:
-                    formatted = formatted or _FORMATTED_FIELDS.pack(*head, text, *_NO_TRACE)
-                    one.formatted(formatted)
-                if one.message is not None:
-                    message = message or _MESSAGE_FIELDS.pack(*head, _exception(record), _arguments(record), *_NO_TRACE)
-                    one.message(message)
-                if one.json is not None:
-                    packed_json = packed_json or _JSON_FIELDS.pack(*head, *_as_json(record), text, *_NO_TRACE)
-                    one.json(packed_json)
-        except Exception:  # whatever the arguments of a record do when they become text
-            for one in wanting:
+            _tell(record, listening)
+        except Exception:  # a record that is none
+            for one in listening:
                 one.subscription.skip()
+        finally:
+            self._thread.is_hearing = False
+
+
+def _reaches_root(logger: logging.Logger) -> bool:
+    """Whether a handler of the root logger would get its records."""
+    while logger.propagate and logger.parent is not None:
+        logger = logger.parent
+    return logger is logging.root
+
+
+def _tell(record: logging.LogRecord, listening: tuple[_Listening, ...]) -> None:
+    level = min(max(record.levelno // 10, 0), 5)
+    wanting = [one for one in listening if level >= one.least(record.name)]
+    if not wanting:
+        return
+    words = _Words(record, level)
+    payloads: dict[_Form, bytes | None] = {}
+    """None: the record cannot be put into this form."""
+    for one in wanting:
+        for form, write in one.writes:
+            if form not in payloads:
+                payloads[form] = _maybe_pack(form, words)
+            payload = payloads[form]
+            if payload is None:
+                one.subscription.skip()
+            else:
+                write(payload)
+
+
+def _maybe_pack(form: _Form, words: _Words) -> bytes | None:
+    try:
+        return form(words)
+    except Exception:  # whatever the arguments of a record do when they become text
+        return None
 
 
 def parse_filters(text: str, default: int) -> tuple[tuple[str, int], ...]:
@@ -188,13 +274,10 @@ def parse_filters(text: str, default: int) -> tuple[tuple[str, int], ...]:
 def _arguments(record: logging.LogRecord) -> list[_Argument]:
     """By name where they have one, else by place; what they are put into is called as .NET calls it."""
     given = record.args
-    if isinstance(given, dict):
-        pairs = [(str(name), value) for name, value in given.items()]
-    else:
-        pairs = [(str(at), value) for at, value in enumerate(given or ())]
-    pairs = [*pairs[:_ARGUMENTS_LIMIT], ("{OriginalFormat}", record.msg)]
+    named = given.items() if isinstance(given, Mapping) else enumerate(given or ())
+    pairs = [*islice(named, _ARGUMENTS_LIMIT), ("{OriginalFormat}", record.msg)]
     room = _TEXT_LIMIT // len(pairs)
-    return [_Argument(name[:room], str(value)[:room]) for name, value in pairs]
+    return [_Argument(text_of(name)[:room], text_of(value)[:room]) for name, value in pairs]
 
 
 def _exception(record: logging.LogRecord) -> _Exception:
@@ -202,18 +285,21 @@ def _exception(record: logging.LogRecord) -> _Exception:
     if error is None:
         return _Exception("", "", 0, "")
     kind = type(error)
-    whole = "".join(traceback.format_exception(error))
-    return _Exception(f"{kind.__module__}.{kind.__qualname__}", str(error)[:_TEXT_LIMIT], 0, whole[:_TEXT_LIMIT])
+    try:
+        whole = "".join(traceback.format_exception(error))
+    except Exception:  # of its own code
+        whole = ""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return _Exception(name[:_NAME_LIMIT], text_of(error)[:_TEXT_LIMIT], 0, whole[:_TEXT_LIMIT])
 
 
-def _as_json(record: logging.LogRecord) -> tuple[str, str]:
+def _as_json(error: _Exception, arguments: list[_Argument]) -> tuple[str, str]:
     """The exception and the arguments; an empty object where there is none, as .NET has it."""
-    error = _exception(record)
     said = [("TypeName", error.TypeName), ("Message", error.Message), ("HResult", "0")]
     said.append(("VerboseMessage", error.VerboseMessage))
     return (
         _json_object(said if error.TypeName else []),
-        _json_object([(one.Key, one.Value) for one in _arguments(record)]),
+        _json_object([(one.Key, one.Value) for one in arguments]),
     )
 
 

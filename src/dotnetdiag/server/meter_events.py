@@ -9,6 +9,7 @@ from datetime import datetime
 
 from dotnetdiag.nettrace import Metadata, TypeCode
 from dotnetdiag.server.event_fields import EventFields
+from dotnetdiag.server.instruments import plain_number
 
 PROVIDER = "System.Diagnostics.Metrics"
 MESSAGES, TIME_SERIES_VALUES, INSTRUMENT_PUBLISHING = 1, 2, 4
@@ -130,9 +131,10 @@ METER_EVENTS = (
 
 
 def format_number(value: float | None) -> str:
-    """As .NET writes it, whatever the culture; nothing for None."""
+    """As .NET writes it, whatever the culture; nothing for None. Of any kind of number: those of numpy are written as Python's are."""
     if value is None:
         return ""
+    value = plain_number(value)
     if isinstance(value, float):
         if math.isnan(value):
             return "NaN"

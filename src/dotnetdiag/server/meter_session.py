@@ -118,7 +118,10 @@ class MeterSession(threading.Thread):
                 due = max(due + self.request.settings.interval_s, monotonic())
                 if self._end.acquire(timeout=max(0.0, due - monotonic())):
                     return
-                self._collect(others)
+                try:
+                    self._collect(others)
+                except Exception:  # this interval's rest is lacking; the next one is as good as any
+                    self.subscription.skip()
         finally:
             if others is not None:
                 others.end()
@@ -234,8 +237,14 @@ class MeterSession(threading.Thread):
 
     def _tell(self, event: MeterEvent, *values: object) -> None:
         write = self._writes[event.kind.event_id]
-        if write is not None:
-            write(event.fields.pack(*values))
+        if write is None:
+            return
+        try:
+            payload = event.fields.pack(*values)
+        except Exception:  # a name that is no text, or what else OpenTelemetry let through
+            self.subscription.skip()
+        else:
+            write(payload)
 
 
 def _quantiles(found: Distribution) -> str:

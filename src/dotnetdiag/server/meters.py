@@ -7,6 +7,7 @@ as there: who does not is told ``MultipleSessionsConfiguredIncorrectlyError``, a
 
 from __future__ import annotations
 
+from dotnetdiag.server import leaving
 from dotnetdiag.server.meter_events import PROVIDER
 from dotnetdiag.server.meter_request import MeterRequest
 from dotnetdiag.server.meter_session import MeterSession
@@ -22,7 +23,7 @@ class Meters:
         self._sessions: tuple[MeterSession, ...] = ()
 
     def join(self, subscription: Subscription) -> None:
-        """Begin to tell a session."""
+        """Begin to tell a session. Raises RuntimeError when the system has no thread for it."""
         shared = next((one.request for one in self._sessions if one.request.is_shared), None)
         request = MeterRequest.of(subscription.arguments, None if shared is None else shared.settings)
         session = MeterSession(subscription, request)
@@ -32,8 +33,13 @@ class Meters:
         if shared is not None and request.is_shared and request.settings != shared.settings:
             session.refuse(shared)
             return
-        self._sessions = (*self._sessions, session)
-        session.start()
+        try:
+            session.start()
+        except RuntimeError:  # the system has no thread for it, or the interpreter ends
+            if not leaving.is_ending():
+                raise
+        else:
+            self._sessions = (*self._sessions, session)
 
     def leave(self, subscription: Subscription) -> None:
         """No more for this one."""

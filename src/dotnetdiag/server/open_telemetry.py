@@ -21,12 +21,14 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.server.distribution import Distribution, explicit_buckets, exponential_buckets
-from dotnetdiag.server.instruments import Instrument, InstrumentKind, Reading, format_tags
+from dotnetdiag.server.instruments import Instrument, InstrumentKind, Reading, format_tags, plain_number
+from dotnetdiag.server.value_text import text_of
 
 try:
     from opentelemetry.metrics import get_meter_provider
@@ -61,6 +63,7 @@ class Tally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._readings: dict[tuple[Instrument, str], Reading] = {}
+        self._problems: dict[str, None] = {}
 
     def take(self, readings: Iterable[Reading]) -> None:
         """Add what was collected."""
@@ -69,11 +72,22 @@ class Tally:
                 key = reading.instrument, reading.tags
                 self._readings[key] = _together(self._readings.get(key), reading)
 
+    def fail(self, error: Exception) -> None:
+        """Something that was collected could not be read."""
+        with self._lock:
+            self._problems[_problem(error)] = None
+
     def read(self) -> list[Reading]:
         """All of it; now there is nothing."""
         with self._lock:
             readings, self._readings = self._readings, {}
         return list(readings.values())
+
+    def problems(self) -> list[str]:
+        """Why something is lacking; now nothing is."""
+        with self._lock:
+            problems, self._problems = self._problems, {}
+        return list(problems)
 
 
 class _Reader(MetricReader):
@@ -104,10 +118,15 @@ class _Reader(MetricReader):
             self._tallies = tuple(one for one in self._tallies if one is not tally)
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:  # noqa: ARG002
-        if tallies := self._tallies:
-            readings = list(_readings_of(metrics_data))
+        """Raises nothing: it may be the program that makes a reader of its own collect."""
+        tallies = self._tallies
+        try:
+            readings = list(_readings_of(metrics_data)) if tallies else []
             for tally in tallies:
                 tally.take(readings)
+        except Exception as error:  # of an SDK that is not as it should be
+            for tally in tallies:
+                tally.fail(error)
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:  # noqa: ARG002
         """Collect no more: the provider has ended, or let go of it."""
@@ -151,12 +170,13 @@ class Following:
         try:
             self._find()
         except Exception as error:  # of an SDK that is not as it should be; the program hears nothing of it
-            self.problems.append(f"{type(error).__name__}: {error}")
+            self.problems.append(_problem(error))
         for reader, tally in self._tallies.items():
             try:
                 reader.collect(timeout_millis=COLLECT_MS)
             except Exception as error:  # whatever callbacks of the program do
-                self.problems.append(f"{type(error).__name__}: {error}")
+                self.problems.append(_problem(error))
+            self.problems += tally.problems()
             readings = tally.read()
             self._instruments[reader].update(dict.fromkeys(one.instrument for one in readings))
             found += readings
@@ -168,9 +188,10 @@ class Following:
         return ended
 
     def end(self) -> None:
-        """Let go of all readers."""
+        """Let go of all readers. Raises nothing."""
         for reader in list(self._tallies):
-            self._drop(reader)
+            with suppress(Exception):  # of an SDK or a provider that is not as it should be
+                self._drop(reader)
 
     def _find(self) -> None:
         given = [reader for reader in list(_given) if not reader.is_closed and reader._collect is not None]
@@ -199,6 +220,10 @@ class Following:
             self._added = None
             if not reader.is_closed:
                 provider.remove_metric_reader(reader)
+
+
+def _problem(error: Exception) -> str:
+    return f"{type(error).__name__}: {text_of(error)}"
 
 
 def _global_provider() -> MeterProvider | None:
@@ -236,20 +261,20 @@ def _readings_of_metric(scope: ScopeMetrics, metric: Metric) -> Iterator[Reading
     data = metric.data
     is_increment = getattr(data, "aggregation_temporality", None) == AggregationTemporality.DELTA
     instrument = Instrument(
-        meter=scope.scope.name,
-        meter_version=scope.scope.version or "",
+        meter=text_of(scope.scope.name),
+        meter_version=text_of(scope.scope.version or ""),
         meter_tags=format_tags(getattr(scope.scope, "attributes", None)),
-        schema_url=scope.schema_url or "",
-        name=metric.name,
+        schema_url=text_of(scope.schema_url or ""),
+        name=text_of(metric.name),
         kind=_kind(data, is_increment),
-        unit=metric.unit or "",
-        description=metric.description or "",
+        unit=text_of(metric.unit or ""),
+        description=text_of(metric.description or ""),
     )
     for point in data.data_points:
         if isinstance(point, HistogramDataPoint | ExponentialHistogramDataPoint):
             value: float | Distribution = _distribution(point)
         else:
-            value = point.value
+            value = plain_number(point.value)
         yield Reading(instrument=instrument, tags=format_tags(point.attributes), value=value, is_increment=is_increment)
 
 
@@ -265,7 +290,7 @@ def _kind(data: object, is_increment: bool) -> InstrumentKind:
 
 def _distribution(point: HistogramDataPoint | ExponentialHistogramDataPoint) -> Distribution:
     if isinstance(point, HistogramDataPoint):
-        buckets = explicit_buckets(point.explicit_bounds, point.bucket_counts)
+        buckets = explicit_buckets([plain_number(bound) for bound in point.explicit_bounds], point.bucket_counts)
     else:
         positive, negative = point.positive, point.negative
         buckets = chain(
@@ -273,4 +298,5 @@ def _distribution(point: HistogramDataPoint | ExponentialHistogramDataPoint) -> 
             [((0.0, 0.0), point.zero_count)],
             exponential_buckets(point.scale, positive.offset, positive.bucket_counts),
         )
-    return Distribution(buckets, total=point.sum, least=point.min, most=point.max)
+    total, least, most = (plain_number(value) for value in (point.sum, point.min, point.max))
+    return Distribution(buckets, total=total, least=least, most=most)

@@ -53,6 +53,6 @@ def _follow() -> Following | None:
         return None
     try:
         from dotnetdiag.server.open_telemetry import Following
-    except ImportError:  # an SDK that is older than what is used of it, or one that cannot be imported
+    except Exception:  # an SDK that is older than what is used of it, or one that cannot be imported
         return None
     return Following()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from time import monotonic_ns  # that of now: programs and their tests replace the module's
 from typing import Generic, TypeVar
 
 from dotnetdiag.server import leaving
@@ -24,16 +25,16 @@ class Turn:
     next_ns: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.next_ns = time.monotonic_ns() + self.interval_ns
+        self.next_ns = monotonic_ns() + self.interval_ns
 
 
 _T = TypeVar("_T", bound=Turn)
 
 
 class Periodic(threading.Thread, Generic[_T]):
-    """A daemon that calls ``act`` with those whose turn it is, until it is told to end; for others there is another.
+    """A daemon that calls ``act`` with those whose turn it is, until it is told to end; for more of them there is another.
 
-    A turn that was missed is not made up for.
+    A turn that was missed is not made up for. What ``act`` raises ends that turn alone.
     """
 
     def __init__(self, name: str, turns: tuple[_T, ...], act: Callable[[list[_T]], None]) -> None:
@@ -52,6 +53,13 @@ class Periodic(threading.Thread, Generic[_T]):
             if not leaving.is_ending():
                 raise
 
+    def keep(self, turns: tuple[_T, ...]) -> None:
+        """Go on with those of its turns that are left; end without any. Nothing that could fail: a session that leaves starts no thread."""
+        if turns:
+            self.turns = turns
+        else:
+            self.end()
+
     def end(self) -> None:
         """Does not wait: the thread may be acting now, and ends after it. Once only."""
         self.is_ending = True
@@ -59,7 +67,7 @@ class Periodic(threading.Thread, Generic[_T]):
 
     def run(self) -> None:
         never_wait()  # one session's reader would hold up the others
-        ends, clock = self._end.acquire, time.monotonic_ns
+        ends, clock = self._end.acquire, monotonic_ns
         now_ns, next_ns = clock(), min(one.next_ns for one in self.turns)
         while not ends(True, max(0, next_ns - now_ns) / 1e9):
             now_ns, next_ns = clock(), _NEVER
@@ -70,5 +78,6 @@ class Periodic(threading.Thread, Generic[_T]):
                     due.append(one)
                 next_ns = min(next_ns, one.next_ns)
             if due:
-                self._act(due)
+                with suppress(Exception):
+                    self._act(due)
                 now_ns = clock()

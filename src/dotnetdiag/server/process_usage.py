@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 
-from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.thread_names import program_threads
 
 try:
     import resource
@@ -41,7 +40,7 @@ def processor_count() -> int:
 
 def thread_count() -> int:
     """Threads of the program, as far as :mod:`threading` knows them."""
-    return sum(not thread.name.startswith(OWN_THREADS) for thread in threading.enumerate())
+    return sum(1 for _ in program_threads())
 
 
 def by_generation(what: str) -> list[int]:

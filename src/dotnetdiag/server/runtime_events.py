@@ -30,7 +30,6 @@ from dotnetdiag.server.channels import Channels
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.native_events import CLR_INSTANCE, native_event
-from dotnetdiag.server.periodic import OWN_THREADS
 from dotnetdiag.server.runtime_rundown import (
     DOMAIN_ID,
     RUNTIME_INFORMATION,
@@ -39,6 +38,8 @@ from dotnetdiag.server.runtime_rundown import (
     thread_facts,
 )
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.thread_names import is_own
+from dotnetdiag.server.value_text import text_of
 
 PROVIDER = "Microsoft-Windows-DotNETRuntime"
 GC_KEYWORD, THREADING_KEYWORD, EXCEPTION_KEYWORD = 0x1, THREAD_KEYWORDS, 0x2_0000_8000
@@ -73,10 +74,16 @@ _HAS_INNER, _COMPLIANT = 1, 16
 _TEXT_LIMIT = 4000
 _TOOLS = (3, 4, 2)
 """Numbers of tools for sys.monitoring: those that nobody is meant to have, then that of profilers."""
+_TOOL_NAME = "dotnetdiag"
+_FRAMES_TO_TELL = 30
+"""More calls than stand on one another while an exception is written."""
+_ARGS: Any = BaseException.args
 
 
 class RuntimeEvents:
-    """The provider. Each kind is hooked while a session wants it."""
+    """The provider. Each kind is hooked while a session wants it. What the program unhooks meanwhile is not told any more, until another
+    session asks for it.
+    """
 
     name = PROVIDER
 
@@ -109,8 +116,10 @@ class RuntimeEvents:
             if wanted:
                 gc.callbacks.append(self._on_collection)
             else:
-                gc.callbacks.remove(self._on_collection)
-                self._collecting = None
+                with suppress(ValueError):
+                    gc.callbacks.remove(self._on_collection)
+        if not wanted:
+            self._collecting = None
         wanted = self._channels.wanted(_THREAD_CREATED) or self._channels.wanted(_THREAD_TERMINATED)
         if wanted != (self._inner is not None):
             self._hook_threads() if wanted else self._unhook_threads()
@@ -148,11 +157,12 @@ class RuntimeEvents:
         @functools.wraps(inner)
         def outer(thread: threading.Thread) -> None:
             # left behind somebody who has hooked it too, or a thread of this package
-            if self._outer is not outer or thread.name.startswith(OWN_THREADS):
+            if self._outer is not outer or is_own(thread):
                 inner(thread)
                 return
             number, os_thread = threading.get_ident(), threading.get_native_id()
-            channels.write(_THREAD_CREATED, thread_facts(number, os_thread))
+            with suppress(Exception):  # whoever starts the thread waits until it has begun: in ``inner``
+                channels.write(_THREAD_CREATED, thread_facts(number, os_thread))
             try:
                 inner(thread)
             finally:
@@ -175,7 +185,10 @@ class RuntimeEvents:
         tool = next((one for one in _TOOLS if monitoring.get_tool(one) is None), None)
         if tool is None:
             return
-        monitoring.use_tool_id(tool, "dotnetdiag")
+        try:
+            monitoring.use_tool_id(tool, _TOOL_NAME)
+        except ValueError:  # somebody was quicker
+            return
         monitoring.register_callback(tool, monitoring.events.RAISE, self._raised)
         monitoring.set_events(tool, monitoring.events.RAISE)
         self._tool = tool
@@ -183,17 +196,45 @@ class RuntimeEvents:
     def _unhook_exceptions(self) -> None:
         monitoring: Any = getattr(sys, "monitoring", None)
         tool, self._tool = self._tool, None
-        if tool is not None:
+        if (
+            tool is not None and monitoring.get_tool(tool) == _TOOL_NAME
+        ):  # the program may have freed it, and another taken it
             monitoring.set_events(tool, 0)
             monitoring.register_callback(tool, monitoring.events.RAISE, None)
             monitoring.free_tool_id(tool)
 
     def _raised(self, _code: CodeType, _offset: int, exception: BaseException) -> None:
-        """Called in every frame that it passes; only the first is where it was raised. An error here would be one of the program."""
-        with suppress(Exception):
-            traceback = exception.__traceback__
-            if traceback is None or traceback.tb_next is None:
-                self._channels.write(_EXCEPTION, _thrown(exception), CODE_ADDRESSES.stack(1))
+        """Called in every frame that it passes. An error here would be one of the program."""
+        try:
+            try:
+                if _is_to_be_told(exception):
+                    self._channels.write(_EXCEPTION, _thrown(exception), CODE_ADDRESSES.stack(1))
+            except Exception:
+                self._channels.skip(_EXCEPTION)
+        except Exception:  # noqa: S110 - at the limit of recursion nothing can be called, not even what would count it
+            pass
+
+
+def _is_to_be_told(exception: BaseException) -> bool:
+    """In the frame where it was raised; of recursion that is too deep, in the first one that has room for telling."""
+    traceback = exception.__traceback__
+    is_first = traceback is None or traceback.tb_next is None
+    if not isinstance(exception, RecursionError):
+        return is_first
+    return _has_room(_FRAMES_TO_TELL) and (is_first or not _has_room(_FRAMES_TO_TELL + 1))
+
+
+def _has_room(frames: int) -> bool:
+    try:
+        _descend(frames)
+    except RecursionError:
+        return False
+    return True
+
+
+def _descend(frames: int) -> None:
+    if frames:
+        _descend(frames - 1)
 
 
 def _thrown(exception: BaseException) -> bytes:
@@ -206,5 +247,5 @@ def _thrown(exception: BaseException) -> bytes:
 
 def _message(exception: BaseException) -> str:
     """What its arguments say: its own text could run any code, here, where it is raised."""
-    words = [str(one) for one in exception.args if type(one) in (str, int, float, bool)]
-    return ", ".join(words)
+    arguments = _ARGS.__get__(exception)  # a class may have ``args`` of its own
+    return ", ".join(text_of(one) for one in arguments if type(one) in (str, int, float, bool))

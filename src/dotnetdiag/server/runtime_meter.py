@@ -108,7 +108,7 @@ _INSTRUMENTS: tuple[tuple[Instrument, _Read], ...] = (
 
 def runtime_instruments() -> list[Instrument]:
     """Those that this platform has."""
-    return [instrument for instrument, read in _INSTRUMENTS if read()]
+    return [instrument for instrument, read in _INSTRUMENTS if _values(read)]
 
 
 def read_runtime() -> list[Reading]:
@@ -116,5 +116,13 @@ def read_runtime() -> list[Reading]:
     return [
         Reading(instrument=instrument, tags=tags, value=value)
         for instrument, read in _INSTRUMENTS
-        for tags, value in read().items()
+        for tags, value in _values(read).items()
     ]
+
+
+def _values(read: _Read) -> Mapping[str, float]:
+    """None of what cannot be read now: of the system, or of a program that has replaced what is asked."""
+    try:
+        return read()
+    except Exception:
+        return {}

@@ -15,14 +15,13 @@ import os
 import struct
 import sys
 import sysconfig
-import threading
 
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.native_events import CLR_INSTANCE, native_event
-from dotnetdiag.server.periodic import OWN_THREADS
 from dotnetdiag.server.process import ProcessFacts
 from dotnetdiag.server.registry import RUNDOWN
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.thread_names import program_threads
 
 DOMAIN_ID = 1
 RUNTIME_INFORMATION = 187
@@ -45,9 +44,8 @@ class RuntimeRundown:
         if (write := subscription.channel(_INFORMATION)) is not None:
             write(runtime_information())
         if (write := subscription.channel(_THREAD)) is not None:
-            for thread in threading.enumerate():
-                if thread.ident and thread.native_id and not thread.name.startswith(OWN_THREADS):
-                    write(thread_facts(thread.ident, thread.native_id))
+            for ident, os_thread in program_threads():
+                write(thread_facts(ident, os_thread))
 
     def leave(self, subscription: Subscription) -> None:
         """All is written already."""

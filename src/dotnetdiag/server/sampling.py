@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import struct
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -24,8 +23,9 @@ from typing import Any
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES, FRAMES_LIMIT, CodeAddresses, pack_addresses
 from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.native_events import native_event
-from dotnetdiag.server.periodic import OWN_THREADS, Periodic, Turn
+from dotnetdiag.server.periodic import Periodic, Turn
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.thread_names import running_threads
 
 PROVIDER = "Microsoft-DotNETCore-SampleProfiler"
 INTERVAL_MS = 10.0
@@ -60,20 +60,21 @@ class SampleProfiler:
             return
         interval_ms = subscription.number("SampleProfilerIntervalMS", INTERVAL_MS, least=LEAST_MS, most=MOST_MS)
         one = _Sampled(interval_ns=int(interval_ms * 1e6), subscription=subscription, write=write)
-        self._change((*self._sampled, one))
+        self._begin((*self._sampled, one))
 
     def leave(self, subscription: Subscription) -> None:
         """No more for this one."""
-        self._change(tuple(one for one in self._sampled if one.subscription is not subscription))
+        self._sampled = tuple(one for one in self._sampled if one.subscription is not subscription)
+        if self._sampler is not None:
+            self._sampler.keep(self._sampled)
+            self._sampler = self._sampler if self._sampled else None
 
-    def _change(self, sampled: tuple[_Sampled, ...]) -> None:
-        self._sampled = sampled
+    def _begin(self, sampled: tuple[_Sampled, ...]) -> None:
+        sampler = Periodic("sampler", sampled, _Sampler(self._addresses).sample)
+        sampler.start()
         if self._sampler is not None:
             self._sampler.end()
-            self._sampler = None
-        if sampled:
-            self._sampler = Periodic("sampler", sampled, _Sampler(self._addresses).sample)
-            self._sampler.start()
+        self._sampler, self._sampled = sampler, sampled
 
 
 @dataclass(slots=True)
@@ -152,12 +153,9 @@ class _Sampler:
     def _enumerate(self) -> dict[int, _Thread | None]:
         """Those that are there now; who was there before is what it was."""
         threads: dict[int, _Thread | None] = {}
-        for one in threading.enumerate():
-            ident, os_thread = one.ident, one.native_id
-            if ident is None or os_thread is None:
-                continue
+        for ident, os_thread, is_own in running_threads():
             known = self._threads.get(ident)
-            if one.name.startswith(OWN_THREADS):
+            if is_own:
                 threads[ident] = None
             elif known is None or known.os_thread != os_thread:
                 threads[ident] = _Thread(os_thread, _thread_clock(os_thread))
