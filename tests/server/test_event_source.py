@@ -424,3 +424,17 @@ def test_what_readers_would_not_take_is_refused(wrong: dict[str, Any], registry:
     with pytest.raises(UsageError):
         source.event(**wrong)
     assert [event.name for event in source.events] == ["Taken"]
+
+
+def test_sources_of_one_name_give_an_id_to_one_type_alone(registry: Registry) -> None:
+    one, other = (EventSource("My-Source", registry=registry) for _ in range(2))
+    first = one.event("Order", fields={"id": int})
+    second = other.event("Customer", fields={"name": str})
+    assert (first.id, second.id) == (1, 2)
+    with pytest.raises(UsageError, match="stands for Order"):
+        other.event("Third", id=1)
+    one.close()
+    again = EventSource("My-Source", registry=registry)
+    assert again.event("Order", fields={"id": int}).id == 1
+    assert again.event("Order2", fields={"id": int}).id == 3
+    assert EventSource("Another", registry=registry).event("Order").id == 1

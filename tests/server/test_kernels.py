@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import gc
 import itertools
-import os
-import signal
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -198,41 +194,3 @@ def test_an_address_that_is_none_is_an_error(addresses: CodeAddresses) -> None:
             with pytest.raises((TypeError, OverflowError)):
                 walk(frame, None, 1000)
         assert gc.isenabled()
-
-
-SIGTERM_IN_C = """
-import os, signal, sys
-from dotnetdiag.server.kernels import KERNELS
-for path in sys.argv[1:]:
-    open(path, "w").close()
-assert KERNELS.remove_at_sigterm([os.fsencode(path) for path in sys.argv[1:]])
-assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-child = os.fork()
-if child:
-    os.waitpid(child, 0)
-    assert all(os.path.exists(path) for path in sys.argv[1:])
-    print("ready", flush=True)
-    sum(range(10**11))  # no line of Python runs before its end
-else:
-    os.kill(os.getpid(), signal.SIGTERM)
-"""
-
-
-@pytest.mark.skipif(not kernels.COMPILED or not hasattr(os, "fork"), reason="of the kernel, and of Unix")
-def test_sigterm_removes_files_at_once_in_the_process_that_made_them(tmp_path: Path) -> None:
-    paths = [str(tmp_path / name) for name in ("one", "two")]
-    words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SIGTERM_IN_C, *paths]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        process.terminate()
-        assert process.wait(60) == -signal.SIGTERM
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(not kernels.COMPILED, reason="of the kernel")
-def test_what_sigterm_cannot_remove_is_refused() -> None:
-    assert kernels.KERNELS is not None
-    assert not kernels.KERNELS.remove_at_sigterm([b"x"] * 65)
-    assert not kernels.KERNELS.remove_at_sigterm([b"x" * 128])
-    assert kernels.KERNELS.remove_at_sigterm([])

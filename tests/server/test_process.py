@@ -17,7 +17,7 @@ from dotnetdiag.ipc.hresults import HResult
 from dotnetdiag.ipc.process_info import ProcessInfo3, ProcessInfo3Reply
 from dotnetdiag.server import process
 from dotnetdiag.server.commands import Caller, Refused
-from dotnetdiag.server.process import LONGEST_COMMAND_LINE, ProcessCommands, ProcessFacts
+from dotnetdiag.server.process import LONGEST_COMMAND_LINE, ProcessCommands, ProcessFacts, _entry_of
 
 TELL = """
 from dotnetdiag.server.process import ProcessFacts
@@ -126,3 +126,22 @@ def test_the_version_is_one_as_semver_has_it(
 
     monkeypatch.setattr(process, "sys", SimpleNamespace(version_info=Info(version)))
     assert process._version() == said
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("python", "python"),
+        ("python app/orders.py x.py", "orders"),
+        ("python -X dev -W error::UserWarning -u orders.py", "orders"),
+        ("python -Xdev -um shop.orders", "shop.orders"),
+        ("python -m shop.__main__ x", "shop"),
+        ("python -c pass orders.py", "python"),
+        ("python -Ic pass", "python"),
+        ("python - orders.py", "python"),
+        ("python --check-hash-based-pycs always orders", "orders"),
+        ("python -m", "python"),
+    ],
+)
+def test_what_a_command_line_runs_is_known_before_it_runs(words: str, name: str) -> None:
+    assert _entry_of(words.split()) == name

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
-from typing import TYPE_CHECKING
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 FASTEST = "max"
 _LOOK_S = 0.2
 """How often the main thread looks whether a signal has come."""
+_MOST_TOLD = 10_000
+"""Messages that were not printed yet, while nobody reads what is printed."""
 
 
 @click.command(cls=Command)
@@ -71,7 +75,6 @@ def fake(
     """
     from dotnetdiag.testing import Runtime
 
-    over = threading.Event()
     received: list[int] = []
 
     def on_press(number: int, *, again: bool) -> None:
@@ -79,9 +82,21 @@ def fake(
             raise Terminated(number)
         received.append(number)
 
-    def on_asked(asked: Asked) -> None:
+    over = threading.Event()
+    told: queue.Queue[Asked] = queue.Queue(_MOST_TOLD)
+    left_out = 0
+
+    def on_asked(asked: Asked) -> None:  # in the thread that serves, which waits for no reader of ours
+        nonlocal left_out
         try:
-            _tell(asked, as_json)
+            told.put_nowait(asked)
+        except queue.Full:
+            left_out += 1
+
+    def tell() -> None:
+        try:
+            while True:
+                _tell(told.get(), as_json)
         except BrokenPipeError:  # nobody reads any more
             over.set()
 
@@ -103,8 +118,11 @@ def fake(
     ):
         how = "dials" if connect is not None else "listens at"
         echo(f"process {os.getpid()} poses as .NET {runtime.release.name}, {how} {runtime.address}", err=True)
+        threading.Thread(target=tell, daemon=True).start()
         while not (received or over.wait(_LOOK_S)):
             pass
+    if left_out:
+        echo(f"{left_out:,} messages were not printed: nobody read them", err=True)
 
 
 def _tell(asked: Asked, as_json: bool) -> None:
@@ -115,8 +133,22 @@ def _tell(asked: Asked, as_json: bool) -> None:
         echo(f"{asked.command or 'no message'}, {len(asked.data)} bytes" + (f": {facts}" if facts else ""))
 
 
-def _fields(asked: Asked) -> dict[str, str] | None:
-    return None if asked.request is None else {name: str(value) for name, value in vars(asked.request).items()}
+def _fields(asked: Asked) -> dict[str, Any] | None:
+    return None if asked.request is None else _plain(asked.request)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: bytes in hex, and nothing where there are none."""
+    if is_dataclass(value):
+        named = ((field.name, _plain(getattr(value, field.name))) for field in fields(value))
+        return {name: one for name, one in named if one != ""}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, int | float | str | None):
+        return value
+    return str(value)
 
 
 def _speed(text: str) -> float | None:

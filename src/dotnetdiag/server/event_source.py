@@ -23,12 +23,11 @@ from dotnetdiag.nettrace import Metadata
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES
 from dotnetdiag.server.event_fields import EventFields
 from dotnetdiag.server.held_events import Write
-from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
+from dotnetdiag.server.registry import EVENT_IDS, REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.value_text import text_of
 
 OPCODE_START, OPCODE_STOP = 1, 2
-_EVENT_IDS = range(1, 0xFFFF)
 _NO_ACTIVITY = (b"", b"")
 _activity: ContextVar[tuple[bytes, bytes]] = ContextVar("dotnetdiag activity", default=_NO_ACTIVITY)
 """The current activity and the one around it, in .NET order."""
@@ -158,18 +157,16 @@ class EventSource:
     ) -> Event:
         """Declare an event; ``fields`` as :mod:`~dotnetdiag.server.event_fields` has them, from a mapping or a dataclass.
 
-        ``id`` is the next free one by default. Events without ``keywords`` pass whatever keywords a session has. UsageError for what readers
-        would not take, for an id or a name that is taken.
+        ``id`` is by default the next that no source of this name has had. Events without ``keywords`` pass whatever keywords a session has.
+        UsageError for what readers would not take, for a name that is taken, and for an id that stands for another type.
         """
         if not name or "\0" in name or name in self._events:
             raise UsageError(
                 f"{self._name} has an event {name!r} already" if name in self._events else f"{name!r} is no name"
             )
         with self._registry.lock:
-            taken = {event.id for event in self._events.values()}
-            number = next((one for one in _EVENT_IDS if one not in taken), 0) if id is None else id
-            if number not in _EVENT_IDS or number in taken:
-                raise UsageError(f"{number} is taken, or no id: 1 to {_EVENT_IDS[-1]}")
+            if id is not None and id not in EVENT_IDS:
+                raise UsageError(f"{id} is no id: 1 to {EVENT_IDS[-1]}")
             for what, value, most in (("level", level, 5), ("opcode", opcode, 0xFF), ("version", version, 0xFF)):
                 if not 0 <= value <= most:
                     raise UsageError(f"{what} {value} of {name}: 0 to {most}")
@@ -179,7 +176,7 @@ class EventSource:
             kind = Metadata(
                 metadata_id=0,
                 provider=self._name,
-                event_id=number,
+                event_id=id or 0,
                 name=name,
                 keywords=keywords,
                 version=version,
@@ -188,7 +185,7 @@ class EventSource:
                 fields=declared.types,
                 declared=bool(declared.types),
             )
-            made = self._events[name] = Event(self, kind, declared)
+            made = self._events[name] = Event(self, self._registry.declare(kind), declared)
             made._join(self._subscriptions)
         return made
 

@@ -137,7 +137,35 @@ def _entry_name() -> str:
     """The script's name without its ending, or the module's that runs; ``python`` where there is neither."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
+    if (
+        spec is not None and spec.name == f"{__package__}.__main__"
+    ):  # what it is to run has its turn next, when it is resumed
+        return _name_of(sys.argv[0]) if sys.argv else "python"
     if spec is not None and spec.name:
         return str(spec.name).removesuffix(".__main__")
     script = getattr(main, "__file__", None)
-    return PurePath(script).stem if script else "python"
+    return PurePath(script).stem if script else _entry_of(sys.orig_argv)
+
+
+def _name_of(word: str) -> str:
+    """Of a script or a module."""
+    return PurePath(word).name.removesuffix(".py") or "python"
+
+
+def _entry_of(words: list[str]) -> str:
+    """What a command line of Python's runs, before it does."""
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            return "python" if word == "-" else _name_of(word)
+        if word.startswith("--"):
+            if word.endswith("-pycs"):  # the only long one that has a value
+                next(rest, None)
+            continue
+        for at, letter in enumerate(word[1:], 2):
+            if letter in "cmXW":  # what follows belongs to it
+                value = word[at:] or next(rest, "")
+                if letter in "cm":
+                    return _name_of(value.removesuffix(".__main__")) if letter == "m" else "python"
+                break
+    return "python"

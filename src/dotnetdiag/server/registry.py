@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import weakref
+from dataclasses import replace
 from typing import Protocol
 
+from dotnetdiag.errors import UsageError
+from dotnetdiag.nettrace import Metadata
 from dotnetdiag.server.blocking import own_lock
 from dotnetdiag.server.subscription import Subscription
 
 RUNDOWN = "Microsoft-Windows-DotNETRuntimeRundown"
+EVENT_IDS = range(1, 0xFFFF)
 
 
 class Provider(Protocol):
@@ -39,6 +43,8 @@ class Registry:
         self.lock = own_lock()
         self._providers: list[Provider] = []
         self._subscriptions: list[Subscription] = []
+        self._kinds: dict[str, dict[int, Metadata]] = {}
+        """What the ids of each name have stood for: readers know an event by these two."""
         _registries.add(self)
 
     def add(self, provider: Provider) -> None:
@@ -81,6 +87,27 @@ class Registry:
         for provider in providers:
             provider.join(subscription)
             provider.leave(subscription)
+
+    def declare(self, kind: Metadata) -> Metadata:
+        """The event type with the id that it gets: its own, or for the id 0 that of the same type of a source before, or the next that is
+        free. One name has one type for each id, however many sources it has. Raises UsageError for an id that stands for another type.
+        """
+        with self.lock:
+            there = self._kinds.setdefault(kind.provider, {})
+            if kind.event_id:
+                if there.setdefault(kind.event_id, kind) != kind:
+                    raise UsageError(
+                        f"{kind.event_id} is taken: it stands for {there[kind.event_id].name} of {kind.provider}"
+                    )
+                return kind
+            same = (one for one in there.values() if replace(one, event_id=0) == kind)
+            made = next(same, None)
+            if made is None:
+                number = next((one for one in EVENT_IDS if one not in there), 0)
+                if not number:
+                    raise UsageError(f"{kind.provider} has an event for every id: 1 to {EVENT_IDS[-1]}")
+                made = there[number] = replace(kind, event_id=number)
+            return made
 
     def subscriptions(self, name: str) -> tuple[Subscription, ...]:
         """Those of the sessions that run."""

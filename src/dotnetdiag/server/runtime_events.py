@@ -38,7 +38,7 @@ from dotnetdiag.server.runtime_rundown import (
     thread_facts,
 )
 from dotnetdiag.server.subscription import Subscription
-from dotnetdiag.server.thread_names import is_own
+from dotnetdiag.server.thread_names import is_called_by_own, is_own
 from dotnetdiag.server.value_text import text_of
 
 PROVIDER = "Microsoft-Windows-DotNETRuntime"
@@ -207,7 +207,7 @@ class RuntimeEvents:
         """Called in every frame that it passes. An error here would be one of the program."""
         try:
             try:
-                if _is_to_be_told(exception):
+                if _is_to_be_told(exception) and not is_called_by_own():
                     self._channels.write(_EXCEPTION, _thrown(exception), CODE_ADDRESSES.stack(1))
             except Exception:
                 self._channels.skip(_EXCEPTION)

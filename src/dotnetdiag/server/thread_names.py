@@ -28,6 +28,12 @@ def is_own(thread: threading.Thread) -> bool:
     return thread_name(thread).startswith(OWN_THREADS)
 
 
+def is_called_by_own() -> bool:
+    """Whether the calling thread is one of this package. One that :mod:`threading` does not know is none, and stays unknown to it."""
+    thread = getattr(threading, "_active", {}).get(threading.get_ident())
+    return thread is not None and is_own(thread)
+
+
 def running_threads() -> Iterator[tuple[int, int, bool]]:
     """Those that :mod:`threading` knows: what Python calls each, its OS thread id, and whether it is one of this package."""
     for thread in threading.enumerate():
