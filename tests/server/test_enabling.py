@@ -107,7 +107,7 @@ def test_a_package_that_is_gone_harms_nobody(environment: Environment) -> None:
 
 
 def test_an_error_of_ours_is_one_line_and_the_program_goes_on(environment: Environment, tmp_path: Path) -> None:
-    (tmp_path / "numpy.py").write_text("raise ImportError('broken\\nin two lines')\n")  # what a session's writer needs
+    (tmp_path / "selectors.py").write_text("raise ImportError('broken\\nin two lines')\n")  # what a server needs
     code, said, errors = environment.words(
         "-c", "print(1)", DOTNETDIAG_ENABLE="1", PYTHONPATH=str(tmp_path), TMPDIR=str(tmp_path)
     )

@@ -166,6 +166,18 @@ def test_a_session_of_netperf_is_one(folder: Path) -> None:
     assert dd.open(folder / "x.netperf").complete
 
 
+def test_numpy_is_the_programs_to_import_until_a_session_begins(folder: Path) -> None:
+    code = "import sys, dotnetdiag.server as s; s.install(); print('numpy' in sys.modules, flush=True); sys.stdin.readline()"
+    with program(folder, "-c", code + "; print('numpy' in sys.modules, flush=True)") as process:
+        assert line(process) == "False\n"
+        with dd.Client.connect(f"{socket_in(folder)},connect") as client:
+            client.trace("A").save(folder / "x.nettrace", duration=0.05)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert line(process) == "True\n"
+
+
 def test_sessions_of_a_program_that_ends_are_whole(folder: Path) -> None:
     asked = "Microsoft-DotNETCore-SampleProfiler,System.Runtime:0:4:EventCounterIntervalSec=0.1"
     with program(folder, "-c", TWO_LINES) as process, ThreadPoolExecutor() as pool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dotnetdiag.nettrace import Metadata
-from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.writing import Write
 
 
 class Channels:

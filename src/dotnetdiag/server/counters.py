@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.gc_pauses import GC_PAUSES
-from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.periodic import Periodic, Turn
 from dotnetdiag.server.process_usage import by_generation, thread_count, working_set_bytes
 from dotnetdiag.server.subscription import Subscription
+from dotnetdiag.server.writing import Write
 
 PROVIDER = "System.Runtime"
 LEAST_S, MOST_S = 0.1, 86_400.0

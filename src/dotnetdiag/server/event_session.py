@@ -43,12 +43,13 @@ from dotnetdiag.nettrace import (
 from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
 from dotnetdiag.server.blocking import never_wait, own_lock
 from dotnetdiag.server.event_fields import z16
-from dotnetdiag.server.held_events import ROW, Batch, HeldEvents, Write
+from dotnetdiag.server.held_events import ROW, Batch, HeldEvents
 from dotnetdiag.server.periodic import OWN_THREADS
 from dotnetdiag.server.process import ProcessFacts
 from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.thread_names import names_by_os_thread
+from dotnetdiag.server.writing import Write
 
 NETPERF = 3
 """Version of what a request for NetPerf gets."""

@@ -22,10 +22,10 @@ from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES
 from dotnetdiag.server.event_fields import EventFields
-from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.registry import EVENT_IDS, REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.value_text import text_of
+from dotnetdiag.server.writing import Write
 
 OPCODE_START, OPCODE_STOP = 1, 2
 _NO_ACTIVITY = (b"", b"")

@@ -16,7 +16,6 @@ import threading
 from dataclasses import dataclass
 from queue import SimpleQueue
 from time import monotonic, monotonic_ns
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ import numpy.typing as npt
 from dotnetdiag.nettrace import GuidTable
 from dotnetdiag.nettrace.writer import PAYLOAD_LIMIT
 from dotnetdiag.server.blocking import may_wait, own_lock
+from dotnetdiag.server.writing import Write
 
 ROW = np.dtype(
     [
@@ -50,23 +50,6 @@ BLOCK_S = 10.0
 """A thread that waits for room in a session of :attr:`~dotnetdiag.ipc.constants.BufferingMode.BLOCK` does so no longer than this without
 anything being read: then nobody waits, and events are dropped, until something is. A program waits once for a tool that has gone.
 """
-
-
-class Write(Protocol):
-    """Puts one event of one type into one session. From any thread, and while another is being written; never raises."""
-
-    def __call__(
-        self,
-        payload: bytes,
-        activity: bytes = b"",
-        related: bytes = b"",
-        stack: bytes = b"",
-        thread: int = 0,
-        /,
-    ) -> None:
-        """``activity`` and ``related`` are 16 bytes in .NET order, ``stack`` addresses of 8 bytes (leaf first), ``thread`` the OS thread that
-        the event is about where that is not the one that writes.
-        """
 
 
 class _Self(threading.local):

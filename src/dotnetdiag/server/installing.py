@@ -15,7 +15,6 @@ from dotnetdiag.ipc.hresults import HResult
 from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.ipc.tracing import CollectTracing6
 from dotnetdiag.server.commands import Caller, Handler, Refused, Reply, Streaming
-from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.process import ProcessCommands
 from dotnetdiag.server.registry import REGISTRY, Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
@@ -61,6 +60,9 @@ class PythonCommands(ProcessCommands):
 
     def collect(self, request: CollectTracing6, caller: Caller) -> Streaming:  # noqa: ARG002
         """A session, which begins at once: nettrace, or NetPerf where that is asked for."""
+        # the program's own import of numpy, and what it says to it before, come first
+        from dotnetdiag.server.event_session import EventSession
+
         session = EventSession(request, registry=self._registry, nettrace_version=self._nettrace_version)
         return Streaming(source=session.start())
 

@@ -32,9 +32,9 @@ from typing import Any
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata, TypeCode
 from dotnetdiag.server.event_fields import EventFields
-from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.value_text import text_of
+from dotnetdiag.server.writing import Write
 
 PROVIDER = "Microsoft-Extensions-Logging"
 MESSAGE_KEYWORD, FORMATTED_KEYWORD, JSON_KEYWORD = 2, 4, 8

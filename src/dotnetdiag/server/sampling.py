@@ -21,11 +21,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES, FRAMES_LIMIT, CodeAddresses, pack_addresses
-from dotnetdiag.server.held_events import Write
 from dotnetdiag.server.native_events import native_event
 from dotnetdiag.server.periodic import Periodic, Turn
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.thread_names import running_threads
+from dotnetdiag.server.writing import Write
 
 PROVIDER = "Microsoft-DotNETCore-SampleProfiler"
 INTERVAL_MS = 10.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.nettrace import Metadata
-from dotnetdiag.server.held_events import Write
+from dotnetdiag.server.writing import Write
 
 _ARGUMENT = re.compile(r'\s*+(?:"([^"]*+)"|([^=;"]*+))\s*+=\s*+(?:"([^"]*+)"|([^;]*+))(?:;|$)')
 """What is matched is not given back (``*+``): a request may have 30,000 blanks, and to try each way of sharing them out takes their cube."""

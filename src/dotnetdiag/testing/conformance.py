@@ -15,9 +15,9 @@ from dotnetdiag.ipc.messages import ErrorReply
 from dotnetdiag.ipc.process import StartupHookProbe
 from dotnetdiag.ipc.process_info import ProcessInfo, ProcessInfo2, ProcessInfo2Reply
 from dotnetdiag.testing.checks import CHECKS, DIFFERENCES, Check, NotApplicable, Target
-from dotnetdiag.testing.peer import Mismatch, Peer
+from dotnetdiag.testing.peer import ANSWER_S, Mismatch, Peer
 from dotnetdiag.testing.releases import MEASURED, NATIVE_AOT, RELEASES, Release, find_release
-from dotnetdiag.transport import candidates, is_suspended, parse_address
+from dotnetdiag.transport import Deadline, candidates, connect, is_suspended, parse_address
 
 _HAS_HOOKS = 8
 """The first release that takes startup hooks."""
@@ -54,7 +54,7 @@ def examine(
 
     ``age``: the release whose manners it is held to, by default the one that it says it is. ``dangerous``: also what kills a runtime; without it
     that is sent to nobody but releases that are known to live. The target must not be suspended at its start: sessions would harm it.
-    Raises UsageError, UnknownName, GrammarError.
+    Raises UsageError, UnknownName, GrammarError, TransportError where nobody listens.
     """
     if (address is None) == (pid is None):
         raise UsageError("name a server by its address or by its pid")
@@ -68,7 +68,9 @@ def examine(
     else:
         assert address is not None
         peer = Peer(parse_address(address))
-    release = find_release(age) if age is not None else release_of(peer)
+    told = None if age is None else find_release(age)
+    connect(peer.address, Deadline(ANSWER_S)).close()  # where nobody listens there is nothing to check
+    release = told or release_of(peer)
     target = Target(peer=peer, release=release, pid=pid)
     for check in CHECKS.values():
         yield _result(check, target, dangerous)
