@@ -184,8 +184,10 @@ def test_whatever_a_script_waits_for_ends_with_the_connection_and_with_the_runti
     what: str, ends: str, at: str
 ) -> None:
     seen: list[type[BaseException]] = []
+    begun = threading.Event()
 
     def script(talk: Talk) -> None:
+        begun.set()
         try:
             WAITS[what](talk)
         except BaseException as error:
@@ -193,7 +195,7 @@ def test_whatever_a_script_waits_for_ends_with_the_connection_and_with_the_runti
             raise
 
     with Runtime(listen=at, scripts={"*": script}) as runtime, dial(at, INFO) as connection:
-        runtime.wait_for("ProcessInfo")
+        assert begun.wait(60)
         assert not runtime.is_idle
         if ends == "the client":
             connection.close()
