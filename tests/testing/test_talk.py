@@ -227,10 +227,15 @@ def test_what_a_script_raises_does_not_hide_what_went_wrong_in_the_block(at: str
 
 def test_a_script_that_does_not_end_is_told(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_module, "PATIENCE_S", 0.05)
-    go_on = threading.Event()
-    runtime = Runtime(listen=at, scripts={"*": lambda talk: go_on.wait(PATIENCE_S)})
+    begun, go_on = threading.Event(), threading.Event()
+
+    def script(_: Talk) -> None:
+        begun.set()
+        go_on.wait(PATIENCE_S)
+
+    runtime = Runtime(listen=at, scripts={"*": script})
     with dial(at, INFO):
-        runtime.wait_for("ProcessInfo")
+        assert begun.wait(PATIENCE_S)
         with pytest.raises(TimedOut, match="a script does not end"):
             runtime.close()
     go_on.set()
