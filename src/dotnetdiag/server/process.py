@@ -71,6 +71,19 @@ class ProcessFacts:
             runtime_identifier=f"{_RIDS.get(system, system.lower())}{musl}-{rid_arch}",
         )
 
+    def reply(self) -> ProcessInfo3Reply:
+        """The same as a reply, which has what the older ones have."""
+        return ProcessInfo3Reply(
+            pid=self.pid,
+            cookie=self.cookie,
+            command_line=self.command_line,
+            os=self.os,
+            arch=self.arch,
+            entry_assembly=self.entry_assembly,
+            runtime_version=self.runtime_version,
+            runtime_identifier=self.runtime_identifier,
+        )
+
 
 class ProcessCommands(Commands):
     """Answers for this process: who it is, and its environment. Setting a variable changes ``os.environ``, of the whole process: it
@@ -91,17 +104,7 @@ class ProcessCommands(Commands):
 
     def process_info(self, request: ProcessInfo | ProcessInfo2 | ProcessInfo3, caller: Caller) -> Reply:  # noqa: ARG002
         """Who this process is."""
-        facts = ProcessFacts.of_this_process()
-        return ProcessInfo3Reply(
-            pid=facts.pid,
-            cookie=facts.cookie,
-            command_line=facts.command_line,
-            os=facts.os,
-            arch=facts.arch,
-            entry_assembly=facts.entry_assembly,
-            runtime_version=facts.runtime_version,
-            runtime_identifier=facts.runtime_identifier,
-        )
+        return ProcessFacts.of_this_process().reply()
 
     def process_environment(self, request: ProcessEnvironment, caller: Caller) -> Reply:  # noqa: ARG002
         """``os.environ`` as it is now."""

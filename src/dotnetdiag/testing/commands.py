@@ -17,7 +17,7 @@ from dotnetdiag.ipc.frames import Frame
 from dotnetdiag.ipc.hresults import HResult
 from dotnetdiag.ipc.messages import OkReply, Request
 from dotnetdiag.ipc.process import ApplyStartupHook, DisablePerfMap, EnablePerfMap
-from dotnetdiag.ipc.process_info import ProcessInfo, ProcessInfo2, ProcessInfo3, ProcessInfo3Reply
+from dotnetdiag.ipc.process_info import ProcessInfo, ProcessInfo2, ProcessInfo3
 from dotnetdiag.ipc.profiler import AttachProfiler, StartupProfiler
 from dotnetdiag.ipc.replies import ResultReply, SessionReply
 from dotnetdiag.ipc.tracing import CollectTracing6, StopTracing
@@ -129,17 +129,7 @@ class PosedCommands(Commands):
 
     def process_info(self, request: ProcessInfo | ProcessInfo2 | ProcessInfo3, caller: Caller) -> Reply:
         """Who the made-up process is."""
-        facts = self._facts
-        return ProcessInfo3Reply(
-            pid=facts.pid,
-            cookie=facts.cookie,
-            command_line=facts.command_line,
-            os=facts.os,
-            arch=facts.arch,
-            entry_assembly=facts.entry_assembly,
-            runtime_version=facts.runtime_version,
-            runtime_identifier=facts.runtime_identifier,
-        )
+        return self._facts.reply()
 
     def process_environment(self, request: ProcessEnvironment, caller: Caller) -> Reply:
         """The made-up one."""
