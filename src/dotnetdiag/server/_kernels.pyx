@@ -1,14 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The walk over the frames of a thread; ``CodeAddresses.addresses`` does the same without a compiler.
+"""The walk over the frames of a thread, and the alarm at which it happens; ``CodeAddresses.addresses`` and ``server/alarm.py`` do the same
+without a compiler, the latter less well.
 
-Rule 1: nothing in here runs Python code or gives up the interpreter's lock, so that the threads stand still while they are looked at. In
+Rule 1: nothing in the walk runs Python code or gives up the interpreter's lock, so that the threads stand still while they are looked at. In
 Python 3.11 a frame object that is made can begin a collection, whose finalizers are Python code: collections are put off for the walk.
 Rule 2: every reference that is taken is given back; none is kept, none decides anything.
 Rule 3: addresses are written to an array on the C stack, no more than it holds.
 Rule 4: code objects are told apart by where they are, so whoever gives addresses keeps alive what has one, and never changes it.
 """
 
-from libc.stdint cimport uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
+from libc.stdlib cimport free, malloc
 
 cdef extern from "Python.h":
     ctypedef struct PyObject:
@@ -35,6 +37,109 @@ cdef enum:
     MOST_FRAMES = 1000
     SLOTS = 1024  # a power of two
     UNKNOWN = -2  # code that has no addresses yet
+
+cdef extern from *:
+    """
+    #include <pythread.h>
+    #include <time.h>
+
+    /* What a thread had used of the processor, in ns; -1: it has ended. */
+    static int64_t dnd_used_ns(int number) {
+    #if defined(__linux__)
+        struct timespec used;
+        return clock_gettime((clockid_t)number, &used) ? -1 : (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+    #else
+        (void)number;
+        return 0;
+    #endif
+    }
+
+    /* Who waits for the interpreter's lock gets it when its holder waits for something, or after 5 ms: a sampler that waits so would see a
+       thread that computes for less than that only where it waits. dnd_hurry, without the lock, has the holder give it up where it is. */
+    #if defined(Py_GIL_DISABLED)
+    static void dnd_hurry(PyInterpreterState *interpreter) { (void)interpreter; }
+    static void dnd_hurried(void) {}
+    #else
+    #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030F0000 && !defined(_WIN32)
+    #include <dlfcn.h>
+    #endif
+    #define DND_SOON_US 53 /* nobody else asks for it, so that a program's own change is seen */
+    #define DND_AT_MOST_US 5000
+    static PyThread_type_lock dnd_taken;
+    static volatile int dnd_is_wanted, dnd_is_asked;
+
+    /* What the thread that runs is asked to call between two of its instructions, as signal handlers are called: it lets us have the lock. */
+    static int dnd_stand_aside(void *nothing) {
+        (void)nothing;
+        dnd_is_asked = 0;
+        if (dnd_is_wanted) {
+            Py_BEGIN_ALLOW_THREADS
+            PyThread_acquire_lock_timed(dnd_taken, DND_AT_MOST_US, 0);
+            Py_END_ALLOW_THREADS
+        }
+        return 0;
+    }
+    static int dnd_ask(PyInterpreterState *interpreter) {
+    #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030F0000 && !defined(_WIN32)
+        /* any thread; what is public asks the main thread only */
+        static int (*add)(PyInterpreterState *, int (*)(void *), void *, int);
+        if (add == NULL)
+            *(void **)&add = dlsym(RTLD_DEFAULT, "_PyEval_AddPendingCall");
+        if (add != NULL)
+            return add(interpreter, dnd_stand_aside, NULL, 0);
+    #endif
+        (void)interpreter;
+        return Py_AddPendingCall(dnd_stand_aside, NULL);
+    }
+    #if PY_VERSION_HEX < 0x030C0000
+    static unsigned long dnd_usual_us;
+    #endif
+    static void dnd_hurry(PyInterpreterState *interpreter) {
+    #if PY_VERSION_HEX < 0x030C0000
+        /* The interval is a number without a lock that sys.setswitchinterval() sets too, read by whoever begins to wait. In later versions
+           it cannot be reached without the interpreter's lock, nor is it needed. */
+        unsigned long now_us = _PyEval_GetSwitchInterval();
+        if (now_us != DND_SOON_US)
+            dnd_usual_us = now_us;
+        _PyEval_SetSwitchInterval(DND_SOON_US);
+    #endif
+        if (dnd_taken == NULL)
+            dnd_taken = PyThread_allocate_lock();
+        if (dnd_taken == NULL)
+            return;
+        PyThread_acquire_lock(dnd_taken, 0);
+        dnd_is_wanted = 1;
+        if (!dnd_is_asked) {
+            dnd_is_asked = 1;
+            if (dnd_ask(interpreter) != 0)
+                dnd_is_asked = 0;
+        }
+    }
+    static void dnd_hurried(void) {
+    #if PY_VERSION_HEX < 0x030C0000
+        if (_PyEval_GetSwitchInterval() == DND_SOON_US)
+            _PyEval_SetSwitchInterval(dnd_usual_us);
+    #endif
+        dnd_is_wanted = 0;
+        if (dnd_taken != NULL) {
+            PyThread_acquire_lock(dnd_taken, 0);
+            PyThread_release_lock(dnd_taken);
+        }
+    }
+    #endif
+    """
+    ctypedef void* PyThread_type_lock
+    ctypedef struct PyInterpreterState:
+        pass
+    PyThread_type_lock PyThread_allocate_lock()
+    void PyThread_free_lock(PyThread_type_lock lock)
+    int PyThread_acquire_lock(PyThread_type_lock lock, int waits) nogil
+    int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr) nogil
+    void PyThread_release_lock(PyThread_type_lock lock)
+    PyInterpreterState* PyInterpreterState_Get()
+    int64_t dnd_used_ns(int number) nogil
+    void dnd_hurry(PyInterpreterState* interpreter) nogil
+    void dnd_hurried()
 
 
 cdef struct Slot:
@@ -117,3 +222,72 @@ cdef class Walker:
             return False
         slot.code, slot.base = code, base
         return True
+
+
+cdef enum:
+    MOST_CLOCKS = 4096
+
+
+cdef class Alarm:
+    """Wakes its one thread when its time has come, with the interpreter's lock, which whoever holds it gives up where it is."""
+
+    cdef PyThread_type_lock ends
+    cdef int* clocks
+    cdef int64_t* used  # when the alarm went off, before anybody was asked to stand still
+    cdef Py_ssize_t count
+    cdef bint is_off  # whether ``used`` is of the clocks that are watched
+    cdef PyInterpreterState* interpreter
+
+    def __cinit__(self):
+        self.ends = PyThread_allocate_lock()
+        self.clocks = <int*>malloc(MOST_CLOCKS * sizeof(int))
+        self.used = <int64_t*>malloc(MOST_CLOCKS * sizeof(int64_t))
+        if self.ends is NULL or self.clocks is NULL or self.used is NULL:
+            raise MemoryError
+        PyThread_acquire_lock(self.ends, 0)
+        self.interpreter = PyInterpreterState_Get()
+
+    def __dealloc__(self):
+        if self.ends is not NULL:
+            PyThread_free_lock(self.ends)
+        free(self.clocks)
+        free(self.used)
+
+    def wait(self, int64_t timeout_ns):
+        """True at once when :meth:`end` is called, False after so long."""
+        cdef bint is_told
+        with nogil:
+            is_told = PyThread_acquire_lock_timed(self.ends, max(timeout_ns, 0) // 1000, 0) == 1
+            if not is_told:
+                self.read(self.used)
+                dnd_hurry(self.interpreter)
+        if not is_told:
+            dnd_hurried()
+            self.is_off = True
+        return is_told
+
+    def end(self):
+        """Once only."""
+        PyThread_release_lock(self.ends)
+
+    def watch(self, list numbers not None):
+        """These clocks of threads from now on; 0 in place of those beyond 4,096."""
+        cdef Py_ssize_t at
+        self.is_off = False
+        self.count = 0
+        for at in range(min(len(numbers), <Py_ssize_t>MOST_CLOCKS)):
+            self.clocks[at] = numbers[at]
+            self.count = at + 1
+
+    def used_then(self):
+        """Processor time in ns by clock, when the alarm went off. Empty: they were not watched yet."""
+        return [self.used[at] for at in range(self.count)] if self.is_off else []
+
+    def used_now(self):
+        """The same of now. -1: the thread has ended."""
+        return [dnd_used_ns(self.clocks[at]) for at in range(self.count)]
+
+    cdef void read(self, int64_t* used) noexcept nogil:
+        cdef Py_ssize_t at
+        for at in range(self.count):
+            used[at] = dnd_used_ns(self.clocks[at])

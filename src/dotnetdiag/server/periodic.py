@@ -10,6 +10,7 @@ from time import monotonic_ns  # that of now: programs and their tests replace t
 from typing import Generic, TypeVar
 
 from dotnetdiag.server import leaving
+from dotnetdiag.server.alarm import Alarm
 from dotnetdiag.server.blocking import never_wait
 
 OWN_THREADS = "dotnetdiag "
@@ -37,12 +38,13 @@ class Periodic(threading.Thread, Generic[_T]):
     A turn that was missed is not made up for. What ``act`` raises ends that turn alone.
     """
 
-    def __init__(self, name: str, turns: tuple[_T, ...], act: Callable[[list[_T]], None]) -> None:
+    def __init__(
+        self, name: str, turns: tuple[_T, ...], act: Callable[[list[_T]], None], alarm: Alarm | None = None
+    ) -> None:
         super().__init__(name=f"{OWN_THREADS}{name}", daemon=True)
         self.turns = turns
         self._act = act
-        self._end = threading.Lock()  # no Event: in a child after a fork its own lock may stay taken for ever
-        self._end.acquire()
+        self._alarm = Alarm() if alarm is None else alarm
         self.is_ending = False
 
     def start(self) -> None:
@@ -63,13 +65,13 @@ class Periodic(threading.Thread, Generic[_T]):
     def end(self) -> None:
         """Does not wait: the thread may be acting now, and ends after it. Once only."""
         self.is_ending = True
-        self._end.release()
+        self._alarm.end()
 
     def run(self) -> None:
         never_wait()  # one session's reader would hold up the others
-        ends, clock = self._end.acquire, monotonic_ns
+        ends, clock = self._alarm.wait, monotonic_ns
         now_ns, next_ns = clock(), min(one.next_ns for one in self.turns)
-        while not ends(True, max(0, next_ns - now_ns) / 1e9):
+        while not ends(next_ns - now_ns):
             now_ns, next_ns = clock(), _NEVER
             due: list[_T] = []
             for one in self.turns:
