@@ -103,6 +103,17 @@ def dotnet_trace(*words: object) -> subprocess.Popen[str]:
     )
 
 
+def listed_by_dotnet_trace() -> str:
+    """What its ``ps`` says. It ends with an exception when any process of the machine ends meanwhile (3 of 40): then it is asked again."""
+    for _ in range(10):
+        tool = dotnet_trace("ps")
+        said, _ = tool.communicate(timeout=PATIENCE_S)
+        if tool.returncode == 0 or "Process has exited" not in said:
+            break
+    assert tool.returncode == 0, said
+    return said
+
+
 def ended(tool: subprocess.Popen[str]) -> str:
     """What the tool has said, once it has ended by itself with 0."""
     try:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.live.routing import listed_by_dotnet_trace
 from tests.live.runtimes import Target, command, unpack, workload
 from tests.nettrace.recordings import data_of
 
@@ -238,11 +239,8 @@ def named(name: str, folder: Path) -> Iterator[str]:
 def test_a_process_is_named_and_listed(tmp_path: Path) -> None:
     name = f"Beside{os.getpid()}"
     with named(name, tmp_path) as pid:
-        for tool in ("theirs", "ours"):
-            done = run(tool, "ps")
-            while tool == "theirs" and "Process has exited" in done.stderr:
-                done = run(tool, "ps")  # it ends with an exception when any process of the machine ends meanwhile
-            (line,) = (line for line in done.stdout.splitlines() if line.split()[:1] == [pid])
+        for listed in (listed_by_dotnet_trace(), run("ours", "ps").stdout):
+            (line,) = (line for line in listed.splitlines() if line.split()[:1] == [pid])
             assert name in line
         for tool in ("theirs", "ours"):
             done = run(tool, "collect", "-n", name, *BRIEF, "-o", "x", "--clrevents", "gc")

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.live.routing import dotnet_trace, ended
+from tests.live.routing import dotnet_trace, ended, listed_by_dotnet_trace
 from tests.live.runtimes import unpack
 from tests.server.environment import Environment
 
@@ -45,7 +45,7 @@ def test_the_reference_tools_see_a_program_that_was_not_changed(
         with environment.program(str(tmp_path / "spinning.py"), **words) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            assert f" {process.pid} " in ended(dotnet_trace("ps"))
+            assert f" {process.pid} " in listed_by_dotnet_trace()
             path = tmp_path / "a.nettrace"
             collected = dotnet_trace("collect", "-p", process.pid, "--duration", "00:00:02", "-o", path)
             assert "Trace completed" in ended(collected)

@@ -15,7 +15,7 @@ from subprocess import PIPE
 from typing import Any
 
 import pytest
-from tests.live.routing import PATIENCE_S, dotnet_trace, ended
+from tests.live.routing import PATIENCE_S, dotnet_trace, ended, listed_by_dotnet_trace
 from tests.live.runtimes import unpack
 from tests.live.test_reference_reader import oracle
 from tests.live.test_server import reference
@@ -123,7 +123,7 @@ def test_the_reference_reader_takes_a_recording_that_was_cut(tmp_path: Path) -> 
 @pytest.mark.parametrize("age", [name for name in RELEASES if name not in ("pre-V1",)])
 def test_every_age_is_listed_by_dotnet_trace_and_by_us_and_collected_from(age: str, tmp_path: Path) -> None:
     with faking("--age", age, "--name", "Shop", "--replay", recording(RECORDING), "--wait", "--speed", "max") as faked:
-        assert f" {faked.pid} " in ended(dotnet_trace("ps"))
+        assert f" {faked.pid} " in listed_by_dotnet_trace()
         (process,) = [one for one in dd.processes() if one.pid == faked.pid]
         if age == "3.1":
             assert process.runtime_version == "3.x"

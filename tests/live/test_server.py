@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.live.routing import dotnet_trace, ended
+from tests.live.routing import dotnet_trace, ended, listed_by_dotnet_trace
 from tests.live.runtimes import command, unpack
 from tests.nettrace.recordings import data_of, recording
 from tests.shared import CHECKOUT
@@ -137,7 +137,7 @@ def test_a_session_of_the_reference_client_is_the_recording(served: int, tmp_pat
 
 
 def test_dotnet_trace_lists_the_process(served: int) -> None:
-    assert f" {served} " in ended(dotnet_trace("ps"))
+    assert f" {served} " in listed_by_dotnet_trace()
 
 
 def test_dotnet_trace_collects_what_the_source_gives(served: int, tmp_path: Path) -> None:

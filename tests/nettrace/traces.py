@@ -216,7 +216,7 @@ def netperf_flat(major: int, events: Iterable[tuple[int, int, bytes, bytes]]) ->
     number = len(out)
     out += netperf_event(0, 1, SYNC, provider + struct.pack("<iii", 7, 2, len(block)) + block, align=False)
     for thread, time, payload, stack in events:
-        out += netperf_event(number, thread, time, payload, stack, align=False)
+        out += netperf_event(number, thread, time, payload, stack, FIRST.bytes_le, align=False)
     label = len(out)
     return out + b"\x06" + struct.pack("<4I", 1, label, label + 1, label + 9)
 
