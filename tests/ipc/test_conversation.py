@@ -12,7 +12,7 @@ from tests.ipc.golden import COOKIE, COOKIE_BYTES, P_BYTES, REQUESTS, SETS
 
 from dotnetdiag.ipc.conversation import MOST_HELD, Conversation
 from dotnetdiag.ipc.explanation import ExplainedMessage, Sender
-from dotnetdiag.ipc.frames import MAGIC
+from dotnetdiag.ipc.frames import HEADER_SIZE, MAGIC
 from dotnetdiag.ipc.messages import Request
 
 TOOL, RUNTIME = 0, 1
@@ -254,14 +254,104 @@ def test_what_a_capture_has_lost_is_told() -> None:
     assert ends.problems == ("500 bytes of it are missing in the capture",)
 
 
-def test_behind_a_gap_in_a_message_bytes_are_counted() -> None:
+def test_a_gap_in_a_message_is_no_fault_of_its_sender_and_what_follows_is_read() -> None:
+    conversation = Conversation(senders=SENDERS)
+    said = conversation.feed(TOOL, COLLECT[:40])
+    said += conversation.gap(TOOL, 10)
+    assert said == []
+    request, second = conversation.feed(TOOL, COLLECT[50:] + INFO3)
+    assert (request.size, request.problems) == (len(COLLECT), ("10 of its 81 bytes are not in the capture",))
+    assert [one.name for one in request.fields[-2:]] == ["requestRundown", "provider count"]
+    assert (second.name, second.offset) == ("ProcessInfo3", len(COLLECT))
+    (ok,) = conversation.feed(RUNTIME, SESSION)
+    assert (ok.name, ok.problems) == ("CollectTracing2", ())
+
+
+def test_behind_a_gap_over_the_end_of_a_message_bytes_are_counted() -> None:
     conversation = Conversation(senders=SENDERS)
     conversation.feed(TOOL, COLLECT[:40])
-    cut_off = conversation.gap(TOOL, 10)
-    assert cut_off[0].problems[0] == "size says 81 bytes, and 40 came"
+    (cut_off,) = conversation.gap(TOOL, 51)
+    assert (cut_off.size, cut_off.problems) == (81, ("41 of its 81 bytes are not in the capture",))
     said = conversation.feed(TOOL, bytes(31)) + conversation.end()
-    assert "10 bytes are missing before these" in said[0].problems[0]
-    assert said[0].offset == 50
+    assert said[0].problems == ("10 bytes are missing before these: where a message begins is not known",)
+    assert said[0].offset == 91
+    assert sum(one.size for one in said) == 31
+
+
+def test_bytes_that_are_missing_behind_the_last_message_are_told() -> None:
+    conversation = Conversation(senders=SENDERS)
+    conversation.feed(TOOL, INFO3)
+    assert conversation.gap(TOOL, 7) == []
+    (lost,) = conversation.end()
+    assert (lost.offset, lost.size, lost.problems) == (27, 0, ("7 bytes are missing at the end",))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_answer_that_comes_before_the_rest_of_its_request_is_told_by_name(known: bool) -> None:
+    conversation = Conversation(senders=SENDERS if known else None)
+    said = conversation.feed(TOOL, COLLECT[:25])
+    said += conversation.feed(RUNTIME, SESSION + STREAM)
+    said += conversation.feed(TOOL, COLLECT[25:])
+    assert [(one.kind, one.name) for one in said] == [
+        ("ok", "CollectTracing2"),
+        ("stream", "nettrace"),
+        ("request", "CollectTracing2"),
+    ]
+    assert not any(one.problems for one in said)
+
+
+def test_what_a_capture_ends_before_is_no_fault_of_its_sender() -> None:
+    for size in range(HEADER_SIZE, len(COLLECT)):
+        conversation = Conversation(senders=SENDERS)
+        conversation.feed(TOOL, COLLECT[:size])
+        assert conversation.gap(TOOL, None) == []
+        (said,) = conversation.end()
+        assert said.problems == (f"{len(COLLECT) - size} of its 81 bytes are not in the capture",)
+        assert said.size == len(COLLECT)
+    conversation = Conversation(senders=SENDERS)
+    conversation.feed(TOOL, COLLECT[:19])
+    conversation.gap(TOOL, None)
+    assert conversation.end()[0].problems == ("19 bytes of a header of 20, and the rest is not in the capture",)
+
+
+def test_what_a_sender_breaks_off_is_its_fault_and_nothing_that_runtimes_die_of() -> None:
+    (said,) = heard((TOOL, COLLECT[:60]))
+    assert said.problems == (
+        "size says 81 bytes, and 60 came",
+        "CollectTracing2 at 0x31: provider name needs 28 bytes, 11 left",
+    )
+
+
+def test_an_answer_of_which_the_capture_has_the_header_is_followed_by_what_was_asked_for() -> None:
+    conversation = Conversation(senders=SENDERS)
+    conversation.feed(TOOL, COLLECT)
+    conversation.feed(RUNTIME, SESSION[:20])
+    ok, begins = conversation.gap(RUNTIME, 8 + 500)
+    assert (ok.problems, begins.kind) == (("8 of its 28 bytes are not in the capture",), "stream")
+    conversation.feed(RUNTIME, STREAM[500:])
+    (ends,) = conversation.end()
+    assert (ends.offset, ends.size) == (28, len(STREAM))
+
+    variables = Conversation(senders=SENDERS)
+    variables.feed(TOOL, ENVIRONMENT)
+    variables.feed(RUNTIME, message("1a00 ff 00 0000"))
+    variables.gap(RUNTIME, 6)
+    (first, rest) = variables.feed(RUNTIME, VARIABLES) + variables.end()
+    assert first.problems == ("of the environment, whose size is not in the capture",)
+    assert first.size + rest.size == len(VARIABLES)
+
+
+def test_advertises_and_environments_may_lack_a_part_too() -> None:
+    conversation = Conversation(senders=SENDERS)
+    conversation.feed(RUNTIME, ADVERTISE[:20])
+    (advertise,) = conversation.gap(RUNTIME, 14)
+    assert advertise.problems == ("14 of its 34 bytes are not in the capture",)
+    conversation.feed(TOOL, ENVIRONMENT)
+    conversation.feed(RUNTIME, message("1a00 ff 00 0000 28000000 0000") + VARIABLES[:16])
+    conversation.gap(RUNTIME, 4)
+    (block,) = conversation.feed(RUNTIME, VARIABLES[20:])
+    assert (block.size, block.problems) == (40, ("4 of its 40 bytes are not in the capture",))
+    assert values(block)["entry[0]"] == "A=1"
 
 
 # any bytes, in any cut ------------------------------------------------------------------------------------------------
@@ -301,7 +391,8 @@ def test_a_message_that_is_cut_anywhere_is_told_as_such(data: bytes) -> None:
                 ),
                 st.binary(max_size=80),
             )
-            | st.sampled_from([COLLECT, SESSION, STOP, ADVERTISE, VARIABLES, STREAM, ENVIRONMENT, BAD_ENCODING]),
+            | st.sampled_from([COLLECT, SESSION, STOP, ADVERTISE, VARIABLES, STREAM, ENVIRONMENT, BAD_ENCODING])
+            | st.integers(1, 60),
         ),
         max_size=8,
     ),
@@ -309,17 +400,23 @@ def test_a_message_that_is_cut_anywhere_is_told_as_such(data: bytes) -> None:
     st.booleans(),
 )
 def test_no_bytes_raise_and_every_byte_is_accounted_for(
-    said: list[tuple[int, bytes]], known: bool, mixed: bool
+    said: list[tuple[int, bytes | int]], known: bool, mixed: bool
 ) -> None:
     conversation = Conversation(senders=SENDERS if known and not mixed else None, mixed=mixed)
     found: list[tuple[int, ExplainedMessage]] = []
+    has_gap = False
+    total = 0
     for way, data in said:
-        for one in conversation.feed(0 if mixed else way, data):
-            found.append((0 if mixed else way, one))
+        number = 0 if mixed else way
+        is_gap = isinstance(data, int)
+        for one in conversation.gap(number, data) if isinstance(data, int) else conversation.feed(number, data):
+            found.append((number, one))
+        total += data if isinstance(data, int) else len(data)
+        has_gap |= is_gap
     ends = conversation.end()
     assert conversation.end() == []
-    total = sum(len(data) for _, data in said)
-    assert sum(one.size for _, one in found) + sum(one.size for one in ends) == total
+    counted = sum(one.size for _, one in found) + sum(one.size for one in ends)
+    assert counted <= total if has_gap else counted == total
 
 
 def test_a_stream_of_any_length_is_not_held() -> None:

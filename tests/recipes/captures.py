@@ -38,6 +38,17 @@ def ip_packets(
     return packets
 
 
+def ip6_packets(said: Iterable[Said]) -> list[bytes]:
+    """The same over IPv6, to be had in a capture without a link (101)."""
+    made = []
+    for packet in map(dpkt.ip.IP, ip_packets(said)):
+        tcp = bytes(packet.data)
+        made.append(
+            bytes(dpkt.ip6.IP6(src=bytes(15) + b"\1", dst=bytes(15) + b"\1", nxt=6, plen=len(tcp), data=packet.data))
+        )
+    return made
+
+
 def frame(packet: bytes, link_type: int) -> bytes:
     """The packet as captures of this link type have it."""
     if link_type == 1:

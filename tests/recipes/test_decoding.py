@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import dpkt
@@ -19,11 +20,12 @@ from tests.ipc.test_conversation import (
     STOP,
     STREAM,
 )
-from tests.recipes.captures import Said, ip_packets, pcap, pcapng
+from tests.recipes.captures import Said, ip6_packets, ip_packets, pcap, pcapng
 
 from dotnetdiag.errors import FormatError, InputError, MissingDependency, UsageError
 from dotnetdiag.recipes.decoding import Heard, decode
 from dotnetdiag.recipes.pcap_file import SEGMENT_BYTES, PcapFile
+from dotnetdiag.router.conversations import utc_text
 
 SAID: list[Said] = [
     (True, COLLECT[:30]),
@@ -100,6 +102,67 @@ def test_a_packet_that_the_capture_has_lost_is_told(tmp_path: Path) -> None:
     assert heard[3].message.size == len(STREAM)
 
 
+def test_a_part_of_a_request_that_the_capture_has_lost_is_no_fault_and_the_answer_has_its_name(tmp_path: Path) -> None:
+    packets = ip_packets(SAID)
+    del packets[3]  # 51 bytes of the request
+    heard = decoded(tmp_path, pcap(packets))
+    assert [(one.message.kind, one.message.name) for one in heard] == [
+        ("ok", "CollectTracing2"),
+        ("stream", "nettrace"),
+        ("stream end", "nettrace"),
+        ("request", "CollectTracing2"),
+    ]
+    assert heard[-1].message.problems == ("51 of its 81 bytes are not in the capture",)
+    assert not any(one.message.problems for one in heard[:-1])
+    assert all(one.time_s for one in heard)
+
+
+def test_an_answer_that_was_captured_before_the_end_of_its_request_has_its_name(tmp_path: Path) -> None:
+    packets = ip_packets(SAID)
+    packets[3], packets[4] = packets[4], packets[3]
+    heard = decoded(tmp_path, pcap(packets))
+    assert kinds(heard) == ["ok", "request", "stream", "stream end"]
+    assert {one.message.name for one in heard[:2]} == {"CollectTracing2"}
+    assert not any(one.message.problems for one in heard)
+
+
+@pytest.mark.parametrize("make", [ip_packets, ip6_packets])
+def test_packets_of_which_only_the_beginning_was_captured(
+    make: Callable[[list[Said]], list[bytes]], tmp_path: Path
+) -> None:
+    whole = make([(True, COLLECT), (False, SESSION + STREAM)])
+    header = len(whole[0])
+    heard = decoded(tmp_path, pcap([packet[: header + 29] for packet in whole], link_type=101))
+    assert kinds(heard) == KINDS
+    assert [one.message.problems for one in heard] == [
+        ("52 of its 81 bytes are not in the capture",),
+        (),
+        ("neither nettrace nor NetPerf: its beginning is missing",),
+        (f"{len(STREAM) - 1} bytes of it are missing in the capture",),
+    ]
+    assert heard[-1].message.size == len(STREAM)
+
+
+def test_a_message_that_the_capture_ends_in_is_no_fault_and_one_that_its_sender_ends_in_is(tmp_path: Path) -> None:
+    (said,) = decoded(tmp_path, pcap(ip_packets([(True, COLLECT[:40])], ends=False)))
+    assert said.message.problems == ("41 of its 81 bytes are not in the capture",)
+    (said,) = decoded(tmp_path, pcap(ip_packets([(True, COLLECT[:40])])))
+    assert said.message.problems[0] == "size says 81 bytes, and 40 came"
+
+
+def test_a_port_is_used_again_though_ends_of_both_sides_are_missing(tmp_path: Path) -> None:
+    once = ip_packets([(True, INFO3), (False, BAD_ENCODING[:22]), (True, b"x"), (False, BAD_ENCODING[22:])])
+    del once[4:6]
+    heard = decoded(tmp_path, pcap(once + ip_packets([(True, STOP), (False, BAD_ENCODING)])))
+    assert [(one.connection, one.message.kind, one.message.name) for one in heard] == [
+        (1, "request", "ProcessInfo3"),
+        (1, "error", "ProcessInfo3"),
+        (1, "bytes", ""),
+        (2, "request", "StopTracing"),
+        (2, "error", "StopTracing"),
+    ]
+
+
 def test_connections_of_other_protocols_are_left_out_unless_their_port_is_named(tmp_path: Path) -> None:
     other = ip_packets([(True, b"GET / HTTP/1.1\r\n\r\n"), (False, b"HTTP/1.1 200 OK\r\n\r\n")], port=80, tool_port=1)
     data = pcap(other + ip_packets([(False, ADVERTISE), (True, INFO3), (False, BAD_ENCODING)]))
@@ -149,6 +212,14 @@ def test_what_a_tap_writes_is_what_is_read_back(tmp_path: Path) -> None:
     assert heard[4].message.size == len(stream)
 
 
+@given(time_s=st.floats(0, 2**32 - 1) | st.floats(1.7e9, 1.8e9))
+def test_the_times_of_a_tap_are_those_that_are_read_back(time_s: float) -> None:
+    file = io.BytesIO()
+    PcapFile(file).write(1, True, COLLECT, time_s)
+    file.seek(0)
+    assert {utc_text(float(one)) for one, _ in dpkt.pcap.Reader(file)} == {utc_text(time_s)}
+
+
 def test_the_packets_of_a_tap_have_the_right_checksums() -> None:
     file = io.BytesIO()
     writer = PcapFile(file)
@@ -171,6 +242,15 @@ def test_the_packets_of_a_tap_have_the_right_checksums() -> None:
 def test_where_there_is_nothing_that_is_said(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="nothing here is of the diagnostic protocol"):
         decoded(tmp_path, data)
+
+
+def test_a_text_without_hex_is_told_which_hex_is_read(tmp_path: Path) -> None:
+    with pytest.raises(
+        FormatError, match=r"; a text may have hex as 444f54, .* xxd, hexdump -C, od -t x1 and Wireshark"
+    ):
+        decoded(tmp_path, b"0000000 4f44 4e54 5445 495f\n")
+    with pytest.raises(FormatError, match=r"of the diagnostic protocol$"):
+        decoded(tmp_path, b"")
 
 
 def test_other_bytes_are_told_as_such(tmp_path: Path) -> None:

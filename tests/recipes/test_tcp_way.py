@@ -33,6 +33,41 @@ def test_a_hole_is_told_once_nothing_can_fill_it() -> None:
     assert found == [1, b"a"]
 
 
+def test_what_was_not_captured_of_a_segment_is_told_in_its_place() -> None:
+    way = TcpWay()
+    assert way.feed(1, b"ab", 3) == [b"ab", 3]
+    assert way.feed(6, b"", 2) == [2]
+    assert way.feed(1, b"ab", 3) == []
+    assert way.feed(9, b"later") == []
+    assert way.feed(8, b"x", 0) == [b"x", b"later"]
+    again = TcpWay()
+    again.begin(1)
+    assert again.feed(2, b"b", 2) == []
+    assert again.feed(2, b"bcd") == []  # said again, and captured whole
+    assert again.feed(1, b"a") == [b"a", b"bcd"]
+
+
+def test_the_end_tells_what_is_missing_before_it() -> None:
+    way = TcpWay()
+    assert way.feed(2**32 - 2, b"ab") == [b"ab"]
+    assert not way.knows_its_end
+    way.finish(3)
+    assert way.knows_its_end
+    assert not way.has_ended
+    assert way.feed(2, b"e") == []
+    assert way.feed(0, b"cd") == [b"cd", b"e"]
+    assert way.has_ended
+    assert way.end() == []
+    cut = TcpWay()
+    cut.feed(1, b"ab")
+    cut.finish(10)
+    assert cut.end() == [7]
+    assert cut.has_ended
+    silent = TcpWay()
+    silent.finish(77)
+    assert silent.has_ended
+
+
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.tuples(st.integers(0, 199), st.integers(1, 60)), max_size=20),

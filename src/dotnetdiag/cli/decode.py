@@ -21,8 +21,9 @@ from dotnetdiag.cli.files import RecordingPath
 def decode(file: Path, port: int | None, header: bool, as_json: bool) -> None:
     """Explain captured bytes of the Diagnostic IPC protocol: each message with its fields, where they stand, and what is wrong with it.
 
-    FILE is a text with hex (plain, of xxd, hexdump -C or Wireshark, or a document with examples), the bytes themselves, or a
-    capture of TCP (pcap, pcapng: `pip install 'dotnetdiag[pcap]'`); - is standard input. The bytes of a session's stream are counted.
+    FILE is a text with hex (plain, with colons, of xxd, hexdump -C, od -t x1 or Wireshark, or a document with examples), the bytes
+    themselves, or a capture of TCP (pcap, pcapng: `pip install 'dotnetdiag[pcap]'`); - is standard input. The bytes of a session's
+    stream are counted.
 
     \b
     echo 444f544e45545f4950435f563100140004080000 | dotnetdiag decode -

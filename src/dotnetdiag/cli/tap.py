@@ -104,4 +104,5 @@ def tap(
             listening=lambda router: echo(router.description, err=True),
             on_heard=on_heard,
             on_event=on_event,
+            on_warning=lambda text: echo(f"warning: {text}", err=True),
         )

@@ -13,9 +13,10 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 from dotnetdiag.ipc import advertise
-from dotnetdiag.ipc.commands import Command
+from dotnetdiag.ipc.commands import SERVER_SET, Command, command_name
 from dotnetdiag.ipc.environment import EnvironmentReply
 from dotnetdiag.ipc.explanation import (
+    LEGACY_REPLY_SIZE,
     Asked,
     ExplainedField,
     ExplainedMessage,
@@ -29,7 +30,7 @@ from dotnetdiag.ipc.explanation import (
 )
 from dotnetdiag.ipc.frames import HEADER_SIZE, MAGIC, MAX_MESSAGE_SIZE
 from dotnetdiag.ipc.legacy import CollectEventPipeTracing, LegacyRequest, is_legacy
-from dotnetdiag.ipc.messages import Request
+from dotnetdiag.ipc.messages import OkReply, Request
 from dotnetdiag.ipc.replies import SessionReply
 from dotnetdiag.ipc.requests import STREAMING
 from dotnetdiag.ipc.tracing import CollectTracing5UserEvents, StopTracing
@@ -41,18 +42,19 @@ BEHIND_REQUEST = "behind the request: a runtime never reads it, one connection c
 _START = 4
 _NETTRACE = b"Nettrace"
 _STREAMS = {_NETTRACE: "nettrace", b"\x14\0\0\0!Fas": "NetPerf"}
-_LEGACY_REPLY = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     """What a way waits for: exactly so many bytes, or fewer at its end. ``counted``: they are not held; None: all that come.
-    ``until_answered``: also fewer, once the other way speaks.
+    ``until_answered``: also fewer, once the other way speaks. ``may_lack``: also fewer where a capture lacks a part; what is behind that is
+    counted.
     """
 
     size: int | None
     counted: bool = False
     until_answered: bool = False
+    may_lack: bool = False
 
 
 _Parser = Generator[_Wanted, bytes, None]
@@ -79,8 +81,8 @@ class Conversation:
         self._ways[way].feed(memoryview(data))
         return self._taken()
 
-    def gap(self, way: int, size: int) -> list[ExplainedMessage]:
-        """So many bytes of a way are not known: the capture has lost them."""
+    def gap(self, way: int, size: int | None) -> list[ExplainedMessage]:
+        """So many bytes of a way are not known: the capture has lost them. None: all that follows, however much it is."""
         self._ways[way].gap(size)
         return self._taken()
 
@@ -120,6 +122,8 @@ class _Way:
     def _start(self, parser: _Parser) -> None:
         self._parser, self._wanted = parser, next(parser)
         self._counted = 0
+        self._lacking = 0  # of what is wanted, the capture has not
+        self._is_cut_off = False  # the capture ends before the way does
         self._missing = 0  # of a stream, or of bytes that are no message
         self._is_stream = False
         self._is_over = False
@@ -131,7 +135,7 @@ class _Way:
             wanted = self._wanted
             left = len(view) if wanted.size is None else wanted.size - self._counted - len(self._buffer)
             part, view = view[:left], view[left:]
-            if wanted.counted:
+            if wanted.counted or self._lacking:
                 self._counted += len(part)
                 self._taken += len(part)
             else:
@@ -144,15 +148,31 @@ class _Way:
         if self._wanted.until_answered and self._buffer:
             self._give()
 
-    def gap(self, size: int) -> None:
+    def gap(self, size: int | None) -> None:
+        if size is None:
+            self._is_cut_off = True
+            return
         if not self._is_over and (self._is_stream or self._wanted.size is None):
             self._missing += size
             while self._wanted.size is not None:  # of what says of which format it is
                 self._give()
             return
+        if not self._is_over and self._wanted.may_lack:
+            assert self._wanted.size is not None
+            part = min(size, self._wanted.size - self._counted - len(self._buffer))
+            self._lacking += part
+            self._counted += part
+            self._taken += part
+            if self._wanted.size == self._counted + len(self._buffer):
+                self._give()
+            if size > part:
+                self.gap(size - part)
+            return
+        # where what follows belongs is not known
+        self._is_cut_off = True
         self.end()
         self._taken += size
-        self._start(self._lost(b"", f"{size} bytes are missing before these: where a message begins is not known"))
+        self._start(self._behind(size))
 
     def end(self) -> None:
         while not self._is_over:
@@ -165,11 +185,13 @@ class _Way:
 
     def _give(self) -> None:
         data = bytes(self._buffer)
+        if self._is_cut_off and self._wanted.size is not None:
+            self._lacking += self._wanted.size - self._counted - len(data)
         self._buffer.clear()
         self._taken += len(data)
         try:
             self._wanted = self._parser.send(data)
-            self._counted = 0
+            self._counted = self._lacking = 0
         except StopIteration:
             self._is_over = True
 
@@ -197,12 +219,12 @@ class _Way:
         if MAGIC.startswith(start):
             yield from self._message(start, offset)
             return
-        data = start + (yield _Wanted(size=advertise.SIZE - len(start)))
+        data = start + (yield _Wanted(size=advertise.SIZE - len(start), may_lack=True))
         if data.startswith(advertise.MAGIC[: len(data)]):
             self._is_runtime()
             if self._conversation.is_mixed:
                 self._conversation.asked = None  # it begins another connection
-            self._conversation.add(explain_advertise(data, offset=offset))
+            self._conversation.add(explain_advertise(data, offset=offset, missing=self._lacking))
         else:
             yield from self._lost(data, NO_MESSAGE)
 
@@ -210,28 +232,32 @@ class _Way:
         conversation = self._conversation
         head = start + (yield _Wanted(size=HEADER_SIZE - len(start)))
         if len(head) < HEADER_SIZE:
-            why = f"{len(head)} bytes of a header of {HEADER_SIZE}, and then the end"
+            end = "the rest is not in the capture" if self._is_cut_off else "then the end"
+            why = f"{len(head)} bytes of a header of {HEADER_SIZE}, and {end}"
             conversation.add(unknown_bytes(head, len(head), why, self._who(), offset=offset))
             return
         if not head.startswith(MAGIC):
             yield from self._lost(head, "the magic is not DOTNET_IPC_V1; a runtime answers UNKNOWN_MAGIC")
             return
         size = int.from_bytes(head[14:16], "little")
-        data = head
+        is_behind = conversation.asked is not None and not conversation.is_mixed
+        data, missing, is_request = head, 0, head[16] != SERVER_SET
+        if is_request and not is_behind:  # the answer may come before the rest of the request, in a capture
+            conversation.asked = _kind_of(command_name(head[16] << 8 | head[17]))
         if size > HEADER_SIZE:
-            data += yield _Wanted(size=size - HEADER_SIZE)
+            data += yield _Wanted(size=size - HEADER_SIZE, may_lack=True)
+            missing = self._lacking
         asked = conversation.asked
-        message, value = explain_message(data, asked, offset=offset)
+        message, value = explain_message(data, asked, offset=offset, missing=missing)
         if message.sender is Sender.RUNTIME:
             self._is_runtime()
         elif self.sender is None:
             self.sender, self.other.sender = Sender.TOOL, Sender.RUNTIME
-        if message.kind == "request":
-            if asked is not None and not conversation.is_mixed:
-                message = _with(message, BEHIND_REQUEST)
-            else:
-                conversation.asked = type(value) if isinstance(value, Request) else _kind_of(message.name)
-        elif conversation.is_mixed:
+        if is_request and is_behind:
+            message = _with(message, BEHIND_REQUEST)
+        elif isinstance(value, Request):
+            conversation.asked = type(value)
+        elif not is_request and conversation.is_mixed:
             conversation.asked = None  # it is answered
         conversation.add(message)
         if size < HEADER_SIZE:
@@ -242,6 +268,10 @@ class _Way:
             yield from self._environment(value.size_bytes)
         elif message.kind == "ok" and isinstance(value, SessionReply) and _may_stream(asked):
             yield from self._stream(is_certain=asked is not None)
+        elif message.kind == "ok" and missing and _is_promised(SessionReply, asked) and _may_stream(asked):
+            yield from self._stream(is_certain=False)
+        elif message.kind == "ok" and missing and _is_promised(EnvironmentReply, asked):
+            yield from self._lost(b"", "of the environment, whose size is not in the capture")
 
     def _descriptor(self) -> _Parser:
         """The byte that carries the descriptor of user_events (§15)."""
@@ -268,8 +298,8 @@ class _Way:
             came = self._taken - offset
             self._conversation.add(unknown_bytes(b"", came, why, Sender.RUNTIME, offset=offset))
         elif size:
-            data = yield _Wanted(size=size)
-            self._conversation.add(explain_environment(data, size, offset=offset))
+            data = yield _Wanted(size=size, may_lack=True)
+            self._conversation.add(explain_environment(data, size, offset=offset, missing=self._lacking))
 
     def _stream(self, *, is_certain: bool) -> _Parser:
         """What follows the id of a session: its events, to the end. ``is_certain``: that there is a stream, though it may have no bytes."""
@@ -309,10 +339,10 @@ class _Way:
         self._conversation.add(message)
 
     def _legacy_reply(self, start: bytes, offset: int, asked: type[LegacyRequest]) -> _Parser:
-        data = start + (yield _Wanted(size=_LEGACY_REPLY - len(start)))
+        data = start + (yield _Wanted(size=LEGACY_REPLY_SIZE - len(start), may_lack=True))
         self._conversation.asked = None
         self._is_runtime()
-        self._conversation.add(explain_legacy_reply(data, asked, offset=offset))
+        self._conversation.add(explain_legacy_reply(data, asked, offset=offset, missing=self._lacking))
         if asked is CollectEventPipeTracing and any(data):
             yield from self._stream(is_certain=True)
 
@@ -330,6 +360,12 @@ class _Way:
                 unknown_bytes(b"", more, "the bytes behind those", who, offset=behind), is_known=False
             )
 
+    def _behind(self, size: int) -> _Parser:
+        """What follows bytes that the capture has lost."""
+        start = yield _Wanted(size=HEADER_SIZE)
+        where = "before these: where a message begins is not known" if start else "at the end"
+        yield from self._lost(start, f"{size} bytes are missing {where}")
+
     def _who(self) -> Sender | None:
         return None if self._conversation.is_mixed else self.sender
 
@@ -340,6 +376,11 @@ class _Way:
 
 def _kind_of(command: str) -> Asked:
     return STREAMING[Command[command]] if command in Command.__members__ else None
+
+
+def _is_promised(kind: type[OkReply], asked: Asked) -> bool:
+    """Whether what was asked is answered so."""
+    return asked is not None and issubclass(asked, Request) and asked.REPLY is kind
 
 
 def _may_stream(asked: Asked) -> bool:

@@ -6,6 +6,7 @@ Rule 2: nothing is raised for what is in the bytes. What does not parse is a pro
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, IntFlag
@@ -55,6 +56,7 @@ from dotnetdiag.ipc.requests import STREAMING, USER_EVENTS
 from dotnetdiag.ipc.values import Value
 
 MALFORMED = "to a request like this runtimes answer BAD_ENCODING, or die of it (§21.1)"
+LEGACY_REPLY_SIZE = 8
 SHOWN_BYTES = 32
 """Of bytes that say nothing, so many are shown."""
 
@@ -86,8 +88,8 @@ class ExplainedMessage:
 
     ``kind``: ``advertise``, ``request``, ``ok``, ``error``; ``environment`` (the block behind its reply), ``stream`` (a session's bytes begin),
     ``stream end``; ``byte`` (that carries a descriptor); ``legacy request``, ``legacy reply``; ``bytes`` (of nothing known). ``name``: the
-    command that it is or answers, of a stream its format. ``sender``: None where that cannot be told. ``offset`` and ``size`` in bytes of its sender:
-    a ``stream`` has the size 0, its end that of all.
+    command that it is or answers, of a stream its format. ``sender``: None where that cannot be told. ``offset`` and ``size`` in bytes of its sender,
+    those that a capture lacks included: a ``stream`` has the size 0, its end that of all.
     """
 
     kind: str
@@ -120,72 +122,62 @@ _GUESSES: dict[int, type[OkReply]] = {4: ResultReply, 6: EnvironmentReply, 8: Se
 _INFORMATION = (ProcessInfo3Reply, ProcessInfo2Reply, ProcessInfoReply)
 
 
-def explain_message(data: bytes, asked: Asked = None, *, offset: int = 0) -> tuple[ExplainedMessage, Value | None]:
+def explain_message(
+    data: bytes, asked: Asked = None, *, offset: int = 0, missing: int = 0
+) -> tuple[ExplainedMessage, Value | None]:
     """A message of at least a header, whose magic is right; and the message itself, where its fields could be read. ``asked``: what it
-    answers, should it be a reply.
+    answers, should it be a reply. ``missing``: so many of its bytes a capture lacks; ``data`` are those before them.
     """
-    cursor = NotingCursor(data, base=offset, where="message", error=ProtocolError)
-    cursor.skip(len(MAGIC), "magic")
+    reading = _Reading(data, "message", offset=offset)
+    reading.cursor.skip(len(MAGIC), "magic")
     header: dict[str, Any] = {}
-    fields, _ = _read(cursor, _HEADER_FIELDS, header, "")
+    reading.read(_HEADER_FIELDS, header)
     code = header["command_set"] << 8 | header["command_id"]
     is_reply = header["command_set"] == SERVER_SET
-    fields = [_named(field, code) for field in fields]
-    problems = []
+    reading.fields = [_named(field, code) for field in reading.fields]
     if header["size"] < HEADER_SIZE:
-        problems.append(
+        reading.problems.append(
             f"size {header['size']} is less than the header's {HEADER_SIZE}: a runtime answers BAD_ENCODING"
         )
-    elif header["size"] > len(data):
-        problems.append(f"size says {header['size']} bytes, and {len(data)} came")
+    else:
+        reading.is_to_have(header["size"], missing, f"size says {header['size']} bytes, and {len(data)} came")
     if header["reserved"]:
-        problems.append("reserved is not 0; runtimes do not look at it")
+        reading.problems.append("reserved is not 0; runtimes do not look at it")
     value: Value | None = None
     if is_reply and header["command_id"] in (OK_ID, ERROR_ID):
         is_ok = header["command_id"] == OK_ID
         kind = "ok" if is_ok else "error"
         name = _name_of(asked)
-        body, said, value = _reply(cursor, asked) if is_ok else _error(cursor)
+        if is_ok:
+            value = _reply(reading, asked)
+        else:
+            _error(reading)
     elif code in STREAMING:
         kind, name = "request", Command(code).name
-        body, said, value = _request(cursor, Command(code), data)
+        value = _request(reading, Command(code), data)
     else:
         kind, name = ("bytes", "") if is_reply else ("request", command_name(code))
-        said = ["neither OK nor Error" if is_reply else "no such command is known: a runtime answers UNKNOWN_COMMAND"]
-        body = _rest(cursor, "payload")
-    made = ExplainedMessage(
-        kind=kind,
-        name=name,
-        sender=Sender.RUNTIME if is_reply else Sender.TOOL,
-        offset=offset,
-        size=len(data),
-        fields=(*fields, *body),
-        problems=(*problems, *said),
-    )
-    return made, value
+        reading.problems.append(
+            "neither OK nor Error" if is_reply else "no such command is known: a runtime answers UNKNOWN_COMMAND"
+        )
+        reading.rest("payload")
+    return reading.message(kind, name, Sender.RUNTIME if is_reply else Sender.TOOL), value
 
 
-def explain_advertise(data: bytes, *, offset: int = 0) -> ExplainedMessage:
+def explain_advertise(data: bytes, *, offset: int = 0, missing: int = 0) -> ExplainedMessage:
     """The 34 bytes of an advertise, or fewer."""
-    cursor = NotingCursor(data, base=offset, where="advertise", error=ProtocolError)
-    cursor.skip(min(len(advertise.MAGIC), cursor.left))
-    fields, problem = _read(cursor, advertise.Advertise.FIELDS, {}, "")
-    return ExplainedMessage(
-        kind="advertise",
-        name="Advertise",
-        sender=Sender.RUNTIME,
-        offset=offset,
-        size=len(data),
-        fields=tuple(fields),
-        problems=(problem,) if problem else (),
-    )
+    reading = _Reading(data, "advertise", offset=offset)
+    reading.is_to_have(advertise.SIZE, missing)
+    reading.cursor.skip(min(len(advertise.MAGIC), reading.cursor.left))
+    reading.read(advertise.Advertise.FIELDS)
+    return reading.message("advertise", "Advertise", Sender.RUNTIME)
 
 
-def explain_environment(data: bytes, size: int, *, offset: int = 0) -> ExplainedMessage:
+def explain_environment(data: bytes, size: int, *, offset: int = 0, missing: int = 0) -> ExplainedMessage:
     """The block of an environment, of which the reply has promised ``size`` bytes."""
-    cursor = NotingCursor(data, base=offset, where="environment", error=ProtocolError)
-    fields: list[ExplainedField] = []
-    problems = [] if len(data) == size else [f"the reply has promised {size} bytes, and {len(data)} came"]
+    reading = _Reading(data, "environment", offset=offset)
+    reading.is_to_have(size, missing, f"the reply has promised {size} bytes, and {len(data)} came")
+    cursor, numbers = reading.cursor, itertools.count()
     try:
         count = read_count(cursor, "entry", 4)
         if count > MAX_VARIABLES:
@@ -193,78 +185,52 @@ def explain_environment(data: bytes, size: int, *, offset: int = 0) -> Explained
         for _ in range(count):
             read_text(cursor, "entry")
     except ProtocolError as error:
-        problems.append(str(error))
-    names = iter(range(len(cursor.notes)))
+        reading.fails(error)
     for field in _folded(cursor.notes):
-        fields.append(_renamed(field, f"entry[{next(names)}]") if field.name == "entry" else field)
-    if not problems and cursor.left:
-        fields += _rest(cursor, "trailing")
-    return ExplainedMessage(
-        kind="environment",
-        name=Command.ProcessEnvironment.name,
-        sender=Sender.RUNTIME,
-        offset=offset,
-        size=len(data),
-        fields=tuple(fields),
-        problems=tuple(problems),
-    )
+        reading.fields.append(_renamed(field, f"entry[{next(numbers)}]") if field.name == "entry" else field)
+    if not reading.problems:
+        reading.rest("trailing")
+    return reading.message("environment", Command.ProcessEnvironment.name, Sender.RUNTIME)
 
 
 def explain_legacy_request(data: bytes, *, offset: int = 0) -> tuple[ExplainedMessage, legacy.LegacyRequest | None]:
     """A request from before V1, whose type is known."""
     kind = legacy.REQUESTS[legacy.RequestType(int.from_bytes(data[:4], "little"))]
-    cursor = NotingCursor(data, base=offset, where=kind.TYPE.name, error=ProtocolError)
+    reading = _Reading(data, kind.TYPE.name, offset=offset)
     head = (Field("type", "request type", U32), Field("client_pid", "client pid", U32))
     values: dict[str, Any] = {}
-    fields, problem = _read(cursor, (*head, *kind.FIELDS), values, "")
-    fields[0] = _renamed(fields[0], fields[0].name, kind.TYPE.name)
-    fields = [_renamed(one, one.name, _enum_name(DumpType, one.value)) if one.name == "type" else one for one in fields]
-    problems, request = [problem] if problem else [], None
-    if not problem:
+    is_read = reading.read((*head, *kind.FIELDS), values)
+    reading.fields = [
+        _renamed(one, one.name, kind.TYPE.name if one.name == "request type" else _enum_name(DumpType, one.value))
+        if one.name in ("request type", "type")
+        else one
+        for one in reading.fields
+    ]
+    request = None
+    if is_read:
         values.pop("type")
-        trailing = _rest(cursor, "trailing")
-        fields += trailing
+        trailing = reading.rest("trailing")
         request = kind(**values, trailing=b"")
         if trailing:
-            problems.append(
-                f"{trailing[0].size} bytes behind the request; in one file of both ways they may be the reply"
+            reading.problems.append(
+                f"{trailing} bytes behind the request; in one file of both ways they may be the reply"
             )
         if said := request.refusal():
-            problems.append(said)
-    made = ExplainedMessage(
-        kind="legacy request",
-        name=kind.TYPE.name,
-        sender=Sender.TOOL,
-        offset=offset,
-        size=len(data),
-        fields=tuple(fields),
-        problems=tuple(problems),
-    )
-    return made, request
+            reading.problems.append(said)
+    return reading.message("legacy request", kind.TYPE.name, Sender.TOOL), request
 
 
-def explain_legacy_reply(data: bytes, asked: type[legacy.LegacyRequest], *, offset: int = 0) -> ExplainedMessage:
+def explain_legacy_reply(
+    data: bytes, asked: type[legacy.LegacyRequest], *, offset: int = 0, missing: int = 0
+) -> ExplainedMessage:
     """The one u64 that answers a request from before V1."""
-    cursor = NotingCursor(data, base=offset, where="legacy reply", error=ProtocolError)
-    is_result = asked.TYPE in (legacy.RequestType.GenerateCoreDump, legacy.RequestType.AttachProfiler)
-    table = (
-        (Field("value", "hr", HRESULT), Field("high", "unused", U32))
-        if is_result
-        else (Field("value", "sessionId", U64),)
-    )
-    fields, problem = _read(cursor, table, {}, "")
-    problems = [problem] if problem else []
-    if not is_result and fields and fields[0].value == 0:
-        problems.append("session 0: there is none")
-    return ExplainedMessage(
-        kind="legacy reply",
-        name=asked.TYPE.name,
-        sender=Sender.RUNTIME,
-        offset=offset,
-        size=len(data),
-        fields=tuple(fields),
-        problems=tuple(problems),
-    )
+    reading = _Reading(data, "legacy reply", offset=offset)
+    reading.is_to_have(LEGACY_REPLY_SIZE, missing)
+    if asked.TYPE in (legacy.RequestType.GenerateCoreDump, legacy.RequestType.AttachProfiler):
+        reading.read((Field("value", "hr", HRESULT), Field("high", "unused", U32)))
+    elif reading.read((Field("value", "sessionId", U64),)) and reading.fields[0].value == 0:
+        reading.problems.append("session 0: there is none")
+    return reading.message("legacy reply", asked.TYPE.name, Sender.RUNTIME)
 
 
 def unknown_bytes(data: bytes, size: int, why: str, sender: Sender | None, *, offset: int) -> ExplainedMessage:
@@ -276,110 +242,147 @@ def unknown_bytes(data: bytes, size: int, why: str, sender: Sender | None, *, of
     )
 
 
+# -- a message while it is read
+
+
+class _Reading:
+    """The fields of a message so far, and what is wrong with it. ``is_whole``: all its bytes are there."""
+
+    def __init__(self, data: bytes, where: str, *, offset: int) -> None:
+        self.cursor = NotingCursor(data, base=offset, where=where, error=ProtocolError)
+        self.fields: list[ExplainedField] = []
+        self.problems: list[str] = []
+        self.is_whole = True
+        self._offset, self._size, self._is_missing = offset, len(data), False
+
+    @property
+    def left(self) -> int:
+        """Bytes that are not read yet, those that a capture lacks included."""
+        return self._size - self.cursor.position
+
+    def is_to_have(self, size: int, missing: int, too_few: str = "") -> None:
+        """So many bytes, of which a capture lacks ``missing``; what is to be said where fewer came."""
+        if missing:
+            self.problems.append(f"{missing} of its {size} bytes are not in the capture")
+            self._size, self._is_missing = size, True
+        elif size > self._size and too_few:
+            self.problems.append(too_few)
+        self.is_whole = not missing and size <= self._size
+
+    def read(self, table: Fields, values: dict[str, Any] | None = None, command: str = "") -> bool:
+        """The fields of a table, as far as they can be read, and why not all of them, unless a capture lacks them."""
+        cursor, values = self.cursor, {} if values is None else values
+        cursor.where = command or cursor.where
+        for field in table:
+            start, begin = cursor.offset, len(cursor.notes)
+            try:
+                field.read(cursor, values)
+            except MalformedError as error:
+                self.fields += _folded(cursor.notes[begin:])
+                self.fails(error)
+                return False
+            if isinstance(field, Constant):
+                self.fields.append(_made(field.spec, start, cursor.offset - start, "u32", field.value, command))
+            elif isinstance(field.kind, Providers):
+                self.fields += _folded(cursor.notes[begin:])
+            elif field.name in values:
+                self.fields.append(
+                    _made(field.spec, start, cursor.offset - start, _type_of(field.kind), values[field.name], command)
+                )
+        return True
+
+    def fails(self, error: MalformedError) -> None:
+        """Why a field cannot be read: by the message itself, unless a capture lacks a part of it."""
+        if not self._is_missing:
+            self.problems.append(str(error))
+
+    def rest(self, name: str) -> int:
+        """The bytes that are left as one field; how many they are."""
+        offset, data = self.cursor.offset, self.cursor.rest()
+        if data:
+            self.fields.append(
+                ExplainedField(name=name, offset=offset, size=len(data), type="bytes", value=data.hex(" "))
+            )
+        return len(data)
+
+    def message(self, kind: str, name: str, sender: Sender) -> ExplainedMessage:
+        return ExplainedMessage(
+            kind=kind,
+            name=name,
+            sender=sender,
+            offset=self._offset,
+            size=self._size,
+            fields=tuple(self.fields),
+            problems=tuple(self.problems),
+        )
+
+
 # -- bodies
 
 
-def _request(
-    cursor: NotingCursor, command: Command, data: bytes
-) -> tuple[list[ExplainedField], list[str], Request[Any] | None]:
+def _request(reading: _Reading, command: Command, data: bytes) -> Request[Any] | None:
     kind = STREAMING[command]
     if command in USER_EVENTS and data[HEADER_SIZE : HEADER_SIZE + 4] == SESSION_USER_EVENTS.to_bytes(4, "little"):
         kind = USER_EVENTS[command]
     values: dict[str, Any] = {}
-    fields, problem = _read(cursor, kind.FIELDS, values, command.name)
-    if problem:
-        return fields, [problem, MALFORMED], None
-    trailing = _rest(cursor, "trailing")
-    request = kind(**values, trailing=data[len(data) - trailing[0].size :] if trailing else b"")
-    problems = []
+    if not reading.read(kind.FIELDS, values, command.name):
+        if reading.is_whole:
+            reading.problems.append(MALFORMED)
+        return None
+    trailing = reading.rest("trailing")
+    request = kind(**values, trailing=data[len(data) - trailing :])
     try:
         request.check()
     except RequestRefused as error:
-        problems.append(error.reason)
-    if trailing and not problems:
-        problems.append(f"{trailing[0].size} bytes behind the last field; runtimes do not look at them")
-    return fields + trailing, problems, request
+        reading.problems.append(error.reason)
+    else:
+        if trailing:
+            reading.problems.append(f"{trailing} bytes behind the last field; runtimes do not look at them")
+    return request
 
 
-def _reply(cursor: NotingCursor, asked: Asked) -> tuple[list[ExplainedField], list[str], OkReply | None]:
-    problems: list[str] = []
+def _reply(reading: _Reading, asked: Asked) -> OkReply | None:
     if asked is not None and issubclass(asked, Request):
         kind = asked.REPLY
     else:
-        kind = _guessed(cursor)
+        kind = _guessed(reading)
         if kind is not OkReply:
-            problems.append(f"the request was not seen; taken for a {kind.__name__}")
+            reading.problems.append(f"the request was not seen; taken for a {kind.__name__}")
     values: dict[str, Any] = {}
-    fields, problem = _read(cursor, kind.FIELDS, values, kind.__name__)
-    if problem:
-        return fields, [*problems, problem], None
-    fields += _rest(cursor, "trailing")
+    if not reading.read(kind.FIELDS, values, kind.__name__):
+        return None
+    reading.rest("trailing")
     reply = kind(**values)
     if reply.failure():
-        problems.append("an OK that carries a failure")
-    return fields, problems, reply
+        reading.problems.append("an OK that carries a failure")
+    return reply
 
 
-def _guessed(cursor: NotingCursor) -> type[OkReply]:
+def _guessed(reading: _Reading) -> type[OkReply]:
     """What an OK is whose request is not known: by its size, or the information on a process that its bytes are exactly."""
-    if cursor.left in _GUESSES:
-        return _GUESSES[cursor.left]
+    if reading.left in _GUESSES:
+        return _GUESSES[reading.left]
+    cursor = reading.cursor
     payload = bytes(cursor.data[cursor.position : cursor.end])
     for kind in _INFORMATION:
-        trial = NotingCursor(payload, base=0, where="", error=ProtocolError)
-        if not _read(trial, kind.FIELDS, {}, "")[1] and not trial.left:
+        trial = _Reading(payload, "", offset=0)
+        if trial.read(kind.FIELDS) and not trial.left:
             return kind
     return OkReply
 
 
-def _error(cursor: NotingCursor) -> tuple[list[ExplainedField], list[str], None]:
-    fields, problem = _read(cursor, (Field("hresult", "hr", U32),), {}, "ErrorReply")
-    fields = [_named(field, 0) for field in fields]
-    if problem:
-        return fields, [problem], None
-    if cursor.left:
-        position, count = cursor.position, len(cursor.notes)
-        text, problem = _read(cursor, (Field("text", "message", TEXT),), {}, "ErrorReply")
-        if problem:  # no text: bytes
-            cursor.position = position
-            del cursor.notes[count:]
-        else:
-            fields += text
-    return fields + _rest(cursor, "trailing"), [], None
-
-
-def _rest(cursor: NotingCursor, name: str) -> list[ExplainedField]:
-    if not cursor.left:
-        return []
-    offset, data = cursor.offset, cursor.rest()
-    return [ExplainedField(name=name, offset=offset, size=len(data), type="bytes", value=data.hex(" "))]
+def _error(reading: _Reading) -> None:
+    if not reading.read((Field("hresult", "hr", U32),), {}, "ErrorReply"):
+        return
+    cursor = reading.cursor
+    text = _Reading(bytes(cursor.data[cursor.position : cursor.end]), "ErrorReply", offset=cursor.offset)
+    if text.left and text.read((Field("text", "message", TEXT),)):
+        reading.fields += text.fields
+        cursor.skip(text.cursor.position)
+    reading.rest("trailing")
 
 
 # -- fields
-
-
-def _read(
-    cursor: NotingCursor, table: Fields, values: dict[str, Any], command: str
-) -> tuple[list[ExplainedField], str]:
-    """The fields of a table, as far as they can be read, and why not all of them."""
-    made: list[ExplainedField] = []
-    cursor.where = command or cursor.where
-    for field in table:
-        start, begin = cursor.offset, len(cursor.notes)
-        try:
-            field.read(cursor, values)
-        except MalformedError as error:
-            made += _folded(cursor.notes[begin:])
-            return made, str(error)
-        if isinstance(field, Constant):
-            made.append(_made(field.spec, start, cursor.offset - start, "u32", field.value, command))
-        elif isinstance(field.kind, Providers):
-            made += _folded(cursor.notes[begin:])
-        elif field.name in values:
-            made.append(
-                _made(field.spec, start, cursor.offset - start, _type_of(field.kind), values[field.name], command)
-            )
-    return made, ""
 
 
 def _type_of(kind: Kind) -> str:

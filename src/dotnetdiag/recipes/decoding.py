@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from dotnetdiag.errors import FormatError, InputError, UsageError
-from dotnetdiag.recipes.hex_text import LONGEST_LINE, hex_pieces
+from dotnetdiag.recipes.hex_text import ACCEPTED, LONGEST_LINE, hex_pieces
 from dotnetdiag.recipes.packets import PCAP_MAGICS, PCAPNG_MAGIC, Packets, Segment
 from dotnetdiag.recipes.tcp_way import TcpWay
 from dotnetdiag.router.conversations import Conversations, ExplainedField, ExplainedMessage, Heard, mixed_conversation
@@ -52,7 +52,8 @@ def decode(path: str | Path, *, port: int | None = None) -> Iterator[Heard]:
             raise
         raise InputError(str(path), error.strerror or str(error)) from error
     if not is_anything:
-        raise FormatError("nothing here is of the diagnostic protocol", where=str(path))
+        hint = f"; a text may have {ACCEPTED}" if start and _is_text(start) else ""
+        raise FormatError(f"nothing here is of the diagnostic protocol{hint}", where=str(path))
 
 
 def _heard(file: IO[bytes], start: bytes, magic: bytes, port: int | None) -> Iterator[Heard]:
@@ -97,15 +98,21 @@ def _mixed(pieces: Iterator[tuple[bool, bytes]]) -> Iterator[Heard]:
 @dataclass(slots=True, kw_only=True)
 class _Connection:
     """A TCP connection; way 0 is that of ``first``, who is seen first. ``is_ours``: None until its first bytes are explained; ``shown``: its
-    number among those that are told of, 0 before.
+    number among those that are told of, 0 before; ``time_s``: of its last packet.
     """
 
     number: int
     first: tuple[bytes, int]
     is_ours: bool | None
     shown: int = 0
+    time_s: float | None = None
     ways: tuple[TcpWay, TcpWay] = field(default_factory=lambda: (TcpWay(), TcpWay()))
     ended: set[int] = field(default_factory=set)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether one side says no more, though a part of what it has said may be missing."""
+        return bool(self.ended) or any(way.knows_its_end for way in self.ways)
 
 
 class _Capture:
@@ -122,8 +129,8 @@ class _Capture:
             return
         key = frozenset((segment.source, segment.sink))
         connection = self._connections.get(key)
-        if segment.begins and connection is not None and connection.ended:  # the port is used again
-            yield from self._close(self._connections.pop(key), segment.time_s)
+        if segment.begins and connection is not None and connection.is_ending:  # the port is used again
+            yield from self._close(self._connections.pop(key))
             connection = None
         if connection is None:
             self._number += 1
@@ -132,7 +139,8 @@ class _Capture:
             self._connections[key] = connection
             if len(self._connections) > MOST_CONNECTIONS:
                 oldest = next(iter(self._connections))
-                yield from self._close(self._connections.pop(oldest), segment.time_s)
+                yield from self._close(self._connections.pop(oldest))
+        connection.time_s = segment.time_s
         number = 0 if segment.source == connection.first else 1
         way = connection.ways[number]
         if segment.begins:
@@ -140,34 +148,38 @@ class _Capture:
             return
         if connection.is_ours is False and not segment.ends:
             return
-        yield from self._parts(connection, number, way.feed(segment.sequence, segment.data), segment.time_s)
-        if segment.ends and not way.has_hole:
+        yield from self._parts(connection, number, way.feed(segment.sequence, segment.data, segment.missing))
+        if segment.ends and not segment.resets:
+            way.finish(segment.sequence + len(segment.data) + segment.missing)
+        if number not in connection.ended and (way.has_ended or (segment.resets and not way.has_hole)):
             connection.ended.add(number)
             if segment.resets:
                 connection.ended.add(1 - number)
             yield from self._ours(connection, self._conversations.feed(connection.number, number, b"", segment.time_s))
             if len(connection.ended) == 2:
-                yield from self._close(self._connections.pop(key), segment.time_s)
+                yield from self._close(self._connections.pop(key))
 
     def end(self) -> Iterator[Heard]:
         while self._connections:
-            yield from self._close(self._connections.pop(next(iter(self._connections))), None)
+            yield from self._close(self._connections.pop(next(iter(self._connections))))
 
-    def _close(self, connection: _Connection, time_s: float | None) -> Iterator[Heard]:
+    def _close(self, connection: _Connection) -> Iterator[Heard]:
         for number, way in enumerate(connection.ways):
-            yield from self._parts(connection, number, way.end(), time_s)
-        yield from self._ours(connection, self._conversations.end(connection.number, time_s))
+            yield from self._parts(connection, number, way.end())
+            if number not in connection.ended and not way.has_ended:
+                yield from self._parts(connection, number, [None])
+        yield from self._ours(connection, self._conversations.end(connection.number, connection.time_s))
 
-    def _parts(
-        self, connection: _Connection, way: int, parts: list[bytes | int], time_s: float | None
-    ) -> Iterator[Heard]:
+    def _parts(self, connection: _Connection, way: int, parts: Iterable[bytes | int | None]) -> Iterator[Heard]:
+        """Bytes of a way, and how many are missing between them; None: all that follow."""
+        time_s = connection.time_s
         for part in parts:
             if connection.is_ours is False:
                 return
-            if isinstance(part, int):
-                said = self._conversations.gap(connection.number, way, part, time_s)
-            else:
+            if isinstance(part, bytes):
                 said = self._conversations.feed(connection.number, way, part, time_s)
+            else:
+                said = self._conversations.gap(connection.number, way, part, time_s)
             yield from self._ours(connection, said)
 
     def _ours(self, connection: _Connection, said: list[Heard]) -> Iterator[Heard]:

@@ -1,72 +1,172 @@
-"""Bytes that stand in a text as hex: plain, as ``xxd``, ``hexdump -C`` and Wireshark write them, as arrays of C, and behind the words of a
-document.
+"""Bytes that stand in a text as hex: plain, as programs dump them (``_FORMS``), as arrays of C, and behind the words of a document.
 
-Rule 1: an address is one only where it says how many bytes came before it; one that begins at 0 again begins a new piece, as does an empty
-line.
+Rule 1: an address is one only where it says how many bytes came before it, or where the line can be nothing else; one that begins at 0
+again, or that does not go on, begins a new piece, as does an empty line.
 Rule 2: in a line with other words the bytes begin with the magic of a message, and end before the next word that is no hex; a line
-without a magic is passed over.
+without a magic is passed over, and so are a few pairs with colons that begin a piece: a time, the address of a network card.
+Rule 3: words of more than a byte in the order of a machine (``hexdump`` without ``-C``, ``od -x``) are not read: they do not say which order.
+Those of ``xxd -e`` look like any others of ``xxd``, and are taken for such.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 LONGEST_LINE = 1 << 20
-_XXD = re.compile(r"([0-9a-fA-F]{4,16}):\s+(.*)")
-_DUMP = re.compile(r"([0-9a-fA-F]{4,16})(?:\s+(.*))?")
-_TOKEN = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})+)")
+MOST_SQUEEZED = 1 << 20
+"""Bytes that one ``*`` stands for."""
+ACCEPTED = (
+    "hex as 444f54, 44 4f 54, 44:4f:54, 44-4f-54, 0x44 or \\x44, or as xxd, hexdump -C, od -t x1 and Wireshark print it"
+)
+"""What is read, in a line."""
+
+_PAIR = "[0-9a-fA-F]{2}"
+_GROUPS = rf"(?P<bytes>(?:{_PAIR})+(?:\s(?:{_PAIR})+)*)(?:\s{{2,}}.*)?"
+_PAIRS = (
+    rf"(?P<bytes>{_PAIR}(?:\s{{1,2}}{_PAIR}){{15}}(?=\s{{2}})|{_PAIR}(?:\s{{1,2}}{_PAIR})*)"
+    r"(?:\s+(?P<closed>\|.*\||>.*<)|\s{2,}.*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a program dumps: ``address`` and ``row``, which are patterns, and the bases in which it counts. ``is_sure``: no other line looks so;
+    else only one whose characters stand between bars or arrows is sure.
+    """
+
+    address: str
+    row: str
+    bases: tuple[int, ...] = (16,)
+    is_sure: bool = False
+
+
+_FORMS = {
+    "xxd": _Form("[0-9a-fA-F]{4,16}:", _GROUPS, bases=(16, 10), is_sure=True),
+    "hexdump -C": _Form("[0-9a-fA-F]{8}", _PAIRS),
+    "od -A x -t x1": _Form("[0-9a-fA-F]{6}", _PAIRS),
+    "od -t x1": _Form("[0-9]{7}", _PAIRS, bases=(8, 10)),
+    "Wireshark": _Form("[0-9a-fA-F]{4}", _PAIRS),
+}
+_LINES = {form: re.compile(rf"(?P<address>{form.address})(?:\s+{form.row})?") for form in _FORMS.values()}
+_TOKEN = re.compile(rf"(?:0[xX])?(?:{_PAIR})+|{_PAIR}(?:[:-]{_PAIR})+[:-]?")
+_IN_TOKEN = re.compile("0[xX]|[:-]")
 _MAGICS = ("444f544e45545f4950435f563100", "414456525f563100")
+_MAGIC_WORDS = 14
+_SHORTEST_MAGIC = 8
+_SEPARATED = re.compile("[:-]")
 _COMMENT = re.compile(r"(//|#).*")
 _BETWEEN = re.compile(r"[{}();,\[\]\"'\\]+")
 
 
 def hex_pieces(lines: Iterable[str]) -> Iterator[tuple[bool, bytes]]:
     """The bytes of each line that has some, and whether a new piece begins with it."""
-    count, begins = 0, True
+    dump: _Dump | None = None
+    begins = True
     for line in lines:
         text = line.strip()
         if not text:
-            begins = True
-            continue
-        address, data = _addressed(text, count)
-        if address is None:
-            data, is_alone = _plain(text)
+            dump, begins = None, True
+        elif dump is not None and text == "*":
+            dump.is_squeezed = True
+        elif row := _dumped(text, dump):
+            if dump is None or not row.goes_on:
+                dump, begins = _Dump(row.form, row.address), True
+            data = dump.taken(row)
+            if data:
+                yield begins, data
+                begins = False
+        else:
+            dump = None
+            data, is_alone = _plain(text, begins=begins)
             begins = begins or not is_alone
-        elif address == 0:
-            begins = True
-        if data:
-            yield begins, data
-            count = len(data) if begins else count + len(data)
-            begins = False
+            if data:
+                yield begins, data
+                begins = False
 
 
-def _addressed(text: str, count: int) -> tuple[int | None, bytes]:
-    """The address that a line begins with, None where it has none, and its bytes."""
-    if found := _XXD.fullmatch(text):
-        groups = found[2].split("  ")[0]
-        return int(found[1], 16), _bytes(groups.split())
-    found = _DUMP.fullmatch(text)
-    if found is None or int(found[1], 16) not in (0, count) or len(found[1]) not in (4, 8):
-        return None, b""
-    if found[2] is None:  # the end of a hexdump: how many there were
-        return (int(found[1], 16), b"") if count else (None, b"")
-    groups = re.split(r"\s*\|", found[2])[0] if "|" in found[2] else re.split(r"\s{3,}", found[2])[0]
-    tokens = groups.split()
-    if not tokens or any(len(one) != 2 for one in tokens[:1]):
-        return None, b""
-    return int(found[1], 16), _bytes(tokens[:16])
+# -- lines with addresses
 
 
-def _plain(text: str) -> tuple[bytes, bool]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A line of a dump. ``left_out``: how many bytes a ``*`` stands for before it."""
+
+    form: _Form
+    address: str
+    data: bytes
+    goes_on: bool = False
+    left_out: int = 0
+
+
+class _Dump:
+    """Rows of one form, one behind the other, from the first address on. ``is_squeezed``: a ``*`` has come, for rows like the last."""
+
+    def __init__(self, form: _Form, first: str) -> None:
+        self.form, self.is_squeezed = form, False
+        self._first, self._count, self._last = first, 0, b""
+
+    def left_out(self, address: str) -> int | None:
+        """How many bytes stand between what has come and an address; None: that it is one of ours cannot be said."""
+        found = set()
+        for base in self.form.bases:
+            numbers = _number(address, base), _number(self._first, base)
+            if numbers[0] is not None and numbers[1] is not None:
+                found.add(numbers[0] - numbers[1] - self._count)
+        if not self.is_squeezed:
+            return 0 if 0 in found else None
+        fitting = {one for one in found if 0 < one <= MOST_SQUEEZED and self._last and one % len(self._last) == 0}
+        return fitting.pop() if len(fitting) == 1 else None
+
+    def taken(self, row: _Row) -> bytes:
+        """The bytes that come with a row of ours."""
+        data = row.data
+        if row.left_out:
+            data = self._last * (row.left_out // len(self._last)) + data
+        self.is_squeezed = False
+        self._count += len(data)
+        self._last = row.data
+        return data
+
+
+def _dumped(text: str, dump: _Dump | None) -> _Row | None:
+    """A line as a row: of this dump, or the first of another; None where it is neither."""
+    for form, line in _LINES.items():
+        found = line.fullmatch(text)
+        if found is None:
+            continue
+        address = found["address"].removesuffix(":")
+        data = _bytes((found["bytes"] or "").split())
+        left_out = dump.left_out(address) if dump is not None and dump.form is form else None
+        if left_out is not None:
+            return _Row(form=form, address=address, data=data, goes_on=True, left_out=left_out)
+        is_sure = form.is_sure or found.groupdict().get("closed") is not None
+        if data and (is_sure or _number(address, 16) == 0):
+            return _Row(form=form, address=address, data=data)
+    return None
+
+
+def _number(address: str, base: int) -> int | None:
+    try:
+        return int(address, base)
+    except ValueError:
+        return None
+
+
+# -- lines without
+
+
+def _plain(text: str, *, begins: bool) -> tuple[bytes, bool]:
     """The bytes of a line without an address, and whether it holds nothing else."""
     words = _BETWEEN.sub(" ", _COMMENT.sub("", text).replace("\\x", " ")).split()
     if words and all(_TOKEN.fullmatch(word) for word in words):
-        return _bytes(words), True
+        data = _bytes(words)
+        is_time = begins and len(data) < _SHORTEST_MAGIC and _SEPARATED.search(text) is not None
+        return (b"", False) if is_time else (data, True)
     for first in range(len(words)):
-        data = _bytes(words[first:])
-        if data.hex().startswith(_MAGICS):
-            return data, False
+        if _bytes(words[first : first + _MAGIC_WORDS]).hex().startswith(_MAGICS):
+            return _bytes(words[first:]), False
     return b"", False
 
 
@@ -74,8 +174,7 @@ def _bytes(words: Iterable[str]) -> bytes:
     """Of the words up to the first that is no hex."""
     made = bytearray()
     for word in words:
-        found = _TOKEN.fullmatch(word)
-        if found is None:
+        if _TOKEN.fullmatch(word) is None:
             break
-        made += bytes.fromhex(found[1])
+        made += bytes.fromhex(_IN_TOKEN.sub("", word))
     return bytes(made)

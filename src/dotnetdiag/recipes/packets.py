@@ -23,7 +23,7 @@ _IP_ONLY = (12, 14, 101, 228, 229)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One packet. ``source`` and ``sink``: address and port."""
+    """One packet. ``source`` and ``sink``: address and port. ``missing``: bytes behind ``data`` that it had, and the capture has not."""
 
     time_s: float
     source: tuple[bytes, int]
@@ -33,6 +33,7 @@ class Segment:
     ends: bool
     resets: bool
     data: bytes
+    missing: int
 
 
 class Packets:
@@ -89,6 +90,10 @@ class Packets:
         if not isinstance(packet, (dpkt.ip.IP, dpkt.ip6.IP6)) or not isinstance(packet.data, dpkt.tcp.TCP):
             return None
         tcp = packet.data
+        if isinstance(packet, dpkt.ip.IP):
+            size = packet.len
+        else:
+            size = packet.plen and packet.plen + packet.__hdr_len__
         return Segment(
             time_s=time_s,
             source=(packet.src, tcp.sport),
@@ -98,6 +103,7 @@ class Packets:
             ends=bool(tcp.flags & (dpkt.tcp.TH_FIN | dpkt.tcp.TH_RST)),
             resets=bool(tcp.flags & dpkt.tcp.TH_RST),
             data=bytes(tcp.data),
+            missing=max(0, size - len(packet)),  # a size of 0: of a packet that the network card was to cut
         )
 
 

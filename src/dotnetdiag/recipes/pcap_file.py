@@ -1,11 +1,12 @@
 """A capture of what a tap has heard, as Wireshark and tcpdump open it: each connection becomes one of TCP over IPv4, whose packets are made up.
 
 The tool is 127.0.0.1 with a port for each connection, the runtime 127.0.0.2 with the port ``RUNTIME_PORT``. Times are those of hearing.
-Format: pcap 2.4 in microseconds, link type 101 (``LINKTYPE_RAW``): https://www.tcpdump.org/linktypes.html.
+Format: pcap 2.4 in nanoseconds, which hold every time that a float has, link type 101 (``LINKTYPE_RAW``): https://www.tcpdump.org/linktypes.html.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import IO
 
@@ -15,7 +16,7 @@ RUNTIME_PORT = 9000
 FIRST_TOOL_PORT, TOOL_PORTS = 10_000, 50_000
 SEGMENT_BYTES = 32_000
 _TOOL, _RUNTIME = bytes((127, 0, 0, 1)), bytes((127, 0, 0, 2))
-_FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
+_FILE_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101)
 _RECORD = struct.Struct("<IIII")
 _IP = struct.Struct(">BBHHHBBH4s4s")
 _TCP = struct.Struct(">HHIIBBHHH")
@@ -74,10 +75,16 @@ class PcapFile:
         ip = bytearray(_IP.pack(0x45, 0, 20 + len(tcp) + len(data), 0, 0x4000, 64, 6, 0, *hosts))
         struct.pack_into(">H", ip, 10, _checksum(ip))
         size = len(ip) + len(tcp) + len(data)
-        microseconds = max(0, round(time_s * 1e6))
-        header = _RECORD.pack(microseconds // 1_000_000 % _SEQUENCE, microseconds % 1_000_000, size, size)
+        header = _RECORD.pack(*_seconds_and_nanoseconds(time_s), size, size)
         self._file.write(b"".join((header, ip, tcp, data)))
         sent[own] += len(data) + (1 if flags & _FIN else 0)
+
+
+def _seconds_and_nanoseconds(time_s: float) -> tuple[int, int]:
+    """The fraction is taken first: seconds since 1970 times 10⁹ are more than a float holds."""
+    fraction, seconds = math.modf(max(0.0, time_s))
+    carried, nanoseconds = divmod(round(fraction * 1e9), 1_000_000_000)
+    return (int(seconds) + carried) % _SEQUENCE, nanoseconds
 
 
 def _checksum(data: bytes | bytearray) -> int:

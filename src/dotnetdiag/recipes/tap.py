@@ -55,12 +55,14 @@ def tap(
     listening: Callable[[Router], None] = lambda _: None,
     on_heard: Callable[[Heard], None] = lambda _: None,
     on_event: Callable[[RouterEvent], None] = lambda _: None,
+    on_warning: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Forward what tools say at our address to the runtime, and what it answers, and tell both, until ``stop``.
 
     The runtime's own socket stays as it is. ``listening`` is told when tools can connect; ``on_heard`` each message, ``on_event`` who comes and goes
     (``RouterEvent``), in their order and in this thread. Who is slow to take them holds up no tool, and loses what is more than ``BACKLOG_BYTES``
     behind: an event ``lost`` says how many. A stream of events is counted, not told. Descriptors (of user_events) are not forwarded.
+    ``on_warning`` is told once, on a line, when the capture takes no more; the tap goes on without it.
 
     Raises TargetError for a runtime that is not there, TransportError for an address that is taken, OutputError for a capture that could not
     be written to its end, once all else is done, and what ``Router`` raises.
@@ -78,6 +80,8 @@ def tap(
             listening(router)
             while not (stop.is_stopping or stop.is_cancelled or router.wait(0)):
                 ear.tell(on_heard, on_event, LOOK_S)
+                if pcap is not None and (why := pcap.maybe_news()):
+                    on_warning(f"{why}; the tap goes on without a capture")
         ear.tell(on_heard, on_event, 0)
 
 
@@ -125,6 +129,7 @@ class _Capture:
 
     def __init__(self, path: Path, fd: int) -> None:
         self.error: OutputError | None = None
+        self._is_told = False
         self._path, self._file = path, os.fdopen(fd, "wb", buffering=1 << 18)
         self._pcap = PcapFile(self._file)
 
@@ -134,6 +139,13 @@ class _Capture:
     def end(self, connection: int, time_s: float) -> None:
         self._attempt(lambda: self._pcap.close(connection, time_s))
         self._attempt(self._file.flush)
+
+    def maybe_news(self) -> OutputError | None:
+        """Why it has ended, once; None before, and after."""
+        if self.error is None or self._is_told:
+            return None
+        self._is_told = True
+        return self.error
 
     def close(self) -> None:
         try:

@@ -70,8 +70,8 @@ class Conversations:
             found += self.end(next(iter(self._open)), time_s)
         return found
 
-    def gap(self, connection: int, way: int, size: int, time_s: float | None) -> list[Heard]:
-        """So many bytes of a way are missing."""
+    def gap(self, connection: int, way: int, size: int | None, time_s: float | None) -> list[Heard]:
+        """So many bytes of a way are missing; None: all that follows."""
         conversation = self._open.get(connection)
         return [] if conversation is None else _heard(connection, conversation.gap(way, size), time_s)
 
