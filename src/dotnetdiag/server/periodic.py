@@ -20,13 +20,24 @@ _NEVER = 1 << 62
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """One that has its turn every ``interval_ns``, first when that is over."""
+    """One that has its turn every ``interval_ns``, first when that is over; with ``part`` (0 to 1, another each time) once in each interval,
+    at that part of it.
+    """
 
     interval_ns: int
+    part: Callable[[], float] | None = None
     next_ns: int = field(init=False)
+    _begin_ns: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.next_ns = monotonic_ns() + self.interval_ns
+        self._begin_ns = monotonic_ns()
+        self.pass_on(self._begin_ns)
+
+    def pass_on(self, now_ns: int) -> None:
+        """It has had its turn, or missed some, and waits for the next."""
+        self._begin_ns = self.next_ns = max(self._begin_ns + self.interval_ns, now_ns)
+        if self.part is not None:
+            self.next_ns += int(self.part() * self.interval_ns)
 
 
 _T = TypeVar("_T", bound=Turn)
@@ -76,7 +87,7 @@ class Periodic(threading.Thread, Generic[_T]):
             due: list[_T] = []
             for one in self.turns:
                 if one.next_ns <= now_ns:
-                    one.next_ns = max(one.next_ns + one.interval_ns, now_ns)
+                    one.pass_on(now_ns)
                     due.append(one)
                 next_ns = min(next_ns, one.next_ns)
             if due:
