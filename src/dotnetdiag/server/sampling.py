@@ -7,9 +7,10 @@ too: so readers tell work from waiting. Without the kernel it is managed when it
 know, all are managed. Under a loop of asyncio the frames of a task stand on one that has its name, so that what
 tasks do can be told apart.
 
-At 100 Hz ten threads 30 frames deep cost 0.7 to 1.0 % of a core while they wait, and 1.0 to 1.2 when each runs between any two samples; without the
-kernel 0.8 to 1.0 and 1.7 to 1.9 (medians, Python 3.11, a virtual machine of two cores: benchmarks/server.py). Of a sample's 0.1 ms the waking up
-takes 0.04, the stacks 0.02 to 0.05, writing them 0.025; most of it is memory that has left the caches: with this file compiled as well it is hardly less.
+At 100 Hz ten threads 30 frames deep cost 0.7 to 1.0 % of a core while they wait, and 1.0 to 1.2 when each runs between any two samples; without
+the kernel 0.8 to 1.0 and 1.7 to 1.9 (medians, Python 3.11, a virtual machine of two cores: benchmarks/server.py). Of a sample's 0.1 ms the waking
+up takes 0.04, the stacks 0.02 to 0.05, writing them 0.025; most of it is memory that has left the caches: with this file compiled as well it is
+hardly less.
 """
 
 from __future__ import annotations
