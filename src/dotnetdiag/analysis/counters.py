@@ -33,7 +33,7 @@ from dotnetdiag.analysis.counter_rows import FIGURES, QUANTILES, Array, CounterR
 from dotnetdiag.analysis.event_counters import is_event_counters, read_event_counters
 from dotnetdiag.analysis.fold import OfTypes, fold
 from dotnetdiag.analysis.metrics import MetricsReader, Notice, is_of_metrics
-from dotnetdiag.analysis.series import CounterKind, Instrument, Series, SeriesRegistry
+from dotnetdiag.analysis.series import CounterKind, Instrument, InstrumentKey, Series, SeriesKey, SeriesRegistry
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Column, EventSchema, Scalar, Struct, Text
 from dotnetdiag.events.columns import Coded, Maps
@@ -196,10 +196,13 @@ class CountersFold:
     keep their numbers. The tags of a series are what could be known of them when they were first given out.
     """
 
-    def __init__(self, *, sessions: Collection[str] | None = None) -> None:
+    def __init__(
+        self, *, sessions: Collection[str] | None = None, series: Callable[[SeriesKey], bool] | None = None
+    ) -> None:
+        """``sessions`` as of :func:`counters`; ``series`` says of each when it comes first whether its values count (None: all do)."""
         if isinstance(sessions, str):
             raise UsageError(f"sessions={sessions!r}: give a list, as [{sessions!r}]")
-        self._registry = SeriesRegistry()
+        self._registry = SeriesRegistry(series)
         self._metrics = MetricsReader(self._registry, sessions)
         self._counted = OfTypes(self.wants)
         self._rows: list[CounterRows] = []
@@ -239,6 +242,20 @@ class CountersFold:
         self._rows = []
         return self._made(rows)
 
+    def has_meter(self, pid: int | None, provider: str) -> bool:
+        """Whether a process has announced instruments of a meter of this name. (EventCounters of the same name say the same.)"""
+        return (pid, provider) in {(key.pid, key.provider) for key in self._registry.instruments if key.session}
+
+    def forget(self, pid: int) -> None:
+        """What is of a process that has ended, and values of it that were not taken."""
+        keys = self._registry.keys
+        gone = np.array([key is not None and key.instrument.pid == pid for key in keys], np.bool_)
+        self._rows = [rows.take(~gone[rows.series]) for rows in self._rows]
+        if self._latest is not None:
+            self._latest = self._latest.take(~gone[self._latest.series])
+        self._registry.forget(pid)
+        self._metrics.forget(pid)
+
     def latest(self) -> Counters:
         """The last row of each series that the runtime still reports, in time order, of all that was fed."""
         last = self._last_of(self._pending())
@@ -246,7 +263,7 @@ class CountersFold:
         if over:
             keys = self._registry.keys
             last = last.take(
-                np.array([keys[number].instrument not in over for number in last.series.tolist()], np.bool_)
+                np.array([_instrument(keys[number]) not in over for number in last.series.tolist()], np.bool_)
             )
         return self._made(last)
 
@@ -306,11 +323,17 @@ class CountersFold:
             notes.append(f"{self._registry.refused:,} values of series beyond the limit are left out")
         if self._registry.undescribed:
             notes.append(f"{self._registry.undescribed:,} instruments beyond the limit are not described")
-        sessions = dict.fromkeys(key.instrument.session for key in self._registry.keys if not key.kind.is_event_counter)
+        sessions = dict.fromkeys(
+            key.instrument.session for key in self._registry.keys if key is not None and not key.kind.is_event_counter
+        )
         if len(sessions) > 1:
             notes.append(f"values of {len(sessions)} sessions: {', '.join(sessions)}")
         notes += map(notice_text, self._metrics.notices)
         return tuple(notes)
+
+
+def _instrument(key: SeriesKey | None) -> InstrumentKey | None:
+    return None if key is None else key.instrument
 
 
 def notice_text(notice: Notice) -> str:

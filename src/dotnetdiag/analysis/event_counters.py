@@ -21,7 +21,7 @@ from dotnetdiag.analysis.counter_rows import (
     text_field,
     whole_rows,
 )
-from dotnetdiag.analysis.series import CounterKind, Instrument, InstrumentKey, SeriesKey, SeriesRegistry
+from dotnetdiag.analysis.series import REFUSED, CounterKind, Instrument, InstrumentKey, SeriesKey, SeriesRegistry
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.events import Table as Payloads
 from dotnetdiag.trace.table import EventTable
@@ -49,7 +49,7 @@ def read_event_counters(
     damaged = len(places) - len(rows)
     series = _series(window.schemas[number].provider, kind, payloads, rows, pids[places], registry)
     kept = series >= 0
-    registry.refused += len(kept) - int(np.count_nonzero(kept))
+    registry.refused += int(np.count_nonzero(series == REFUSED))
     rows, series = rows[kept], series[kept]
     figures = {"value": Scalar(as_floats(value)[rows], None, FIGURES["value"])}
     if kind is CounterKind.RATE:
@@ -81,7 +81,7 @@ def read_event_counters(
 def _series(
     provider: str, kind: CounterKind, payloads: Payloads, rows: Array, pids: Array, registry: SeriesRegistry
 ) -> Array:
-    """The number of the series of each of some rows; -1 for those beyond the limit."""
+    """The number of the series of each of some rows, or what stands in its place."""
     texts, codes = [], [pids[rows]]
     for name in ("Name", "DisplayUnits", "Metadata", "DisplayName", "DisplayRateTimeScale"):
         column = text_field(payloads, f"Payload.{name}")
@@ -98,7 +98,7 @@ def _series(
         key = InstrumentKey(None if pid < 0 else pid, "", provider, "", name, 0)
         number = registry.number(SeriesKey(key, kind, unit, tags))
         numbers.append(number)
-        if number >= 0 and key not in registry.instruments:
+        if number != REFUSED and key not in registry.instruments:
             registry.announce(Instrument(key=key, unit=unit, description=title, rate_s=_seconds(scale)))
     return np.array(numbers, np.int64)[which] if numbers else np.zeros(0, np.int64)
 

@@ -27,7 +27,15 @@ from dotnetdiag.analysis.counter_rows import (
     text_field,
     whole_rows,
 )
-from dotnetdiag.analysis.series import CounterKind, Instrument, InstrumentKey, SeriesKey, SeriesRegistry
+from dotnetdiag.analysis.series import (
+    REFUSED,
+    UNWANTED,
+    CounterKind,
+    Instrument,
+    InstrumentKey,
+    SeriesKey,
+    SeriesRegistry,
+)
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.events import Table as Payloads
 from dotnetdiag.events.layout import Kind
@@ -103,6 +111,11 @@ class MetricsReader:
     def notices(self) -> tuple[Notice, ...]:
         """What the runtime said, in the order in which it did so first."""
         return tuple(self._notices.values())
+
+    def forget(self, pid: int) -> None:
+        """What is of a process that has ended."""
+        self._intervals = {key: seconds for key, seconds in self._intervals.items() if key[0] != pid}
+        self._notices = {key: notice for key, notice in self._notices.items() if key[0] != pid}
 
     def read(self, window: EventTable, pids: Array) -> list[CounterRows]:
         """The values of a window. ``pids`` are of all its rows, -1 where none is told."""
@@ -238,7 +251,7 @@ class MetricsReader:
         ids = number_field(payloads, "instrumentId")
         own = np.zeros(len(places), np.int64) if ids is None else ids.values.astype(np.int64)
         firsts, which = combined([pids[places[rows]], own[rows], *(codes[rows] for _, codes in known)], len(rows))
-        series, sessions = np.full(len(firsts), -1, np.int64), []
+        series, sessions = np.full(len(firsts), UNWANTED, np.int64), []
         counts, refused = np.bincount(which, minlength=len(firsts)).tolist(), 0
         for at, first in enumerate(rows[firsts].tolist()):
             session, meter, name, unit, tags, version = (words[int(codes[first])] for words, codes in known)
@@ -249,7 +262,7 @@ class MetricsReader:
                 continue
             key = InstrumentKey(None if pid < 0 else pid, session, meter, version, name, int(own[first]))
             series[at] = self._registry.number(SeriesKey(key, VALUES[event], unit, tags))
-            refused += counts[at] if series[at] < 0 else 0
+            refused += counts[at] if series[at] == REFUSED else 0
         self._registry.refused += refused
         figures["interval_s"] = Scalar(np.zeros(len(places)), np.zeros(len(places), np.bool_), Kind.F8)
         intervals.fill(figures["interval_s"], rows, places, which, sessions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -104,34 +104,54 @@ class Series:
         return self.instrument.key.name
 
 
-class SeriesRegistry:
-    """All that were met, with a number each."""
+REFUSED, UNWANTED = -1, -2
+"""In the place of a number: of series beyond the limit, of those that nobody wants."""
 
-    def __init__(self) -> None:
-        self.keys: list[SeriesKey] = []
+
+class SeriesRegistry:
+    """All that were met, with a number each. ``wants`` says which are to have one, when they are met first (None: all)."""
+
+    def __init__(self, wants: Callable[[SeriesKey], bool] | None = None) -> None:
+        self.keys: list[SeriesKey | None] = []
+        """By number; None: of a process that was forgotten."""
         self.instruments: dict[InstrumentKey, Instrument] = {}
         self.refused = self.undescribed = 0
         """Values of series beyond the limit, which readers count; announcements beyond that of instruments."""
+        self._wants = wants
         self._numbers: dict[SeriesKey, int] = {}
         self._characters = 0
         self._texts: dict[tuple[str, str, bool], TagTexts] = {}
 
     def number(self, key: SeriesKey) -> int:
-        """Its number; -1 beyond the limit."""
+        """Its number, :data:`REFUSED`, or :data:`UNWANTED`."""
         number = self._numbers.get(key)
         if number is None:
-            if len(self.keys) >= SERIES_LIMIT or not self._has_room(*key.instrument[1:5], key.unit, key.tags):
-                return -1
+            if len(self._numbers) >= SERIES_LIMIT or not self._has_room(*key.instrument[1:5], key.unit, key.tags):
+                return REFUSED
+            if self._wants is not None and not self._wants(key):
+                self._numbers[key] = UNWANTED
+                return UNWANTED
             number = self._numbers[key] = len(self.keys)
             self.keys.append(key)
             self._texts_of(key).learn([key.tags])
         return number
 
+    def forget(self, pid: int) -> None:
+        """What is of a process that has ended. Its numbers are not used again."""
+        for key in [key for key in self._numbers if key.instrument.pid == pid]:
+            number = self._numbers.pop(key)
+            if number >= 0:
+                self.keys[number] = None
+            self._characters -= _characters(*key.instrument[1:5], key.unit, key.tags)
+        for own in [own for own in self.instruments if own.pid == pid]:
+            one = self.instruments.pop(own)
+            self._characters -= _characters(*_words(one))
+
     def announce(self, instrument: Instrument) -> None:
         """Take what is said of one; what was said of it before counts no more."""
         one, known = instrument, self.instruments.get(instrument.key)
         is_same = known is not None and one == replace(known, ended_ms=one.ended_ms)
-        words = (*one.key[1:5], one.type, one.unit, one.description, one.scope, one.schema_url)
+        words = _words(one)
         full = known is None and len(self.instruments) >= INSTRUMENTS_LIMIT
         if full or (not is_same and not self._has_room(*words)):
             self.undescribed += 1
@@ -140,7 +160,7 @@ class SeriesRegistry:
 
     def _has_room(self, *texts: object) -> bool:
         """Whether these texts may be kept too; they are counted then."""
-        size = sum(len(text) for text in texts if isinstance(text, str))
+        size = _characters(*texts)
         if self._characters + size > TEXTS_LIMIT:
             return False
         self._characters += size
@@ -156,6 +176,7 @@ class SeriesRegistry:
     def series(self, number: int) -> Series:
         """What is known of one by now; its tags are what they were when they were first asked for."""
         key = self.keys[number]
+        assert key is not None, "it was forgotten"
         known = self.instruments.get(key.instrument)
         return Series(
             number=number,
@@ -173,3 +194,11 @@ class SeriesRegistry:
         if found is None:
             found = self._texts[place] = TagTexts(":", is_sorted=False) if of_event_counter else TagTexts()
         return found
+
+
+def _words(one: Instrument) -> tuple[object, ...]:
+    return (*one.key[1:5], one.type, one.unit, one.description, one.scope, one.schema_url)
+
+
+def _characters(*texts: object) -> int:
+    return sum(len(text) for text in texts if isinstance(text, str))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _complete_pid(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
+def complete_pid(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
     from click.shell_completion import CompletionItem
 
     from dotnetdiag.recipes.processes import list_processes
@@ -92,7 +92,7 @@ def formats_option(help: str, *, required: bool = False) -> Callable[[F], F]:
     )
 
 
-def _complete_name(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
+def complete_name(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
     from dotnetdiag.recipes.processes import list_processes
 
     names = {
@@ -151,9 +151,9 @@ def target_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 def process_options(function: F) -> F:
     """``-p`` and ``-n``, as the keywords ``pid`` and ``name``."""
     function = click.option(
-        "-n", "--name", help="Name of the process or of its entry assembly.", shell_complete=_complete_name
+        "-n", "--name", help="Name of the process or of its entry assembly.", shell_complete=complete_name
     )(function)
-    return click.option("-p", "--process-id", "pid", type=int, help="Process id.", shell_complete=_complete_pid)(
+    return click.option("-p", "--process-id", "pid", type=int, help="Process id.", shell_complete=complete_pid)(
         function
     )
 

@@ -12,13 +12,14 @@ from dotnetdiag.table.texts import cell_texts
 from dotnetdiag.trace.method_names import Style
 
 
-def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:
+def write(result: object, file: IO[bytes], *, style: Style | None = None, heading: bool = True) -> None:
     """Write a table, or the methods of a profile or of a difference."""
     table = only_table(result, "csv", style)
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
         writer = row_writer(text)
-        writer.writerow(map(clean, table.columns))
+        if heading:
+            writer.writerow(map(clean, table.columns))
         for piece in table.pieces():
             writer.writerows(zip(*(map(clean, cell_texts(piece[name])) for name in piece.columns), strict=True))
         text.flush()

@@ -121,6 +121,20 @@ def replacing_together(*, force: bool) -> Iterator[Callable[[Path], IO[bytes]]]:
             output.discard()
 
 
+def open_in_place(path: Path, *, force: bool) -> IO[bytes]:
+    """A file under its own name from the first byte on, for what is to be there when its writer is killed. Raises OutputExists, OutputError."""
+    try:
+        if is_stream(path):
+            return _open_stream(path)
+        return open(path, "wb" if force else "xb", opener=_private)
+    except FileExistsError as error:
+        raise OutputExists(str(path)) from error
+    except OSError as error:
+        if isinstance(error, DiagnosticsError):
+            raise
+        raise OutputError(str(path), error.strerror or str(error)) from error
+
+
 class _Output:
     """What is written to, and the name that it takes. The name of the temporary file stands before there is one: an interrupt at any
     moment finds what to remove.

@@ -160,18 +160,24 @@ def _is_utf8(data: Array) -> bool:
     return True
 
 
-def write_parquet(tables: Iterable[Callable[[], pyarrow.Table]], file: IO[bytes]) -> int:
-    """Tables of one schema into a Parquet file, one row group or more each. Returns the rows written."""
+def parquet_writer(schema: pyarrow.Schema, file: IO[bytes]) -> Any:
+    """What writes tables of one schema, a row group or more each, and has to be closed. Raises MissingDependency."""
     _library("pyarrow", "the format parquet", "arrow")
     from pyarrow import parquet
 
+    return parquet.ParquetWriter(file, schema, compression="zstd")
+
+
+def write_parquet(tables: Iterable[Callable[[], pyarrow.Table]], file: IO[bytes]) -> int:
+    """Tables of one schema into a Parquet file, one row group or more each. Returns the rows written."""
+    _library("pyarrow", "the format parquet", "arrow")
     writer: Any = None
     rows = 0
     try:
         for make in tables:
             table = make()
             if writer is None:
-                writer = parquet.ParquetWriter(file, table.schema, compression="zstd")
+                writer = parquet_writer(table.schema, file)
             if table.num_rows:
                 writer.write_table(table)
             rows += table.num_rows

@@ -1,0 +1,141 @@
+"""Options of the verbs that watch counters: whose, which, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dotnetdiag.cli.options import NO_TARGET, complete_name, complete_pid
+from dotnetdiag.cli.render import echo
+from dotnetdiag.errors import UsageError
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.counter_watch import CounterUpdate
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _interval(_: click.Context, __: click.Parameter, text: str) -> float:
+    """Seconds, as dotnet-counters takes them, fractions too; or ``500ms``. Raises GrammarError, UsageError."""
+    from dotnetdiag.durations import seconds_of
+
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = seconds_of(text, "interval") or 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"an interval of {text} is none")
+    return seconds
+
+
+def watch_options(function: F) -> F:
+    """As the keywords ``targets``, ``options`` and ``duration``."""
+
+    @wraps(function)
+    def with_options(
+        *args: Any,
+        pids: tuple[int, ...],
+        names: tuple[str, ...],
+        ports: tuple[str, ...],
+        everyone: bool,
+        counters: tuple[str, ...],
+        interval: float,
+        max_histograms: int,
+        max_time_series: int,
+        **others: Any,
+    ) -> Any:
+        from dotnetdiag.recipes.counter_watch import DEFAULT_COUNTERS, CounterOptions, CounterTargets
+
+        if not (pids or names or ports or everyone):
+            raise UsageError(NO_TARGET)
+        options = CounterOptions(
+            counters=",".join(counters) or DEFAULT_COUNTERS,
+            interval=interval,
+            max_histograms=max_histograms,
+            max_time_series=max_time_series,
+        )
+        options.choices()  # mistakes are told before anything is waited for
+        targets = CounterTargets(
+            pids=tuple(dict.fromkeys(pids)),
+            names=tuple(dict.fromkeys(names)),
+            ports=tuple(port if "," in port else f"{port},connect" for port in dict.fromkeys(ports)),
+            everyone=everyone,
+        )
+        return function(*args, targets=targets, options=options, **others)
+
+    for option in (
+        click.option(
+            "--maxTimeSeries",
+            "max_time_series",
+            type=click.IntRange(min=0),
+            default=1000,
+            show_default=True,
+            help="Of all meters of a process together.",
+        ),
+        click.option(
+            "--maxHistograms",
+            "max_histograms",
+            type=click.IntRange(min=0),
+            default=10,
+            show_default=True,
+            help="Of a process.",
+        ),
+        click.option("--duration", help="End after 30s, 5m, 1h30m."),
+        click.option(
+            "--refresh-interval",
+            "interval",
+            callback=_interval,
+            default="1",
+            show_default=True,
+            help="Seconds between two values; 0.5, 250ms.",
+        ),
+        click.option(
+            "--counters",
+            multiple=True,
+            help="As in System.Runtime,MyApp[orders,queue]; System.Runtime without it.",
+        ),
+        click.option("--all", "everyone", is_flag=True, help="All processes, and those that start meanwhile."),
+        click.option(
+            "--diagnostic-port",
+            "--dport",
+            "ports",
+            multiple=True,
+            metavar="ADDRESS",
+            help="A port where a runtime listens. May be repeated.",
+        ),
+        click.option(
+            "-n",
+            "--name",
+            "names",
+            multiple=True,
+            help="Processes of this name, also later ones. May be repeated.",
+            shell_complete=complete_name,
+        ),
+        click.option(
+            "-p",
+            "--process-id",
+            "pids",
+            type=int,
+            multiple=True,
+            help="Process id. May be repeated.",
+            shell_complete=complete_pid,
+        ),
+    ):
+        with_options = option(with_options)
+    return with_options  # type: ignore[return-value]
+
+
+def say_changes(update: CounterUpdate) -> None:
+    """Who has come, and who has gone, on stderr."""
+    for change in update.changes:
+        process = change.process
+        who = f"{process.name} ({process.target})" if process.name else process.target
+        if change.joined:
+            echo(f"{who}: watched, {process.runtime}", err=True)
+        elif change.why:
+            echo(change.why if change.why.startswith(process.target) else f"{who}: {change.why}", err=True)
+        else:
+            echo(f"{who}: no longer watched", err=True)

@@ -1,0 +1,154 @@
+"""Which counters are meant, and the session that has them.
+
+::
+
+    counters := provider (',' provider)*
+    provider := ['EventCounters\\'] name ['[' [name (',' name)*] ']']
+
+The text of dotnet-counters, and its rules: a provider that is named twice has the counters of both, or all; a bare name means the EventSource
+and the meter of that name, with ``EventCounters\\`` in front only the EventSource's. Names of counters are in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from dotnetdiag.errors import GrammarError, UsageError
+from dotnetdiag.ipc.eventpipe import Provider
+
+DEFAULT_COUNTERS = "System.Runtime"
+EVENT_COUNTERS_ONLY = "EventCounters\\"
+METRICS_PROVIDER = "System.Diagnostics.Metrics"
+_TIME_SERIES_VALUES = 0x2
+_LEVEL = 4
+SHARED_SINCE = 8
+"""The first major version of .NET whose sessions of meters may be shared; before, and by another name, there is one at a time."""
+SHARED = "SHARED"
+MAX_TIME_SERIES, MAX_HISTOGRAMS = 1000, 10
+"""The limits of dotnet-counters: who shares a session must ask for the same."""
+_WHAT = "counters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterChoice:
+    """Counters of one provider. ``names``: in lower case; empty: all of them. ``event_counters_only``: not those of a meter of that name."""
+
+    provider: str
+    names: frozenset[str] = frozenset()
+    event_counters_only: bool = False
+
+    def includes(self, instrument: str) -> bool:
+        """Whether an instrument of this name is meant."""
+        return not self.names or instrument.lower() in self.names
+
+
+def parse_counters(text: str) -> tuple[CounterChoice, ...]:
+    """The counters that a text means, repeated providers joined. Raises GrammarError."""
+    made: dict[str, CounterChoice] = {}
+    for start, end in _parts(text):
+        choice = _parse_one(text, start, end)
+        known = made.get(choice.provider)
+        if known is not None:
+            if known.event_counters_only != choice.event_counters_only:
+                raise GrammarError(
+                    _WHAT,
+                    text,
+                    start,
+                    f"{choice.provider} with and without {EVENT_COUNTERS_ONLY} in front is not supported",
+                )
+            names = known.names | choice.names if known.names and choice.names else frozenset[str]()
+            choice = CounterChoice(
+                provider=choice.provider, names=names, event_counters_only=choice.event_counters_only
+            )
+        made[choice.provider] = choice
+    return tuple(made.values())
+
+
+def _parts(text: str) -> list[tuple[int, int]]:
+    """Start and end of what commas outside of brackets separate."""
+    made, start, inside = [], 0, False
+    for at, character in enumerate(text):
+        if character == "[":
+            inside = True
+        elif character == "]":
+            inside = False
+        elif character == "," and not inside:
+            made.append((start, at))
+            start = at + 1
+    return [*made, (start, len(text))]
+
+
+def _parse_one(text: str, start: int, end: int) -> CounterChoice:
+    part = text[start:end]
+    name, bracket, rest = part.partition("[")
+    at = start + len(name)
+    if "[" in rest:
+        raise GrammarError(_WHAT, text, at + 1 + rest.index("["), "at most one '[' in a provider is expected")
+    names, closing, behind = rest.partition("]")
+    if bracket and not closing:
+        raise GrammarError(_WHAT, text, end, "a closing ']' is expected")
+    if behind.strip():
+        raise GrammarError(_WHAT, text, at + 2 + len(names), "nothing is expected behind the closing ']'")
+    name = name.strip()
+    only = name.lower().startswith(EVENT_COUNTERS_ONLY.lower())
+    name = name[len(EVENT_COUNTERS_ONLY) :] if only else name
+    if not name:
+        raise GrammarError(_WHAT, text, start, "the name of a provider is expected")
+    if any(character in name for character in ';"='):
+        raise GrammarError(_WHAT, text, start, "the name of a provider has no quotes, ';' or '='")
+    return CounterChoice(
+        provider=name,
+        names=frozenset(one.strip().lower() for one in names.split(",") if one.strip()),
+        event_counters_only=only,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterSession:
+    """What is asked of one runtime. ``session``: the id of the session of meters, by which its values are told from those of others."""
+
+    providers: tuple[Provider, ...]
+    session: str
+
+
+def counter_session(
+    choices: Sequence[CounterChoice],
+    *,
+    interval_s: float = 1.0,
+    runtime_major: int | None = None,
+    max_time_series: int = MAX_TIME_SERIES,
+    max_histograms: int = MAX_HISTOGRAMS,
+    session_id: str | None = None,
+) -> CounterSession:
+    """The session of some counters, a value each ``interval_s``. ``runtime_major``: the target's version, None where nobody knows.
+    ``session_id``: that of the session of meters, where it is not a shared one (None: a new one).
+
+    Raises UsageError for an interval or limits that are none, and for no counters at all.
+    """
+    if not choices:
+        raise UsageError("no counters are named")
+    if not 0 < interval_s < float("inf"):
+        raise UsageError(f"an interval of {interval_s} s is none")
+    if max_time_series < 0 or max_histograms < 0:
+        raise UsageError("limits of time series and histograms are not negative")
+    made = [
+        Provider(name=choice.provider, keywords=0, level=_LEVEL, arguments=f"EventCounterIntervalSec={interval_s:g}")
+        for choice in choices
+    ]
+    own = session_id or str(uuid4())
+    session = SHARED if runtime_major is not None and runtime_major >= SHARED_SINCE else own
+    meters = [choice.provider for choice in choices if not choice.event_counters_only]
+    if meters:
+        arguments = {
+            "SessionId": session,
+            "Metrics": f'"{",".join(meters)}"' if len(meters) > 1 else meters[0],
+            "RefreshInterval": f"{interval_s:g}",
+            "MaxTimeSeries": str(max_time_series),
+            "MaxHistograms": str(max_histograms),
+            "ClientId": own,
+        }
+        text = ";".join(f"{key}={value}" for key, value in arguments.items())
+        made.append(Provider(name=METRICS_PROVIDER, keywords=_TIME_SERIES_VALUES, level=_LEVEL, arguments=text))
+    return CounterSession(providers=tuple(made), session=session)

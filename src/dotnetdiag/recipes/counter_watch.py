@@ -1,0 +1,355 @@
+"""The counters of one process or of many, while they run: who comes is asked too, who goes or fails goes alone.
+
+Rule 1: whatever may wait for a target (to connect, to begin a session) is done by a few threads beside; who looks at the values never waits.
+Rule 2: all sessions are read together, once in an interval, and at least once a second (:class:`~dotnetdiag.live.fleet.LiveFleet`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Self
+from uuid import uuid4
+
+from dotnetdiag.analysis.counters import Counters, CountersFold
+from dotnetdiag.analysis.series import SeriesKey
+from dotnetdiag.client import Client, TraceSession
+from dotnetdiag.durations import seconds_of
+from dotnetdiag.errors import DiagnosticsError, ProcessNotFound, UnsupportedCommand, UsageError
+from dotnetdiag.live.fleet import LiveFleet
+from dotnetdiag.providers.counters import (
+    DEFAULT_COUNTERS,
+    MAX_HISTOGRAMS,
+    MAX_TIME_SERIES,
+    SHARED,
+    CounterChoice,
+    counter_session,
+    parse_counters,
+)
+from dotnetdiag.recipes.processes import entry_assembly_of, program_of, runtime_text
+from dotnetdiag.transport import processes as system
+from dotnetdiag.transport.discovery import endpoints
+
+__all__ = [
+    "DEFAULT_COUNTERS",
+    "CounterChange",
+    "CounterOptions",
+    "CounterProcess",
+    "CounterTargets",
+    "CounterUpdate",
+    "CounterWatch",
+]
+
+CONNECT_S = 5.0
+"""For a target to answer, and to begin a session."""
+CONNECTING = 8
+"""So many are asked at once."""
+LOOK_S = 1.0
+"""How often sessions are read at least, and new processes are looked for."""
+BUFFER_MB = 10
+"""Of a session in its target: a second of values has some kilobytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterOptions:
+    """What is asked of each process: ``counters`` as dotnet-counters takes them, a value of each every ``interval`` (seconds, ``"500ms"``)."""
+
+    counters: str = DEFAULT_COUNTERS
+    interval: float | str = 1.0
+    max_time_series: int = MAX_TIME_SERIES
+    max_histograms: int = MAX_HISTOGRAMS
+    buffer_mb: int = BUFFER_MB
+
+    @property
+    def interval_s(self) -> float:
+        """In seconds. Raises UsageError for none."""
+        seconds = seconds_of(self.interval, "interval")
+        if not seconds:
+            raise UsageError(f"interval: {self.interval} is none")
+        return seconds
+
+    def choices(self) -> tuple[CounterChoice, ...]:
+        """The counters. Raises GrammarError; UsageError for what else is wrong with the options."""
+        made = parse_counters(self.counters)
+        counter_session(
+            made,
+            interval_s=self.interval_s,
+            max_time_series=self.max_time_series,
+            max_histograms=self.max_histograms,
+        )
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterTargets:
+    """Whose counters: processes by id, by name (of the program or the entry assembly, in any case), at ports (``ADDRESS,connect``), and all.
+
+    With ``names`` or ``everyone`` processes join as they start.
+    """
+
+    pids: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    everyone: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.pids or self.names or self.ports or self.everyone):
+            raise UsageError("no runtime is named: give a pid, a name, or a port")
+        if any(pid <= 0 for pid in self.pids):
+            raise UsageError(f"{min(self.pids)} is not a valid process ID")
+        if not all(self.names):
+            raise UsageError("an empty name means no process")
+
+    @property
+    def grows(self) -> bool:
+        """Whether others may join."""
+        return self.everyone or bool(self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterProcess:
+    """One that is watched. ``number`` is what its series have for a process id: ids of containers may be equal."""
+
+    number: int
+    pid: int | None
+    name: str
+    runtime: str
+    target: str
+    """As it was named, for messages: the process id, or the port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterChange:
+    """Somebody has come, or has gone: ``why`` is empty for who came, and for who ended as we told it to."""
+
+    process: CounterProcess
+    joined: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterUpdate:
+    """One interval. ``counters``: the values that came in it, None before the first; ``processes`` are those that are watched now."""
+
+    counters: Counters | None
+    changes: tuple[CounterChange, ...]
+    processes: tuple[CounterProcess, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Begun:
+    """A session that runs, or why there is none."""
+
+    process: CounterProcess
+    session: TraceSession | None = None
+    opened: ExitStack = field(default_factory=ExitStack)
+    error: DiagnosticsError | None = None
+
+
+class CounterWatch:
+    """Sessions of counters of all that is targeted. Use with ``with``; :meth:`updates` gives an update in each interval.
+
+    Raises GrammarError and UsageError for options that make no sense.
+    """
+
+    def __init__(self, targets: CounterTargets, options: CounterOptions | None = None) -> None:
+        self.options = options or CounterOptions()
+        self._targets = targets
+        self._choices = {choice.provider: choice for choice in self.options.choices()}
+        self._session = str(uuid4())
+        self.fold = CountersFold(sessions=[SHARED, self._session], series=self._is_wanted)
+        self._fleet = LiveFleet(self.fold.wants)
+        self._pool = ThreadPoolExecutor(CONNECTING, thread_name_prefix="dotnetdiag fleet")
+        self._beginning: list[Future[_Begun]] = []
+        self._processes: dict[int, CounterProcess] = {}
+        self._known: dict[int, int | None] = {}
+        """By process id: when it started, of all that were looked at."""
+        self._next = 0
+        self._looked_s = float("-inf")
+        self._stopped = threading.Event()
+        self._has_begun = False
+        self._errors: list[DiagnosticsError] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._fleet.close()
+        for future in self._beginning:
+            future.add_done_callback(_leave)
+        self._beginning = []
+
+    def stop(self) -> None:
+        """End the iteration at once. For signal handlers and other threads too."""
+        self._stopped.set()
+
+    @property
+    def processes(self) -> tuple[CounterProcess, ...]:
+        """Those that are watched now."""
+        return tuple(self._processes.values())
+
+    def updates(self, until_s: float | None = None) -> Iterator[CounterUpdate]:
+        """One in each interval, until :meth:`stop`, until all are gone and nobody can join, or until it is ``until_s`` (``time.monotonic``).
+        Raises what went wrong with the targets where none of them could be watched.
+        """
+        for pid in self._targets.pids:
+            self._begin(pid)
+        for port in self._targets.ports:
+            self._begin(port)
+        step = self.options.interval_s
+        following = time.monotonic() + step
+        while not self._stopped.is_set() and (until_s is None or time.monotonic() < until_s):
+            changes: list[CounterChange] = []
+            while True:
+                self._look()
+                changes += self._arrivals()
+                window = self._fleet.take()
+                if window is not None:
+                    self.fold.feed(window)
+                    self._has_begun = True
+                changes += self._departures()
+                left = (following if until_s is None else min(following, until_s)) - time.monotonic()
+                is_over = not self._targets.grows and not self._fleet.numbers and not self._beginning
+                if left <= 0 or is_over or self._stopped.wait(min(left, LOOK_S)):
+                    break
+            following += step * max(1, int((time.monotonic() - following) / step) + 1)
+            yield CounterUpdate(
+                counters=self.fold.take() if self._has_begun else None, changes=tuple(changes), processes=self.processes
+            )
+            self._forget(changes)
+            if is_over:
+                if len(self._errors) == self._next:
+                    raise self._errors[0]
+                return
+
+    # who is watched -----------------------------------------------------------------------------------------------------
+
+    def _is_wanted(self, key: SeriesKey) -> bool:
+        """Whether the values of a series are to be shown: EventCounters that the meter of that name has too say the same twice."""
+        instrument = key.instrument
+        choice = self._choices.get(instrument.provider)
+        if choice is None or not choice.includes(instrument.name):
+            return False
+        if not key.kind.is_event_counter or choice.event_counters_only:
+            return key.kind.is_event_counter or not choice.event_counters_only
+        return not self.fold.has_meter(instrument.pid, instrument.provider)
+
+    def _look(self) -> None:
+        """Begin with the processes that have come since the last look."""
+        now = time.monotonic()
+        if not self._targets.grows or now - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now
+        there = {pid: system.start_time_ticks(pid) for pid in {one.pid for one in endpoints()}}
+        new = [pid for pid, started in there.items() if self._known.get(pid, -1) != started]
+        self._known = there
+        for pid in new:
+            if pid not in self._targets.pids and (self._targets.everyone or self._is_named(pid)):
+                self._begin(pid)
+
+    def _is_named(self, pid: int) -> bool:
+        argv = system.argv(pid) or ()
+        called = {one.casefold() for one in (program_of(pid, argv), entry_assembly_of(argv)) if one}
+        return any(name.casefold() in called for name in self._targets.names)
+
+    def _begin(self, target: int | str) -> None:
+        number, self._next = self._next, self._next + 1
+        self._beginning.append(self._pool.submit(self._begun, number, target))
+
+    def _begun(self, number: int, target: int | str) -> _Begun:
+        """Of one target: who it is, and its session. In a thread beside."""
+        opened = ExitStack()
+        process = CounterProcess(
+            number=number,
+            pid=target if isinstance(target, int) else None,
+            name=_name_of(target),
+            runtime="",
+            target=f"process {target}" if isinstance(target, int) else target,
+        )
+        try:
+            client = Client(target, timeout_s=CONNECT_S) if isinstance(target, int) else Client.connect(target)
+            if not isinstance(target, int):
+                opened.callback(client.close)
+            major = None
+            try:
+                info = client.process_info()
+            except UnsupportedCommand:
+                process = replace(process, runtime="3.x")
+            else:
+                text = info.runtime_version.partition(".")[0]
+                major = int(text) if text.isdigit() and info.runtime.startswith(".NET") else None
+                process = replace(
+                    process,
+                    pid=process.pid or info.pid,
+                    name=info.entry_assembly or process.name,
+                    runtime=runtime_text(info),
+                )
+            asked = counter_session(
+                tuple(self._choices.values()),
+                interval_s=self.options.interval_s,
+                runtime_major=major,
+                max_time_series=self.options.max_time_series,
+                max_histograms=self.options.max_histograms,
+                session_id=self._session,
+            )
+            session = client.trace(asked.providers, rundown_keyword=0, buffer_mb=self.options.buffer_mb)
+        except DiagnosticsError as error:
+            opened.close()
+            return _Begun(process=process, error=error)
+        return _Begun(process=process, session=session, opened=opened)
+
+    def _arrivals(self) -> list[CounterChange]:
+        changes = []
+        for future in [one for one in self._beginning if one.done()]:
+            self._beginning.remove(future)
+            begun = future.result()
+            if begun.session is not None:
+                self._fleet.add(begun.process.number, begun.session, begun.opened)
+                self._processes[begun.process.number] = begun.process
+                changes.append(CounterChange(process=begun.process, joined=True))
+                continue
+            assert begun.error is not None
+            self._errors.append(begun.error)
+            is_none = isinstance(begun.error, ProcessNotFound) or getattr(begun.error, "code", "") == "not-dotnet"
+            if begun.process.pid not in self._targets.pids and is_none:
+                continue  # it has ended meanwhile, or another program has the number of an earlier runtime: nobody has named it
+            changes.append(CounterChange(process=begun.process, joined=False, why=str(begun.error)))
+        return changes
+
+    def _departures(self) -> list[CounterChange]:
+        return [
+            CounterChange(process=self._processes.pop(number), joined=False, why=why)
+            for number, why in self._fleet.ended()
+            if number in self._processes
+        ]
+
+    def _forget(self, changes: Sequence[CounterChange]) -> None:
+        if self._has_begun:
+            for change in changes:
+                if not change.joined:
+                    self.fold.forget(change.process.number)
+
+
+def _name_of(target: int | str) -> str:
+    if isinstance(target, str):
+        return target
+    argv = system.argv(target) or ()
+    return entry_assembly_of(argv) or program_of(target, argv)
+
+
+def _leave(future: Future[_Begun]) -> None:
+    """A session that began when nobody wanted it any more."""
+    if not future.cancelled() and (session := future.result().session) is not None:
+        session.abort()
+        session.close()
+        future.result().opened.close()

@@ -1,0 +1,222 @@
+"""Counters of several processes: servers of our own, whose counters are those of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from dotnetdiag.errors import DiagnosticsError, GrammarError, OutputExists, TransportError, UsageError
+from dotnetdiag.recipes.counter_files import collect_counters
+from dotnetdiag.recipes.counter_watch import CounterChange, CounterOptions, CounterTargets, CounterUpdate, CounterWatch
+from dotnetdiag.server import DiagnosticServer, PythonCommands
+from dotnetdiag.server.registry import Registry
+from dotnetdiag.server.runtime_providers import add_runtime_providers
+from dotnetdiag.testing import Runtime
+
+OFTEN = CounterOptions(interval=0.05)
+PATIENCE = 400
+"""Intervals."""
+
+
+@contextmanager
+def served(folder: Path, *names: str) -> Iterator[list[str]]:
+    """The ports of servers."""
+    registry = Registry()
+    add_runtime_providers(registry)
+    with ExitStack() as servers:
+        ports = []
+        for name in names:
+            server = servers.enter_context(DiagnosticServer(PythonCommands(registry=registry)))
+            ports.append(server.listen(str(folder / name)) + ",connect")
+        yield ports
+
+
+def values_of(update: CounterUpdate) -> dict[int, set[str]]:
+    """Names of instruments with a value, by number of the process."""
+    found: dict[int, set[str]] = {}
+    if update.counters is not None:
+        for one in update.counters.series:
+            assert one.pid is not None
+            found.setdefault(one.pid, set()).add(one.name)
+    return found
+
+
+def until(watch: CounterWatch, wanted: set[int]) -> dict[int, set[str]]:
+    """What came until all of these have values."""
+    seen: dict[int, set[str]] = {}
+    for turn, update in enumerate(watch.updates()):
+        for number, names in values_of(update).items():
+            seen.setdefault(number, set()).update(names)
+        if wanted <= seen.keys():
+            return seen
+        assert turn < PATIENCE
+    raise AssertionError(f"it has ended, and {wanted - seen.keys()} had no values")
+
+
+def test_many_processes_are_watched_at_once(tmp_path: Path) -> None:
+    with served(tmp_path, "a", "b", "c") as ports, CounterWatch(CounterTargets(ports=tuple(ports)), OFTEN) as watch:
+        seen = until(watch, {0, 1, 2})
+        assert [one.target for one in sorted(watch.processes, key=lambda one: one.number)] == ports
+        assert {one.pid for one in watch.processes} == {os.getpid()}
+    for names in seen.values():
+        assert "dotnet.process.cpu.time" in names
+        assert not any("-" in name for name in names), "the EventCounters of that name say the same"
+
+
+def test_event_counters_alone_are_shown_where_they_are_asked_for(tmp_path: Path) -> None:
+    options = CounterOptions(counters=r"EventCounters\System.Runtime[working-set,cpu-usage]", interval=0.05)
+    with served(tmp_path, "a") as ports, CounterWatch(CounterTargets(ports=tuple(ports)), options) as watch:
+        assert until(watch, {0})[0] <= {"working-set", "cpu-usage"}
+
+
+def test_one_that_fails_does_not_disturb_the_others(tmp_path: Path) -> None:
+    nobody = f"{tmp_path}/nobody,connect"
+    with served(tmp_path, "a") as ports, CounterWatch(CounterTargets(ports=(nobody, *ports)), OFTEN) as watch:
+        changes: list[CounterChange] = []
+        for turn, update in enumerate(watch.updates()):
+            changes += update.changes
+            if values_of(update):
+                break
+            assert turn < PATIENCE
+        assert {(one.process.number, one.joined, bool(one.why)) for one in changes} == {
+            (0, False, True),
+            (1, True, False),
+        }
+        assert [one.number for one in watch.processes] == [1]
+
+
+def test_a_process_that_ends_is_told_and_forgotten(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        (stays,) = stack.enter_context(served(tmp_path, "stays"))
+        ends = stack.enter_context(ExitStack())
+        (goes,) = ends.enter_context(served(tmp_path, "goes"))
+        watch = stack.enter_context(CounterWatch(CounterTargets(ports=(stays, goes)), OFTEN))
+        seen: set[int] = set()
+        gone: list[int] = []
+        for turn, update in enumerate(watch.updates()):
+            seen |= values_of(update).keys()
+            if seen == {0, 1}:
+                ends.close()
+            gone += [one.process.number for one in update.changes if not one.joined]
+            if gone and values_of(update).keys() == {0}:
+                break
+            assert turn < PATIENCE
+        assert gone == [1]
+        assert [one.number for one in watch.processes] == [0]
+        assert {one.pid for one in watch.fold.latest().series} == {0}
+
+
+def test_the_watch_ends_with_the_last_process(tmp_path: Path) -> None:
+    with served(tmp_path, "a") as ports, CounterWatch(CounterTargets(ports=tuple(ports)), OFTEN) as watch:
+        changes: list[CounterChange] = []
+        for turn, update in enumerate(watch.updates()):
+            changes += update.changes
+            if values_of(update):
+                watch._fleet.stop()
+            assert turn < PATIENCE
+        assert [one.joined for one in changes] == [True, False]
+
+
+def test_where_nobody_can_be_watched_the_reason_is_raised(tmp_path: Path) -> None:
+    with CounterWatch(CounterTargets(ports=(f"{tmp_path}/x,connect",)), OFTEN) as watch, pytest.raises(TransportError):
+        list(watch.updates())
+
+
+def test_a_runtime_that_refuses_is_told(tmp_path: Path) -> None:
+    with (
+        Runtime("10", listen=tmp_path / "r", misbehave={"CollectTracing2": "error"}) as runtime,
+        CounterWatch(CounterTargets(ports=(f"{runtime.address},connect",)), OFTEN) as watch,
+        pytest.raises(DiagnosticsError),
+    ):
+        list(watch.updates())
+
+
+def test_a_watch_is_stopped_at_once(tmp_path: Path) -> None:
+    with (
+        served(tmp_path, "a") as ports,
+        CounterWatch(CounterTargets(ports=tuple(ports)), CounterOptions(interval=3600)) as watch,
+    ):
+        watch.stop()
+        assert list(watch.updates()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (CounterOptions(counters="A[x"), GrammarError),
+        (CounterOptions(counters=""), GrammarError),
+        (CounterOptions(interval=0), UsageError),
+        (CounterOptions(interval="soon"), GrammarError),
+        (CounterOptions(max_histograms=-1), UsageError),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anybody_is_asked(
+    options: CounterOptions, error: type[UsageError]
+) -> None:
+    with pytest.raises(error):
+        CounterWatch(CounterTargets(pids=(1,)), options)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"pids": (0,)}, {"names": ("",)}])
+def test_targets_that_are_none_are_refused(wrong: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(UsageError):
+        CounterTargets(**wrong)  # type: ignore[arg-type]
+
+
+def test_values_are_collected_with_their_process(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    with served(tmp_path, "a", "b") as ports:
+        totals = collect_counters(
+            CounterTargets(ports=tuple(ports)),
+            path,
+            OFTEN,
+            form="jsonl",
+            on_update=_stops_after({0, 1}),
+            on_begin=_begun,
+        )
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(rows) == totals.values
+    assert totals.watched == 2
+    assert {row["pid"] for row in rows} == {os.getpid()}
+    assert all(row["process"] for row in rows)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("mine")
+    with pytest.raises(OutputExists):
+        collect_counters(CounterTargets(pids=(os.getpid(),)), path, OFTEN)
+    assert path.read_text() == "mine"
+
+
+def test_only_some_formats_are_those_of_dotnet_counters(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not parquet"):
+        collect_counters(CounterTargets(pids=(1,)), tmp_path / "x", OFTEN, form="parquet", compatible=True)
+    with pytest.raises(UsageError, match="none of"):
+        collect_counters(CounterTargets(pids=(1,)), tmp_path / "x", OFTEN, form="xml")
+
+
+_watches: list[CounterWatch] = []
+
+
+def _begun(watch: CounterWatch) -> None:
+    _watches[:] = [watch]
+
+
+def _stops_after(wanted: set[int]) -> Callable[[CounterUpdate], None]:
+    seen: set[int] = set()
+
+    left = iter(range(PATIENCE))
+
+    def updated(update: CounterUpdate) -> None:
+        seen.update(values_of(update))
+        if wanted <= seen or next(left, None) is None:
+            _watches[0].stop()
+
+    return updated
