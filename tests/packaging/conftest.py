@@ -54,7 +54,7 @@ def bare(distributions: Distributions, shared_folder: Path) -> Environment:
     """The wheel with its demo in an environment without compiler and git, and what the smallest tests need."""
 
     def make(folder: Path) -> None:
-        make_environment(folder, f"{distributions.wheel}[demo]", "pytest", "hypothesis")
+        make_environment(folder, f"{distributions.wheel}[demo]", "pytest", "pytest-timeout", "hypothesis")
 
     return Environment(folder=once(shared_folder / "bare", make) / "venv")
 

@@ -27,18 +27,47 @@ def test_it_goes_off_when_its_time_has_come(form: type[Alarm]) -> None:
     assert not alarm.wait(20_000_000)
     assert time.monotonic_ns() - begin >= 19_000_000
     assert not alarm.wait(0)
-    assert not alarm.wait(-1)
 
 
 @forms
-def test_who_ends_it_is_not_waited_for(form: type[Alarm]) -> None:
+def test_who_is_rung_goes_on_at_once(form: type[Alarm]) -> None:
     alarm = form()
     ended: list[bool] = []
     thread = threading.Thread(target=lambda: ended.append(alarm.wait(int(LIMIT_S * 1e9))))
     thread.start()
-    alarm.end()
+    alarm.ring()
     thread.join(LIMIT_S / 2)
     assert ended == [True]
+
+
+@forms
+def test_it_may_be_rung_before_and_again(form: type[Alarm]) -> None:
+    alarm = form()
+    alarm.ring()
+    alarm.ring()
+    assert alarm.wait()
+    assert not alarm.wait(0)
+
+
+@forms
+def test_frames_and_ids_are_those_of_all_threads(form: type[Alarm]) -> None:
+    alarm, goes_on = form(), threading.Event()
+    threads = [threading.Thread(target=goes_on.wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        frames, ids = alarm.frames(), alarm.native_ids()
+        assert {threading.get_ident(), *(thread.ident for thread in threads)} <= frames.keys()
+        frame = frames[threading.get_ident()]
+        while frame.f_code.co_name != "test_frames_and_ids_are_those_of_all_threads":
+            assert frame.f_back is not None
+            frame = frame.f_back
+        for thread in threads:
+            assert ids[thread.ident or 0] == thread.native_id
+    finally:
+        goes_on.set()
+        for thread in threads:
+            thread.join()
 
 
 @contextmanager
@@ -71,11 +100,13 @@ def test_a_thread_that_computes_gives_up_the_lock_where_it_is() -> None:
     alarm = kernels.KERNELS.Alarm()
     with computing() as thread:
         alarm.watch([_thread_clock(thread.native_id or 0)])
+        ran: list[bool] = []
         for _ in range(10):
             assert not alarm.wait(1_000_000)
             frame = sys._current_frames()[thread.ident or 0]
             assert frame.f_code.co_name == "compute"
-            assert 0 < alarm.used_then()[0] < alarm.used_now()[0], "it has not run until it was asked"
+            ran += [alarm.holder_then() == thread.ident]
+        assert all(ran), "it was not seen to hold the lock"
 
 
 @compiled
@@ -104,16 +135,16 @@ def test_the_clocks_of_a_thread_that_waits_stand_still(form: type[Alarm]) -> Non
     thread = threading.Thread(target=goes_on.wait)
     thread.start()
     try:
-        assert alarm.used_then() == alarm.used_now() == []
+        assert alarm.moved_then() == alarm.used_now() == []
         alarm.watch([_thread_clock(thread.native_id or 0)])
-        assert alarm.used_then() == []
+        assert alarm.moved_then() == []
         until, before, now = time.monotonic() + LIMIT_S, [-1], [0]
         while before != now:  # it has yet to begin to wait
             assert time.monotonic() < until
             before = alarm.used_now()
             assert not alarm.wait(1_000_000)
             now = alarm.used_now()
-        assert alarm.used_then() == ([] if form is Alarm else now)
+        assert alarm.moved_then() == ([] if form is Alarm else [False])
     finally:
         goes_on.set()
         thread.join()
@@ -139,6 +170,6 @@ def test_of_too_many_clocks_the_first_are_watched() -> None:
     alarm = kernels.KERNELS.Alarm()
     alarm.watch([_thread_clock(threading.get_native_id())] * 5000)
     assert not alarm.wait(0)
-    assert len(alarm.used_then()) == len(alarm.used_now()) == 4096
+    assert len(alarm.moved_then()) == len(alarm.used_now()) == 4096
     alarm.watch([])
     assert alarm.used_now() == []

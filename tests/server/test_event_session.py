@@ -200,10 +200,8 @@ def test_version_6_names_the_threads(registry: Registry, event: Event, tmp_path:
         thread = threading.Thread(target=write, name="a thread of mine")
         thread.start()
         os_thread_id = thread.native_id
-        reader.session._wake.put(None)  # encode while it is alive
-        reader.session._wake.put(None)
         while not reader.session._threads:
-            reader.session._wake.put(None)
+            reader.session._alarm.ring()  # encode while it is alive
         ended.set()
         thread.join()
     rows = read(path.read_bytes()).threads

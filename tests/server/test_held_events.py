@@ -4,6 +4,7 @@ import os
 import threading
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from queue import Empty, SimpleQueue
 
 import pytest
@@ -32,7 +33,7 @@ def calls(wake: SimpleQueue[None]) -> int:
 
 
 def test_what_was_written_is_taken_once(wake: SimpleQueue[None]) -> None:
-    held = HeldEvents(CAPACITY, wake)
+    held = HeldEvents(CAPACITY, partial(wake.put, None))
     held.channel(7)(b"abc", b"a" * 16, b"b" * 16, b"s" * 8, 99)
     held.channel(8)(b"de")
     batch = held.take()
@@ -49,7 +50,7 @@ def test_what_was_written_is_taken_once(wake: SimpleQueue[None]) -> None:
 
 
 def test_the_room_comes_back_in_full(wake: SimpleQueue[None]) -> None:
-    held = HeldEvents(CAPACITY, wake)
+    held = HeldEvents(CAPACITY, partial(wake.put, None))
     write = held.channel(1)
     for number in range(100):
         write(b"x" * number, os.urandom(16), b"", os.urandom(80))
@@ -63,7 +64,7 @@ def test_the_room_comes_back_in_full(wake: SimpleQueue[None]) -> None:
 
 
 def test_from_the_first_that_does_not_fit_nothing_is_held_until_it_was_taken(wake: SimpleQueue[None]) -> None:
-    held = HeldEvents(CAPACITY, wake)
+    held = HeldEvents(CAPACITY, partial(wake.put, None))
     write = held.channel(1)
     write(b"first")
     write(b"x" * PAYLOAD_LIMIT)
@@ -79,7 +80,7 @@ def test_from_the_first_that_does_not_fit_nothing_is_held_until_it_was_taken(wak
 
 
 def test_what_is_more_than_a_payload_may_be_takes_a_number_alone(wake: SimpleQueue[None]) -> None:
-    held = HeldEvents(CAPACITY, wake)
+    held = HeldEvents(CAPACITY, partial(wake.put, None))
     held.channel(1)(b"x" * (PAYLOAD_LIMIT + 1))
     held.channel(1)(b"fits")
     batch = held.take()
@@ -89,7 +90,7 @@ def test_what_is_more_than_a_payload_may_be_takes_a_number_alone(wake: SimpleQue
 
 
 def test_the_worker_is_called_for_the_first_event_for_much_and_for_losses(wake: SimpleQueue[None]) -> None:
-    held = HeldEvents(CAPACITY, wake)
+    held = HeldEvents(CAPACITY, partial(wake.put, None))
     write = held.channel(1)
     write(b"")
     assert calls(wake) == 1
@@ -107,7 +108,7 @@ def test_the_worker_is_called_for_the_first_event_for_much_and_for_losses(wake: 
 
 
 def test_memory_is_bounded_whatever_is_written(wake: SimpleQueue[None]) -> None:
-    held = HeldEvents(1 << 20, wake)
+    held = HeldEvents(1 << 20, partial(wake.put, None))
     write = held.channel(1)
     tracemalloc.start()
     for _ in range(20_000):
@@ -120,7 +121,7 @@ def test_memory_is_bounded_whatever_is_written(wake: SimpleQueue[None]) -> None:
 
 
 def test_closed_it_holds_nothing(wake: SimpleQueue[None]) -> None:
-    held = HeldEvents(CAPACITY, wake, block=True)
+    held = HeldEvents(CAPACITY, partial(wake.put, None), block=True)
     write = held.channel(1)
     write(b"x")
     held.close()
@@ -157,7 +158,7 @@ class Waits(threading.Condition):
 
 @pytest.fixture
 def full(wake: SimpleQueue[None]) -> HeldEvents:
-    held = HeldEvents(CAPACITY, wake, block=True)
+    held = HeldEvents(CAPACITY, partial(wake.put, None), block=True)
     held.give_back(ROW.itemsize - CAPACITY)  # room for one event without a payload
     held.channel(1)(b"")
     return held
@@ -231,7 +232,7 @@ def test_a_thread_that_serves_readers_waits_for_none(full: HeldEvents, waits: Wa
 
 @pytest.mark.parametrize("held", ["a lock", "this session", "another session"])
 def test_nobody_waits_who_holds_a_lock_of_ours(held: str, full: HeldEvents, waits: Waits) -> None:
-    other = HeldEvents(CAPACITY, SimpleQueue())
+    other = HeldEvents(CAPACITY, lambda: None)
     lock = {"a lock": own_lock(), "this session": full._lock, "another session": other._lock}[held]
 
     def interrupt() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import _thread
 import asyncio
 import itertools
 import sys
@@ -107,8 +108,9 @@ def test_the_sampler_and_the_session_are_left_out(registry: Registry, tmp_path: 
     trace = sampled(registry, tmp_path / "x.nettrace")
     contents = read((tmp_path / "x.nettrace").read_bytes())
     samples = [one for one in trace.events() if one.name == "Thread/Sample"]
-    assert {one.tid for one in samples} == {
-        thread.native_id for thread in threading.enumerate() if not thread.name.startswith(OWN_THREADS)
+    known = {thread.native_id: thread.name for thread in threading.enumerate()}
+    assert {one.tid for one in samples} & known.keys() == {
+        os_thread for os_thread, name in known.items() if not name.startswith(OWN_THREADS)
     }
     assert len(set(contents.headers.capture_thread.tolist())) == 2  # the sampler, and the session for its end
     assert not {one.tid for one in samples} & set(contents.headers.capture_thread.tolist())
@@ -218,6 +220,37 @@ def forget(os_thread: int | None) -> None:
         pass
 
 
+@pytest.mark.skipif(kernels.KERNELS is None, reason="without the kernel nobody knows what the system calls them")
+def test_threads_that_threading_does_not_know_are_sampled_too() -> None:
+    goes_on, ids = threading.Event(), []
+
+    def run() -> None:
+        ids.append(threading.get_native_id())
+        goes_on.wait(LIMIT_S)
+
+    sampler = _Sampler(CodeAddresses())
+    _thread.start_new_thread(run, ())
+    try:
+        while not ids:
+            pass
+        for _ in range(3):
+            assert ids[0] in sampled_threads(sampler)
+    finally:
+        goes_on.set()
+        forget(ids[0])
+
+
+def test_threads_that_come_and_go_do_not_hide_who_waits() -> None:
+    sampler, sampled_as = _Sampler(CodeAddresses()), []
+    with standing() as waits:
+        for _ in range(20):
+            sampler.alarm.wait(1_000_000)
+            with standing():
+                sampled_as += [kind for kind, _, who in sampler._samples() if who == waits.native_id]
+    if sys.platform == "linux":
+        assert set(sampled_as[3:]) == {EXTERNAL.to_bytes(4, "little")}
+
+
 @contextmanager
 def standing() -> Iterator[threading.Thread]:
     """A thread that waits."""
@@ -306,7 +339,12 @@ def test_both_forms_see_the_same_stacks(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def work() -> dict[str, dict[int, bytes]]:
         # the same line takes both: this thread's stack has it
-        return {form: {who: stack for _, stack, who in sampler._samples()} for form, sampler in both.items()}
+        known = {
+            thread.native_id for thread in threading.enumerate()
+        }  # of others one form alone knows what the system calls them
+        return {
+            form: {who: stack for _, stack, who in sampler._samples() if who in known} for form, sampler in both.items()
+        }
 
     def made(form: str) -> _Sampler:
         monkeypatch.setattr(kernels, "KERNELS", kernels.KERNELS if form == "compiled" else None)

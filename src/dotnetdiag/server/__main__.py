@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import runpy
 import sys
+from importlib.machinery import SourceFileLoader
+from pkgutil import get_importer
 from types import ModuleType
-from typing import Any
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.server.installing import install
@@ -30,15 +32,30 @@ def main() -> None:
     sys.argv[:] = words[1:] if is_module else words
     if not is_module:
         _require_script(words[0])
-        # the folder of what a link points to, as python has it
-        sys.path[0] = os.path.dirname(os.path.realpath(words[0]))
+        # the folder of what a link points to, as python has it; of a folder or an archive itself
+        is_file = _is_plain_file(words[0])
+        sys.path[0] = os.path.dirname(os.path.realpath(words[0])) if is_file else words[0]
     install()
-    arguments = list(sys.argv)
+    program = sys.modules["__main__"] = ModuleType("__main__")
+    program.__dict__.update(__builtins__=builtins, __annotations__={})
     if is_module:
-        done = runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        runpy._run_module_as_main(words[1])  # type: ignore[attr-defined] # what python itself calls, and pdb, for its own messages
+    elif is_file:
+        _run_file(os.path.abspath(words[0]), program)
     else:
-        done = runpy.run_path(words[0], run_name="__main__")
-    _remain(done, arguments)
+        runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
+
+
+def _run_file(path: str, program: ModuleType) -> None:
+    loader = SourceFileLoader("__main__", path)
+    program.__dict__.update(__file__=path, __cached__=None, __loader__=loader)
+    code = loader.source_to_code(loader.get_data(path), path)
+    exec(code, program.__dict__)  # noqa: S102 - the program that this was started to run
+
+
+def _is_plain_file(path: str) -> bool:
+    """Not a folder, nor an archive with a ``__main__.py``."""
+    return get_importer(path) is None
 
 
 def _require_script(path: str) -> None:
@@ -51,15 +68,6 @@ def _require_script(path: str) -> None:
     except OSError as exc:
         print(f"{sys.executable}: can't open file {path!r}: [Errno {exc.errno}] {exc.strerror}", file=sys.stderr)
         sys.exit(2)
-
-
-def _remain(program: dict[str, Any], arguments: list[str]) -> None:
-    """Its last line is over, and its threads may go on: they find ``__main__`` and their arguments as they were (:mod:`runpy` has put ours in
-    their places).
-    """
-    module = ModuleType("__main__")
-    module.__dict__.update(program)
-    sys.modules["__main__"], sys.argv[:] = module, arguments
 
 
 def _change_hook(*, install_it: bool) -> int:

@@ -79,92 +79,85 @@ cdef extern from *:
     }
 
     /* Who waits for the interpreter's lock gets it when its holder waits for something, or after 5 ms: a sampler that waits so would see a
-       thread that computes for less than that only where it waits. dnd_hurry, without the lock, has the holder give it up where it is. */
-    #if defined(Py_GIL_DISABLED)
-    static void dnd_hurry(PyInterpreterState *interpreter) { (void)interpreter; }
-    static void dnd_hurried(void) {}
+       thread that computes for less than that only where it waits; and who gives the lock up and takes it back at once, for a short call
+       of the system, more often than that, is never asked for it: others have been seen to wait for seconds. dnd_hurry, called without the
+       lock just before it is waited for, does what a waiting thread does after 5 ms: the thread that runs looks at these flags between two of
+       its instructions, and gives the lock up until another has had it. Whoever takes the lock takes them back. It gives who held the lock,
+       not to be looked into, for he may end meanwhile; NULL: nobody did. Pending calls, which are
+       public, were tried: a child forked meanwhile never ran one again, and ten computing threads took twice as long (3.12); so was
+       sys.setswitchinterval(), which a program reads, and a child keeps. */
+    #if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000 || (PY_VERSION_HEX >= 0x030D0000 && defined(_WIN32))
+    #define DND_KNOWS_HOLDER 0
+    static void *dnd_hurry(PyInterpreterState *interpreter) { (void)interpreter; return NULL; }
     #else
-    #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030F0000 && !defined(_WIN32)
-    #include <dlfcn.h>
+    #define DND_KNOWS_HOLDER 1
+    #ifndef Py_BUILD_CORE
+    #define Py_BUILD_CORE 1
     #endif
-    #define DND_SOON_US 53 /* nobody else asks for it, so that a program's own change is seen */
-    #define DND_AT_MOST_US 5000
-    static PyThread_type_lock dnd_taken;
-    static volatile int dnd_is_wanted, dnd_is_asked;
+    #undef _PyGC_FINALIZED
+    #include <internal/pycore_interp.h>
+    #include <internal/pycore_runtime.h>
+    #if PY_VERSION_HEX < 0x030D0000
+    static void *dnd_hurry(PyInterpreterState *interpreter) {
+    #if PY_VERSION_HEX < 0x030C0000
+        struct _gil_runtime_state *gil = &_PyRuntime.ceval.gil;
+    #else
+        struct _gil_runtime_state *gil = interpreter->ceval.gil;
+    #endif
+        void *holder = _Py_atomic_load_relaxed(&gil->locked) == 1 ? (void *)_Py_atomic_load_relaxed(&gil->last_holder) : NULL;
+        _Py_atomic_store_relaxed(&interpreter->ceval.gil_drop_request, 1);
+        _Py_atomic_store_relaxed(&interpreter->ceval.eval_breaker, 1);
+        return holder;
+    }
+    #else
+    /* the flag is the holder's, who cannot end as long as this mutex is held */
+    #include <internal/pycore_ceval.h>
+    #include <pthread.h>
+    static void *dnd_hurry(PyInterpreterState *interpreter) {
+        struct _gil_runtime_state *gil = interpreter->ceval.gil;
+        PyThreadState *holder = NULL;
+        pthread_mutex_lock(&gil->mutex);
+        if (_Py_atomic_load_int_relaxed(&gil->locked) == 1)
+            holder = (PyThreadState *)_Py_atomic_load_ptr_relaxed(&gil->last_holder);
+        if (holder != NULL)
+            _Py_set_eval_breaker_bit(holder, _PY_GIL_DROP_REQUEST_BIT);
+        pthread_mutex_unlock(&gil->mutex);
+        return holder;
+    }
+    #endif
+    #endif
 
-    /* What the thread that runs is asked to call between two of its instructions, as signal handlers are called: it lets us have the lock. */
-    static int dnd_stand_aside(void *nothing) {
-        (void)nothing;
-        dnd_is_asked = 0;
-        if (dnd_is_wanted) {
-            Py_BEGIN_ALLOW_THREADS
-            PyThread_acquire_lock_timed(dnd_taken, DND_AT_MOST_US, 0);
-            Py_END_ALLOW_THREADS
-        }
-        return 0;
+    /* Until there is something to read, or that many ms are over. */
+    #if !defined(_WIN32)
+    #include <poll.h>
+    static int dnd_wait(int descriptor, int timeout_ms) {
+        struct pollfd one = {descriptor, POLLIN, 0};
+        return poll(&one, 1, timeout_ms);
     }
-    static int dnd_ask(PyInterpreterState *interpreter) {
-    #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030F0000 && !defined(_WIN32)
-        /* any thread; what is public asks the main thread only */
-        static int (*add)(PyInterpreterState *, int (*)(void *), void *, int);
-        if (add == NULL)
-            *(void **)&add = dlsym(RTLD_DEFAULT, "_PyEval_AddPendingCall");
-        if (add != NULL)
-            return add(interpreter, dnd_stand_aside, NULL, 0);
-    #endif
-        (void)interpreter;
-        return Py_AddPendingCall(dnd_stand_aside, NULL);
-    }
-    #if PY_VERSION_HEX < 0x030C0000
-    static unsigned long dnd_usual_us;
-    #endif
-    static void dnd_hurry(PyInterpreterState *interpreter) {
-    #if PY_VERSION_HEX < 0x030C0000
-        /* The interval is a number without a lock that sys.setswitchinterval() sets too, read by whoever begins to wait. In later versions
-           it cannot be reached without the interpreter's lock, nor is it needed. */
-        unsigned long now_us = _PyEval_GetSwitchInterval();
-        if (now_us != DND_SOON_US)
-            dnd_usual_us = now_us;
-        _PyEval_SetSwitchInterval(DND_SOON_US);
-    #endif
-        if (dnd_taken == NULL)
-            dnd_taken = PyThread_allocate_lock();
-        if (dnd_taken == NULL)
-            return;
-        PyThread_acquire_lock(dnd_taken, 0);
-        dnd_is_wanted = 1;
-        if (!dnd_is_asked) {
-            dnd_is_asked = 1;
-            if (dnd_ask(interpreter) != 0)
-                dnd_is_asked = 0;
-        }
-    }
-    static void dnd_hurried(void) {
-    #if PY_VERSION_HEX < 0x030C0000
-        if (_PyEval_GetSwitchInterval() == DND_SOON_US)
-            _PyEval_SetSwitchInterval(dnd_usual_us);
-    #endif
-        dnd_is_wanted = 0;
-        if (dnd_taken != NULL) {
-            PyThread_acquire_lock(dnd_taken, 0);
-            PyThread_release_lock(dnd_taken);
-        }
-    }
+    #else
+    static int dnd_wait(int descriptor, int timeout_ms) { (void)descriptor; (void)timeout_ms; return 0; }
     #endif
     """
     ctypedef void* PyThread_type_lock
     ctypedef struct PyInterpreterState:
         pass
+    ctypedef struct PyThreadState:
+        unsigned long thread_id
+        unsigned long native_thread_id
     PyThread_type_lock PyThread_allocate_lock()
     void PyThread_free_lock(PyThread_type_lock lock)
     int PyThread_acquire_lock(PyThread_type_lock lock, int waits) nogil
     int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr) nogil
     void PyThread_release_lock(PyThread_type_lock lock)
     PyInterpreterState* PyInterpreterState_Get()
+    PyThreadState* PyInterpreterState_ThreadHead(PyInterpreterState* interpreter)
+    PyThreadState* PyThreadState_Next(PyThreadState* thread)
+    PyFrameObject* PyThreadState_GetFrame(PyThreadState* thread)  # a reference; NULL: it runs nothing
     int64_t dnd_used_ns(int number) nogil
     void dnd_short_turns() nogil
-    void dnd_hurry(PyInterpreterState* interpreter) nogil
-    void dnd_hurried()
+    void* dnd_hurry(PyInterpreterState* interpreter) nogil
+    bint DND_KNOWS_HOLDER
+    int dnd_wait(int descriptor, int timeout_ms) nogil
 
 
 cdef struct Slot:
@@ -249,6 +242,14 @@ cdef class Walker:
         return True
 
 
+def wait_readable(int descriptor, int timeout_ms):
+    """Wait until something can be read, or for so long (-1: for ever), and go on at once, whoever runs."""
+    cdef PyInterpreterState* interpreter = PyInterpreterState_Get()
+    with nogil:
+        dnd_wait(descriptor, timeout_ms)
+        dnd_hurry(interpreter)
+
+
 cdef enum:
     MOST_CLOCKS = 4096
 
@@ -256,51 +257,58 @@ cdef enum:
 cdef class Alarm:
     """Wakes its one thread when its time has come, with the interpreter's lock, which whoever holds it gives up where it is."""
 
-    cdef PyThread_type_lock ends
+    cdef PyThread_type_lock bell
     cdef int* clocks
-    cdef int64_t* used  # when the alarm went off, before anybody was asked to stand still
+    cdef int64_t* used
+    cdef char* moves  # whether the clock moved when the alarm went off, before anybody was asked for the lock
+    cdef void* holder  # who held the lock then
     cdef Py_ssize_t count
-    cdef bint has_short_turns
-    cdef bint is_off  # whether ``used`` is of the clocks that are watched
+    cdef bint has_short_turns, is_off  # is_off: ``moves`` is of the clocks that are watched
     cdef PyInterpreterState* interpreter
 
     def __cinit__(self):
-        self.ends = PyThread_allocate_lock()
+        self.bell = PyThread_allocate_lock()
         self.clocks = <int*>malloc(MOST_CLOCKS * sizeof(int))
         self.used = <int64_t*>malloc(MOST_CLOCKS * sizeof(int64_t))
-        if self.ends is NULL or self.clocks is NULL or self.used is NULL:
+        self.moves = <char*>malloc(MOST_CLOCKS)
+        if self.bell is NULL or self.clocks is NULL or self.used is NULL or self.moves is NULL:
             raise MemoryError
-        PyThread_acquire_lock(self.ends, 0)
+        PyThread_acquire_lock(self.bell, 0)
         self.interpreter = PyInterpreterState_Get()
 
     def __dealloc__(self):
-        if self.ends is not NULL:
-            PyThread_free_lock(self.ends)
+        if self.bell is not NULL:
+            PyThread_free_lock(self.bell)
         free(self.clocks)
         free(self.used)
+        free(self.moves)
 
-    def wait(self, int64_t timeout_ns):
-        """True at once when :meth:`end` is called, False after so long."""
-        cdef bint is_told
+    def wait(self, int64_t timeout_ns=-1):
+        """True at once when it is rung, False after so long (-1: never)."""
+        cdef bint is_rung
+        cdef int64_t timeout_us = -1 if timeout_ns < 0 else timeout_ns // 1000
+        cdef Py_ssize_t at
         if not self.has_short_turns:
             self.has_short_turns = True
             dnd_short_turns()
         with nogil:
-            is_told = PyThread_acquire_lock_timed(self.ends, max(timeout_ns, 0) // 1000, 0) == 1
-            if not is_told:
-                self.read(self.used)
-                dnd_hurry(self.interpreter)
-        if not is_told:
-            dnd_hurried()
-            self.is_off = True
-        return is_told
+            is_rung = PyThread_acquire_lock_timed(self.bell, timeout_us, 0) == 1
+            # one that runs has used some nanoseconds between two looks at its clock
+            for at in range(self.count):
+                self.used[at] = dnd_used_ns(self.clocks[at])
+            for at in range(self.count):
+                self.moves[at] = dnd_used_ns(self.clocks[at]) != self.used[at]
+            self.holder = dnd_hurry(self.interpreter)
+        self.is_off = not is_rung
+        return is_rung
 
-    def end(self):
-        """Once only."""
-        PyThread_release_lock(self.ends)
+    def ring(self):
+        """End the wait of now, or else the next one."""
+        PyThread_acquire_lock(self.bell, 0)  # it was rung before: once is enough
+        PyThread_release_lock(self.bell)
 
     def watch(self, list numbers not None):
-        """These clocks of threads from now on; 0 in place of those beyond 4,096."""
+        """These clocks of threads from now on; those beyond 4,096 are not."""
         cdef Py_ssize_t at
         self.is_off = False
         self.count = 0
@@ -308,15 +316,44 @@ cdef class Alarm:
             self.clocks[at] = numbers[at]
             self.count = at + 1
 
-    def used_then(self):
-        """Processor time in ns by clock, when the alarm went off. Empty: they were not watched yet."""
-        return [self.used[at] for at in range(self.count)] if self.is_off else []
+    def moved_then(self):
+        """By clock, whether it was moving when the alarm went off: its thread was running. Empty: nobody knows."""
+        return [self.moves[at] != 0 for at in range(self.count)] if self.is_off and DND_KNOWS_HOLDER else []
+
+    def holder_then(self):
+        """The ident of the thread that held the interpreter's lock when the alarm went off, and was running or about to: where it shares a
+        processor with us, its clock stands still. 0: none did.
+        """
+        cdef PyThreadState* thread = PyInterpreterState_ThreadHead(self.interpreter)
+        while thread is not NULL:
+            if <void*>thread == self.holder:
+                return thread.thread_id
+            thread = PyThreadState_Next(thread)
+        return 0
 
     def used_now(self):
-        """The same of now. -1: the thread has ended."""
+        """By clock, the processor time in ns. -1: the thread has ended."""
         return [dnd_used_ns(self.clocks[at]) for at in range(self.count)]
 
-    cdef void read(self, int64_t* used) noexcept nogil:
-        cdef Py_ssize_t at
-        for at in range(self.count):
-            used[at] = dnd_used_ns(self.clocks[at])
+    def frames(self):
+        """The innermost frames of all threads that run Python code, by ident. (``sys._current_frames`` looks at those of other interpreters
+        too, which may be running: the interpreter has been seen to crash of it, 3.12.)"""
+        cdef PyThreadState* thread = PyInterpreterState_ThreadHead(self.interpreter)
+        cdef PyFrameObject* frame
+        cdef dict made = {}
+        while thread is not NULL:
+            frame = PyThreadState_GetFrame(thread)
+            if frame is not NULL:
+                made[thread.thread_id] = <object>frame
+                Py_DECREF(<PyObject*>frame)
+            thread = PyThreadState_Next(thread)
+        return made
+
+    def native_ids(self):
+        """What the system calls the threads that run Python code, by ident."""
+        cdef PyThreadState* thread = PyInterpreterState_ThreadHead(self.interpreter)
+        cdef dict made = {}
+        while thread is not NULL:
+            made[thread.thread_id] = thread.native_thread_id
+            thread = PyThreadState_Next(thread)
+        return made

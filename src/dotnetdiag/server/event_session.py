@@ -19,7 +19,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Self
 
 import numpy as np
@@ -41,6 +40,7 @@ from dotnetdiag.nettrace import (
     Writer,
 )
 from dotnetdiag.nettrace.constants import UNKNOWN_PROCESSOR
+from dotnetdiag.server.alarm import new_alarm
 from dotnetdiag.server.blocking import never_wait, own_lock
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.held_events import ROW, Batch, HeldEvents
@@ -105,10 +105,10 @@ class EventSession:
         self._registry = registry
         self._version = nettrace_version if request.format == TraceFormat.NETTRACE else NETPERF
         self._process_id = os.getpid() if process_id is None else process_id
-        self._wake = SimpleQueue[None]()
+        self._alarm = new_alarm()
         capacity = min(request.buffer_mb, LARGEST_BUFFER_MB) << 20
         block = getattr(request, "buffering_mode", BufferingMode.DROP) == BufferingMode.BLOCK
-        self._held = HeldEvents(capacity, self._wake, block=block)
+        self._held = HeldEvents(capacity, self._alarm.ring, block=block)
         self._stacks = bool(getattr(request, "stackwalk", True))
         self._kinds: list[Metadata] = []
         self._subscriptions: list[Subscription] = []
@@ -185,7 +185,7 @@ class EventSession:
             self._ending = True
             started = self._worker is not None
         if started:
-            self._wake.put(None)
+            self._alarm.ring()
         else:
             self._out.end()
 
@@ -195,7 +195,7 @@ class EventSession:
             self._ending = self._gone = True
         self._held.close()
         self._out.drop()
-        self._wake.put(None)
+        self._alarm.ring()
 
     def join(self, timeout_s: float) -> bool:
         """Wait until nothing of the session runs any more; whether that is so."""
@@ -233,7 +233,7 @@ class EventSession:
         never_wait()
         try:
             while not self._ending:
-                self._wake.get()  # the first event, or the end
+                self._alarm.wait()  # the first event, or the end
                 if not self._ending:
                     self._pause()
                     self._write_held()
@@ -250,8 +250,7 @@ class EventSession:
 
     def _pause(self) -> None:
         """Until the time is over, much is held, or the session ends."""
-        with suppress(Empty):
-            self._wake.get(timeout=FLUSH_S)
+        self._alarm.wait(int(FLUSH_S * 1e9))
 
     def _finish(self) -> None:
         """ProcessInfo, rundown, the last sequence point and the end (nettrace.md §5.9)."""

@@ -1,7 +1,7 @@
 """Events that threads have written and a session's worker has not taken yet: rows and payloads, bounded.
 
 Rule 1: writing may be interrupted by itself: a signal handler or a collection's callback can write an event while its thread is writing one,
-also on the worker's thread. So the lock is reentrant, the worker is woken through a queue whose ``put`` is, and no call stands between the
+also on the worker's thread. So the lock is reentrant, the worker is woken by an alarm whose ``ring`` is, and no call stands between the
 two halves of an event.
 Rule 2: what is dropped was attempted after every event that is held: from the first that does not fit until the next :meth:`HeldEvents.take`
 nothing is held. So the numbers of events say where some are lacking.
@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import struct
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from queue import SimpleQueue
 from time import monotonic, monotonic_ns
 
 import numpy as np
@@ -53,10 +53,12 @@ anything being read: then nobody waits, and events are dropped, until something 
 
 
 class _Self(threading.local):
-    """The calling thread. To ask the system for each event takes three times as long."""
+    """The calling thread, once it was met (:func:`os_thread_id`). To ask the system for each event takes three times as long.
 
-    def __init__(self) -> None:
-        self.os_thread_id = threading.get_native_id()
+    Nothing is done when a thread is met for the first time that an event could interrupt.
+    """
+
+    os_thread_id = 0
 
 
 _self = _Self()
@@ -73,7 +75,10 @@ if hasattr(os, "register_at_fork"):
 
 def os_thread_id() -> int:
     """That of the calling thread."""
-    return _self.os_thread_id
+    found = _self.os_thread_id
+    if not found:
+        found = _self.os_thread_id = threading.get_native_id()
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +98,11 @@ class HeldEvents:
     """The buffer between the threads of a process and the worker of one session.
 
     ``capacity_bytes`` bounds what is held together with what :meth:`take` has given out and :meth:`give_back` has not returned.
-    ``wake.put`` is called when there is something after there was nothing, and when there is much.
+    ``wake`` is called when there is something after there was nothing, and when there is much.
     ``block``: threads that may wait do so for room (:data:`BLOCK_S`) before they drop.
     """
 
-    def __init__(self, capacity_bytes: int, wake: SimpleQueue[None], *, block: bool = False) -> None:
+    def __init__(self, capacity_bytes: int, wake: Callable[[], object], *, block: bool = False) -> None:
         self.room = capacity_bytes
         self._wake = wake
         self._lock = own_lock()
@@ -155,7 +160,7 @@ class HeldEvents:
         def write(
             payload: bytes, activity: bytes = b"", related: bytes = b"", stack: bytes = b"", thread: int = 0, /
         ) -> None:
-            capture = _self.os_thread_id
+            capture = _self.os_thread_id or os_thread_id()
             length = len(payload)
             if length > PAYLOAD_LIMIT:
                 self.skip()
@@ -198,7 +203,7 @@ class HeldEvents:
 
     def skip(self) -> None:
         """Count an event of the calling thread that cannot be written: too large, or its values do not fit."""
-        capture = _self.os_thread_id
+        capture = os_thread_id()
         with self._lock:
             if ROW.itemsize > self.room or self._dropped:
                 self._drop(capture)
@@ -216,7 +221,7 @@ class HeldEvents:
 
     def _call_worker(self) -> None:
         self._mark = self._urgent if self._size < self._urgent and self._mark == 1 else _NEVER
-        self._wake.put(None)
+        self._wake()
 
     def _references(self, stack: bytes, activity: bytes, related: bytes) -> tuple[int, int, int, int]:
         """Indices of what is held once, and the bytes that are new."""
@@ -252,7 +257,7 @@ class HeldEvents:
                     return False
                 if self._mark != _NEVER and (self._size or self._dropped):
                     self._mark = _NEVER
-                    self._wake.put(None)
+                    self._wake()
                 self._room_came.wait(left_s)
             return not self._closed
 

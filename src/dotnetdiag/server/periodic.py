@@ -10,7 +10,7 @@ from time import monotonic_ns  # that of now: programs and their tests replace t
 from typing import Generic, TypeVar
 
 from dotnetdiag.server import leaving
-from dotnetdiag.server.alarm import Alarm
+from dotnetdiag.server.alarm import Alarm, new_alarm
 from dotnetdiag.server.blocking import never_wait
 
 OWN_THREADS = "dotnetdiag "
@@ -55,7 +55,7 @@ class Periodic(threading.Thread, Generic[_T]):
         super().__init__(name=f"{OWN_THREADS}{name}", daemon=True)
         self.turns = turns
         self._act = act
-        self._alarm = Alarm() if alarm is None else alarm
+        self._alarm = alarm or new_alarm()
         self.is_ending = False
 
     def start(self) -> None:
@@ -76,13 +76,13 @@ class Periodic(threading.Thread, Generic[_T]):
     def end(self) -> None:
         """Does not wait: the thread may be acting now, and ends after it. Once only."""
         self.is_ending = True
-        self._alarm.end()
+        self._alarm.ring()
 
     def run(self) -> None:
         never_wait()  # one session's reader would hold up the others
         ends, clock = self._alarm.wait, monotonic_ns
         now_ns, next_ns = clock(), min(one.next_ns for one in self.turns)
-        while not ends(next_ns - now_ns):
+        while not ends(max(0, next_ns - now_ns)):
             now_ns, next_ns = clock(), _NEVER
             due: list[_T] = []
             for one in self.turns:

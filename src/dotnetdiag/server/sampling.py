@@ -24,8 +24,7 @@ from random import Random
 from types import CodeType, FrameType
 from typing import Any
 
-from dotnetdiag.server import kernels
-from dotnetdiag.server.alarm import Alarm
+from dotnetdiag.server.alarm import new_alarm
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES, FRAMES_LIMIT, CodeAddresses, pack_addresses
 from dotnetdiag.server.native_events import native_event
 from dotnetdiag.server.periodic import Periodic, Turn
@@ -102,7 +101,7 @@ class _Sampler:
     """Takes the stacks of all threads. One that has not used the processor since its last sample has the stack that it had."""
 
     def __init__(self, addresses: CodeAddresses) -> None:
-        self.alarm: Alarm = Alarm() if kernels.KERNELS is None else kernels.KERNELS.Alarm()
+        self.alarm = new_alarm()
         self._addresses = addresses
         self._clocks = _clocks_are_fine()
         self._threads: dict[int, _Thread | None] = {}
@@ -119,10 +118,16 @@ class _Sampler:
 
     def _samples(self) -> list[tuple[bytes, bytes, int]]:
         """Type, stack and OS thread."""
-        then_ns, now_ns, frames = self.alarm.used_then(), self.alarm.used_now(), sys._current_frames()
+        alarm = self.alarm
+        moved, holder, now_ns, frames = alarm.moved_then(), alarm.holder_then(), alarm.used_now(), alarm.frames()
+        ran = {
+            ident: moved[thread.at] or ident == holder
+            for ident, thread in self._threads.items()
+            if thread is not None and thread.at < len(moved)
+        }
         if not self._clocks or frames.keys() != self._threads.keys() or -1 in now_ns:  # threads have begun, or ended
-            self._enumerate()
-            then_ns, now_ns, frames = [], self.alarm.used_now(), sys._current_frames()
+            self._enumerate(frames)
+            now_ns, frames = alarm.used_now(), alarm.frames()
         # From here on nothing waits, so that the other threads stand still: a frame that goes on while it is looked at is no longer where it
         # was, and the interpreter has been seen to give wrong values of it (3.11).
         samples: list[tuple[bytes, bytes, int]] = []
@@ -142,8 +147,7 @@ class _Sampler:
                 samples.append((_ERROR, b"", thread.os_thread))
             else:
                 thread.used_ns, thread.stack = used, stack
-                waits = thread.at < len(then_ns) and then_ns[thread.at] == used
-                samples.append((_EXTERNAL if waits else _MANAGED, stack, thread.os_thread))
+                samples.append((_MANAGED if ran.get(ident, True) else _EXTERNAL, stack, thread.os_thread))
         return samples
 
     def _stack(self, frame: FrameType, loop_code: CodeType | None) -> bytes:
@@ -162,15 +166,15 @@ class _Sampler:
             self._loop_code = None if handle is None else handle._run.__code__
         return self._loop_code
 
-    def _enumerate(self) -> None:
-        """Know those that are there now; who was there before is what it was."""
-        threads: dict[int, _Thread | None] = {}
+    def _enumerate(self, frames: dict[int, FrameType]) -> None:
+        """Know those that are there now; who was there before is what it was. Those that run nothing, or that nobody can name, are left out."""
+        own = {ident for ident, _, is_own in running_threads() if is_own}
+        threads: dict[int, _Thread | None] = dict.fromkeys(frames)
         clocks: list[int] = []
-        for ident, os_thread, is_own in running_threads():
-            thread = self._threads.get(ident)
-            if is_own:
-                threads[ident] = None
+        for ident, os_thread in self.alarm.native_ids().items():
+            if ident in own or ident not in frames:
                 continue
+            thread = self._threads.get(ident)
             if thread is None or thread.os_thread != os_thread:
                 thread = _Thread(os_thread)
             threads[ident], thread.at = thread, len(clocks)

@@ -9,6 +9,7 @@ from typing import Self
 from dotnetdiag.errors import TransportError
 from dotnetdiag.ipc.ports import parse_runtime_ports
 from dotnetdiag.server.ages import NEWEST, Age
+from dotnetdiag.server.alarm import select_promptly
 from dotnetdiag.server.commands import Commands
 from dotnetdiag.server.dispatch import Problem
 from dotnetdiag.server.serving import DRAIN_S, OPEN_S, Serving, log_problem
@@ -40,7 +41,7 @@ class DiagnosticServer(Serving):
         problem: Problem = log_problem,
     ) -> None:
         super().__init__(commands, age=age, legacy=legacy, resumed=resumed, problem=problem)
-        self._multiplexer = Multiplexer("dotnetdiag server", self._failed)
+        self._multiplexer = Multiplexer("dotnetdiag server", self._failed, select=select_promptly)
         self._waiters: dict[object, None] = {}
 
     def listen(

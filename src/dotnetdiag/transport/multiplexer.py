@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from dotnetdiag.errors import TransportError
 from dotnetdiag.transport.deadline import Deadline
@@ -31,6 +31,7 @@ CALLING = "dotnetdiag call"
 """The name of a thread for what blocks, as the system has it."""
 MOST_STALE = 64
 """Timers of waits that are over, beside as many as there are operations."""
+Select: TypeAlias = "Callable[[selectors.BaseSelector, float | None], list[tuple[selectors.SelectorKey, int]]]"
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -53,8 +54,11 @@ class Multiplexer(Closing):
     operation, as in the other drivers.
     """
 
-    def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
-        self._name, self._failed, self._pid = name, failed, os.getpid()
+    def __init__(
+        self, name: str, failed: Callable[[BaseException], None], *, select: Select = lambda one, s: one.select(s)
+    ) -> None:
+        """``select``: how the thread waits with its selector, for so many seconds."""
+        self._name, self._failed, self._pid, self._select = name, failed, os.getpid(), select
         self._selector = selectors.DefaultSelector()
         self._bell, self._ear = socket.socketpair()
         self._bell.setblocking(False)
@@ -119,7 +123,7 @@ class Multiplexer(Closing):
 
     def _serve(self) -> None:
         """What has come, until the next wait."""
-        for key, events in self._selector.select(self._wait_s()):
+        for key, events in self._select(self._selector, self._wait_s()):
             if key.fileobj is self._ear:
                 with suppress(OSError):
                     self._ear.recv(4096)
