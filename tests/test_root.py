@@ -7,11 +7,16 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import pytest
 from tests.syntax import syntax_of
 
 import dotnetdiag
 import dotnetdiag.errors
+import dotnetdiag.nettrace
+import dotnetdiag.server
+import dotnetdiag.testing
 
 
 def test_every_public_name_is_there() -> None:
@@ -64,3 +69,14 @@ def test_what_type_checkers_see_is_what_there_is() -> None:
         if isinstance(target, ast.Name)
     }
     assert {name for name in names if not name.startswith("_")} == set(dotnetdiag.__all__) - {"__version__"}
+
+
+@pytest.mark.parametrize("package", [dotnetdiag, dotnetdiag.nettrace, dotnetdiag.server, dotnetdiag.testing])
+def test_dir_tells_every_name_that_is_loaded_when_it_is_used(package: ModuleType) -> None:
+    names = dir(package)
+    assert len(names) >= 10
+    assert not [name for name in names if not hasattr(package, name)]
+
+
+def test_what_a_command_of_ones_own_needs_is_at_hand() -> None:
+    assert {"Caller", "Command", "Handler", "HResult", "Refused", "Reply", "ResultReply"} <= set(dir(dotnetdiag.server))

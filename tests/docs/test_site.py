@@ -16,6 +16,7 @@ import pytest
 from tests.docs.pages import DOCS, files
 
 import dotnetdiag
+import dotnetdiag.server
 from dotnetdiag.client.limits import TIMEOUT_S
 
 
@@ -120,6 +121,7 @@ class Values:
         (Thing, ["x.fact", "x.made", "x.untold"]),
         (dotnetdiag.AsyncClient, []),
         (dotnetdiag.DumpType, []),
+        (dotnetdiag.server.Handler, []),
     ],
 )
 def test_what_has_no_docstring(thing: Any, missing: list[str]) -> None:
@@ -142,6 +144,7 @@ def test_the_build_tells_of_a_name_without_a_section_and_of_one_without_text(
     monkeypatch.setattr(HOOKS, "commands", click.Group("dotnetdiag", commands=[click.Command("mute")]))
     found = list(HOOKS.problems(tmp_path, tmp_path))
     assert "dotnetdiag.cpu is on no page: docs/reference/python" in found
+    assert "dotnetdiag.server.Refused is on no page: docs/reference/python" in found
     assert "dotnetdiag.open is on no page: docs/reference/python" not in found
     assert "dotnetdiag.open: nothing is said of it on its page" in found
     assert "dotnetdiag mute is on no page: docs/reference/cli.md" in found

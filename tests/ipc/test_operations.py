@@ -278,6 +278,22 @@ def test_a_runtime_has_the_name_of_its_kind(version: str, runtime: str, of_dotne
     assert drive(information.runtime_version(), age).result == of_dotnet
 
 
+PYTHON = Age(name="Python", version="3.11.7+python", answers={**AGES["8"].answers, Command.EnablePerfMap: NS})
+
+
+@pytest.mark.parametrize("suspended", [True, None])
+def test_a_python_process_is_asked_for_a_perf_map_and_refuses_for_itself(suspended: bool | None) -> None:
+    done = drive(perf_map.enable_perf_map(1, suspended), PYTHON)
+    assert done.commands == ["ProcessInfo3", "EnablePerfMap"]
+    assert isinstance(done.error, errors.NotSupported)
+
+
+def test_a_python_process_that_lacks_a_command_is_not_called_an_old_dotnet() -> None:
+    error = drive(sessions.collect(SessionConfiguration(providers=(A,), rundown_keyword=1)), PYTHON).error
+    assert isinstance(error, errors.RuntimeTooOld)
+    assert error.has == "Python 3.11.7"
+
+
 def test_texts_that_are_null_are_empty_ones() -> None:
     from dotnetdiag.ipc.process_info import ProcessInfo3Reply
 

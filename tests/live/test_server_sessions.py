@@ -22,8 +22,9 @@ from tests.server.recorded import Reader, recording, request
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.nettrace import read
 from dotnetdiag.server import event_session
+from dotnetdiag.server.activities import activity
 from dotnetdiag.server.event_session import NETPERF, EventSession
-from dotnetdiag.server.event_source import EventSource, activity
+from dotnetdiag.server.event_source import EventSource
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers

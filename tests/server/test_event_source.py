@@ -17,7 +17,8 @@ import dotnetdiag
 from dotnetdiag.errors import UsageError
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.nettrace import TypeCode
-from dotnetdiag.server.event_source import OPCODE_START, EventSource, activity, current_activity
+from dotnetdiag.server.activities import activity, current_activity
+from dotnetdiag.server.event_source import OPCODE_START, EventSource
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.registry import Registry
 
@@ -195,6 +196,27 @@ def test_bytes_of_any_array_are_those_in_memory(
     assert (bytes(found["raw"]), found["text"]) == (expected, "behind")
 
 
+@pytest.mark.parametrize(
+    ("values", "named", "problem"),
+    [
+        ((), {}, "0 of 3 values are given"),
+        ((1, "Ada", [], 4), {}, "4 of 3 values are given"),
+        (("one", "Ada", []), {}, "id is of type str (required argument is not an integer)"),
+        ((1, 7, []), {}, "customer is of type int (descriptor '__str__' requires a 'str' object but received a 'int')"),
+        ((1, "Ada"), {"sizes": ["x"]}, "sizes is of type list (required argument is not a float)"),
+        ((1,), {"sizes": []}, "values are lacking or too many: customer"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_the_event_takes(
+    values: tuple[Any, ...], named: dict[str, Any], problem: str, registry: Registry
+) -> None:
+    fields: dict[str, object] = {"id": int, "customer": str, "sizes": list[float]}
+    event = EventSource("S", registry=registry, strict=True).event("OrderPlaced", fields=fields)
+    with pytest.raises(UsageError) as caught:
+        event(*values, **named)
+    assert str(caught.value) == f"OrderPlaced takes id (INT64), customer (STRING), sizes (ARRAY of DOUBLE): {problem}"
+
+
 class _Raising:
     """Whatever is done with it raises."""
 
@@ -296,7 +318,7 @@ def test_values_that_are_not_what_they_say_leave_the_fields_behind_them_alone(
 def test_a_strict_source_says_what_does_not_fit_though_nobody_listens(registry: Registry) -> None:
     event = EventSource("My-Source", registry=registry, strict=True).event("Two", fields={"n": int, "text": str})
     for values in (("no number", "text"), (1,), (1, "a", "b")):
-        with pytest.raises(UsageError, match="Two takes n, text"):
+        with pytest.raises(UsageError, match=r"Two takes n \(INT64\), text \(STRING\): "):
             event(*values)
     event(1, "fits")
 

@@ -151,11 +151,13 @@ def test_a_dump_has_the_stacks_of_all_threads(folder: Path, script: Path) -> Non
         line(process)
         with dd.Client.connect(f"{socket_in(folder)},connect") as client:
             client.write_dump(str(folder / "stacks.txt"), dd.DumpType.HEAP)
+            client.write_dump(str(folder / "of_%p"), dd.DumpType.MINI)
             with pytest.raises(ServerError):
                 client.write_dump(str(folder / "stacks.txt"), dd.DumpType.HEAP)
     text = (folder / "stacks.txt").read_text()
     assert f'File "{script}", line 4 in deep' in text
     assert (folder / "stacks.txt").stat().st_mode & 0o777 == 0o600
+    assert (folder / f"of_{process.pid}").exists()
 
 
 def test_a_session_of_netperf_is_one(folder: Path) -> None:

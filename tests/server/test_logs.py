@@ -16,6 +16,7 @@ from tests.server.recorded import LIMIT_S, recording
 import dotnetdiag
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.tracing import CollectTracing
+from dotnetdiag.server.activities import activity
 from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.logs import (
     FORMATTED_KEYWORD,
@@ -70,6 +71,18 @@ def test_a_record_comes_in_all_forms(registry: Registry, tmp_path: Path) -> None
     assert json.loads(as_json["ArgumentsJson"]) == arguments
     assert as_json["ExceptionJson"] == "{}"
     assert as_json["FormattedMessage"] == "order 7 of Ada"
+
+
+def test_a_record_carries_the_activity_in_each_form_as_events_that_start_nothing_do(
+    registry: Registry, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER):
+        logger.warning("alone")
+        with activity(), activity() as inner:
+            logger.warning("at work")
+    found = [(one.activity, one.related) for one in dotnetdiag.open(path).events() if one.provider == PROVIDER]
+    assert found == [(None, None)] * 3 + [(inner, None)] * 3
 
 
 @pytest.mark.parametrize(

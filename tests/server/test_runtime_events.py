@@ -15,6 +15,7 @@ import dotnetdiag
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.tracing import CollectTracing
 from dotnetdiag.server import runtime_events
+from dotnetdiag.server.activities import activity
 from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_events import PROVIDER, RuntimeEvents
@@ -68,6 +69,15 @@ def test_a_collection_is_a_pause_with_its_generation_and_what_it_collected(regis
     assert {one.tid for one in found} == {threading.get_native_id()}
     times = [one.time_ns for one in found]
     assert times == sorted(times)
+
+
+def test_a_collection_carries_the_activity_that_it_holds_up(registry: Registry, tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER), activity() as chosen:
+        gc.collect()
+    found = [one.activity for one in dotnetdiag.open(path).events() if one.name.startswith("GC")]
+    assert len(found) >= 8
+    assert set(found) == {chosen}
 
 
 def test_a_collection_that_was_running_before_the_session_has_no_end(registry: Registry, tmp_path: Path) -> None:
@@ -227,6 +237,14 @@ def test_an_exception_is_told_once_where_it_is_raised(registry: Registry, tmp_pa
     said = [(one.ExceptionType.rpartition(".")[2], one.ExceptionMessage) for one in found]
     assert [one for one in said if one in expected] == expected  # libraries raise some of their own
     assert all(one.stack for one in found)
+
+
+@raises
+def test_an_exception_carries_the_activity_in_which_it_is_raised(registry: Registry, tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    with recording(path, registry, PROVIDER), activity() as chosen, pytest.raises(KeyError):
+        raise KeyError("lost", 5)
+    assert [one.activity for one in events(path, "Exception/Start") if one.ExceptionMessage == "lost, 5"] == [chosen]
 
 
 @raises

@@ -56,6 +56,17 @@ def test_our_server_passes_every_check(shell: str, at: str, monkeypatch: pytest.
     assert set(found.values()) == {Outcome.PASSED, Outcome.NOT_APPLICABLE}
 
 
+@pytest.mark.parametrize("age", [None, "pre-V1"])
+def test_a_server_from_before_v1_is_told_from_one_that_does_wrong(age: str | None, at: str) -> None:
+    with Runtime("pre-V1", listen=at), pytest.raises(UsageError, match="these checks speak the protocol of V1"):
+        next(examine(at, age=age))
+
+
+def test_a_server_that_answers_nothing_is_checked(at: str) -> None:
+    with Runtime("9", listen=at, misbehave={"*": "close:0"}):
+        assert next(examine(at)).outcome is Outcome.FAILED
+
+
 def test_what_a_server_does_not_have_is_not_applicable(at: str) -> None:
     served = Served("threads", Streamer())
     try:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+from pathlib import Path
+
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
+from dotnetdiag.errors import InputError
 from dotnetdiag.ipc.constants import TraceFormat
 from dotnetdiag.nettrace import read
+from dotnetdiag.nettrace.constants import SERIALIZATION
 from dotnetdiag.testing.recording import Recording, empty_trace
+
+GCDUMP = SERIALIZATION + struct.pack("<3Biii", 5, 5, 1, 3, 3, 10) + b"GCHeapDump\x06" + bytes(40)
 
 
 @pytest.mark.parametrize("name", recordings())
@@ -39,6 +46,24 @@ def test_what_is_no_trace_is_one_block() -> None:
     assert [mark.due_ns for mark in recording.marks] == [0]
     assert recording.end_marker == b""
     assert [mark.end for mark in Recording(b"").marks] == [0]
+
+
+@pytest.mark.parametrize("data", [b"print('no recording')\n", b"Nettrase", b"\x1f\x8b\x08\0", GCDUMP])
+def test_a_file_that_is_no_recording_is_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "cpu.py"
+    path.write_bytes(data)
+    with pytest.raises(
+        InputError, match=r"cpu.py: is no recording: neither NetPerf nor nettrace; packed ones are unpacked"
+    ):
+        Recording.read(path)
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_a_file_that_is_cut_anywhere_is_a_recording(name: str, tmp_path: Path) -> None:
+    data = data_of(name)
+    for end in (*range(100), len(data) // 2):
+        (tmp_path / "x").write_bytes(data[:end])
+        assert Recording.read(tmp_path / "x").data == data[:end]
 
 
 def test_the_end_of_a_block_is_that_of_the_byte_before() -> None:

@@ -68,6 +68,17 @@ def test_not_dotnet(fake: FakeProc, plain_tmp: Path) -> None:
     assert look(fake, 7, plain_tmp) == [("not-dotnet", False)]
 
 
+@pytest.mark.parametrize(("comm", "cmdline"), [("python3.12", b""), ("gunicorn", b"/usr/bin/python3\0gunicorn\0")])
+def test_a_python_program_is_told_what_would_let_it_be_looked_at(
+    comm: str, cmdline: bytes, fake: FakeProc, plain_tmp: Path
+) -> None:
+    folder = fake.process(7, comm=comm, maps=b"7f00-7f01 r-xp 0 08:01 12 /usr/bin/python3\n")
+    (folder / "cmdline").write_bytes(cmdline)
+    assert look(fake, 7, plain_tmp) == [("not-dotnet", False)]
+    (finding,) = diagnose(7, proc=fake.path, tmpdir=str(plain_tmp))
+    assert "`python -m dotnetdiag.server`" in finding.advice
+
+
 def test_reachable(fake: FakeProc, plain_tmp: Path) -> None:
     fake.process(7, environ=b"DOTNET_EnableDiagnostics=0\0")
     fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")

@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator
 from enum import EnumType
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import click
 
 import dotnetdiag
+import dotnetdiag.server
+import dotnetdiag.testing
 from dotnetdiag.cli.commands import commands
 from dotnetdiag.cli.lazy import Kinds
 from dotnetdiag.client.commands import Command
@@ -80,6 +82,8 @@ def headings(page: str) -> dict[str, bool]:
 
 def without_docstring(thing: Any, name: str) -> Iterator[str]:
     """The thing, and each public method of it, that says nothing of itself; what dataclasses say is their signature."""
+    if get_origin(thing) is not None:  # a type's other name, which has its text on the page alone
+        return
     text = getattr(thing, "__doc__", None) or ""
     if not text.strip() or (isinstance(thing, type) and text.startswith(f"{thing.__name__}(")):
         yield name
@@ -140,7 +144,12 @@ def problems(site: Path, docs: Path) -> Iterator[str]:
         {role for page in pages for role in re.findall(r":(?:class|meth|func|attr|data|mod|exc):<", page)}
     ):
         yield f"{role.removesuffix('<')} is shown as it is: tools/site/annotations.py"
-    public = {f"dotnetdiag.{name}" for name in dir(dotnetdiag) if not name.startswith("_")}
+    public = {
+        f"{package.__name__}.{name}"
+        for package in (dotnetdiag, dotnetdiag.server, dotnetdiag.testing)
+        for name in dir(package)
+        if not name.startswith("_")
+    }
     for name in sorted(public - told.keys()):
         yield f"{name} is on no page: docs/reference/python"
     yield from (f"{name}: nothing is said of it on its page" for name, says in sorted(told.items()) if not says)

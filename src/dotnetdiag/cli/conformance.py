@@ -23,7 +23,9 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "differs": "diff", "not applicable"
     metavar="ADDRESS,connect",
     help="A diagnostic port where a server listens, as other verbs take it.",
 )
-@click.option("--age", help="The .NET whose manners it is held to; by default the one that it says it is.")
+@click.option(
+    "--age", help="The .NET whose manners it is held to (3.1 to 11, NativeAOT); by default the one that it says it is."
+)
 @click.option("--dangerous", is_flag=True, help="Send also what is known to kill runtimes.")
 @format_option
 def conformance(

@@ -155,9 +155,12 @@ def _speed(text: str) -> float | None:
     if text == FASTEST:
         return None
     try:
-        return float(text.removesuffix("x"))
+        speed = float(text.removesuffix("x"))
     except ValueError:
-        raise UsageError(f"{text!r} is no speed: write 1x, 10x, 0.5x or {FASTEST}") from None
+        speed = 0
+    if not 0 < speed < float("inf"):
+        raise UsageError(f"{text!r} is no speed: write 1x, 10x, 0.5x or {FASTEST}")
+    return speed
 
 
 def _misbehaviour(text: str) -> tuple[str, str]:

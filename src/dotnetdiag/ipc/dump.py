@@ -27,6 +27,7 @@ class GenerateCoreDump(Request[ResultReply], command=Command.GenerateCoreDump):
     flags: int = 0
 
     def refusal(self) -> RequestRefused | None:
+        """Why it is not sent though it is valid: it would kill a runtime, or makes no sense."""
         if self.path is None:
             return self.dangerous("a dump without a name kills the target (.NET 3.1 to 10); give a path")
         if problem := text_problem(self.path, empty=True):

@@ -14,22 +14,39 @@ class HResult(IntEnum):
     """Known error codes, unsigned. A code that is not here stays a number and is shown in hex."""
 
     BAD_ENCODING = 0x80131384
+    """The request cannot be read."""
     UNKNOWN_COMMAND = 0x80131385
+    """The command is not known."""
     UNKNOWN_MAGIC = 0x80131386
+    """It is no message of this protocol."""
     UNKNOWN_ERROR = 0x80131387
+    """No reason is given."""
     NOT_SUPPORTED = 0x80131515
+    """It cannot be had here, ever."""
     FAIL = 0x80004005
+    """It went wrong."""
     INVALID_ARGUMENT = 0x80070057
+    """An argument cannot be, or not now."""
     PROFILER_NOT_YET_AVAILABLE = 0x8013135B
+    """The process still waits at its start."""
     PROFILER_RUNTIME_UNINITIALIZED = 0x80131371
+    """The runtime is not ready."""
     PROFILER_ALREADY_ACTIVE = 0x8013136A
+    """There is a profiler already."""
     INSUFFICIENT_BUFFER = 0x8007007A
+    """An answer does not fit."""
     ENVVAR_NOT_FOUND = 0x800700CB
+    """There is no such variable."""
     MODULE_NOT_FOUND = 0x8007007E
+    """There is no such library."""
     PROC_NOT_FOUND = 0x8007007F
+    """The library is no profiler."""
     CLASS_NOT_AVAILABLE = 0x80040111
+    """The library has no profiler of this CLSID."""
     TYPE_LOAD = 0x80131522
+    """A type cannot be loaded."""
     UNSPECIFIED = 0xFFFFFFFF
+    """No reason is given; of the variables' commands."""
 
 
 ADVICE: dict[int, str] = {

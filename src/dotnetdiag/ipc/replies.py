@@ -14,6 +14,7 @@ class ResultReply(OkReply):
     hresult: int = 0
 
     def failure(self) -> int:
+        """The HRESULT when it is one of a failure, otherwise 0."""
         return self.hresult if self.hresult & FAILURE_BIT else 0
 
 

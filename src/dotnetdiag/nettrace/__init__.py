@@ -103,3 +103,7 @@ _PUBLIC = {
     "Writer": "writer",
 }
 __getattr__ = loader(globals(), _PUBLIC)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dotnetdiag.nettrace import Metadata
+from dotnetdiag.server.activities import ACTIVITY
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.writing import Write
 
@@ -47,6 +48,7 @@ class Channels:
                 subscription.skip()
 
     def write(self, kind: Metadata, payload: bytes, stack: bytes = b"") -> None:
-        """One event, into all sessions that want it."""
+        """One event, into all sessions that want it, with the activity of whoever writes."""
+        activity, _ = ACTIVITY.get()
         for write in self._writes.get(kind.event_id, ()):
-            write(payload, b"", b"", stack)
+            write(payload, activity, b"", stack)

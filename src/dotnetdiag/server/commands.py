@@ -77,8 +77,13 @@ class Streaming:
 
 
 Reply: TypeAlias = OkReply | ErrorReply | EnvironmentBlock | Streaming
-"""What a command may give. An ``EnvironmentBlock`` is sent behind the reply that announces its size."""
+"""What a command may give: ``ResultReply()`` where all is well, an ``EnvironmentBlock``, which is sent behind the reply that announces its size,
+a ``Streaming``, or any other reply of the protocol. What it cannot do is raised: :class:`Refused`.
+"""
 Handler: TypeAlias = Callable[[Any, Caller], Reply]
+"""What answers one command in the place of the method: called with the request (a value with the fields of the protocol) and who asks, in a thread
+of its own. Raises :class:`Refused`; anything else that it raises is answered ``FAIL``, and told as a problem of the server.
+"""
 
 
 class Commands:

@@ -26,6 +26,7 @@ from uuid import UUID
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import Field, FieldType, TypeCode
 from dotnetdiag.nettrace.constants import FIELD_DEPTH_LIMIT
+from dotnetdiag.server.value_text import text_of
 
 Pack = Callable[..., bytes]
 """One argument for each field. A value that does not fit raises, whatever it is that its own code raises."""
@@ -73,6 +74,26 @@ class EventFields:
                 raise UsageError(f"{name!r} cannot be the name of a field")
         types = tuple(Field(name=name, type=_type_of(name, kind, 0)) for name, kind in declared.items())
         return cls(names=tuple(declared), types=types, pack=_packer([field.type for field in types]))
+
+    def __str__(self) -> str:
+        """``id (INT64), customer (STRING)``."""
+        return ", ".join(f"{field.name} ({_type_name(field.type)})" for field in self.types) or "nothing"
+
+    def problem(self, values: Sequence[Any]) -> str:
+        """Which of the values does not fit, or that they are lacking or too many; ``""`` where each fits by itself."""
+        if len(values) != len(self.types):
+            return f"{len(values)} of {len(self.types)} values are given"
+        for field, value in zip(self.types, values, strict=True):
+            try:
+                _packer([field.type])(value)
+            except Exception as error:  # of whatever kind: the value's own code runs
+                return f"{field.name} is of type {type(value).__name__} ({text_of(error)})"
+        return ""
+
+
+def _type_name(kind: FieldType) -> str:
+    name = TypeCode(kind.code).name
+    return name if kind.element is None else f"{name} of {_type_name(kind.element)}"
 
 
 def z16(text: str) -> bytes:

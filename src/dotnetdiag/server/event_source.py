@@ -10,16 +10,13 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata
+from dotnetdiag.server.activities import ACTIVITY
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES
 from dotnetdiag.server.event_fields import EventFields
 from dotnetdiag.server.registry import EVENT_IDS, REGISTRY, RUNDOWN, Registry
@@ -28,29 +25,6 @@ from dotnetdiag.server.value_text import text_of
 from dotnetdiag.server.writing import Write
 
 OPCODE_START, OPCODE_STOP = 1, 2
-_NO_ACTIVITY = (b"", b"")
-_activity: ContextVar[tuple[bytes, bytes]] = ContextVar("dotnetdiag activity", default=_NO_ACTIVITY)
-"""The current activity and the one around it, in .NET order."""
-
-
-@contextmanager
-def activity(activity_id: UUID | None = None) -> Iterator[UUID]:
-    """Events inside carry this activity id (default: a new one), in this thread or task and what it awaits.
-
-    Events of the opcode Start carry the activity around it as related activity.
-    """
-    chosen = uuid.uuid4() if activity_id is None else activity_id
-    token = _activity.set((chosen.bytes_le, _activity.get()[0]))
-    try:
-        yield chosen
-    finally:
-        _activity.reset(token)
-
-
-def current_activity() -> UUID | None:
-    """The activity id that an event written now would carry."""
-    raw = _activity.get()[0]
-    return UUID(bytes_le=raw) if raw else None
 
 
 class Event:
@@ -87,16 +61,18 @@ class Event:
     def __call__(self, *values: Any, **named: Any) -> None:
         if not self._writes and not self._strict:
             return
+        given: Sequence[Any] = values
         try:
-            payload = self._pack(*(self._in_order(values, named) if named else values))
+            if named:
+                given = self._in_order(values, named)
+            payload = self._pack(*given)
         except Exception as error:  # values that do not fit, or whatever their own code raises
             if self._strict:
-                raise UsageError(
-                    f"{self._kind.name} takes {', '.join(self._fields.names) or 'nothing'}: {text_of(error)}"
-                ) from error
+                problem = "" if named and given is values else self._fields.problem(given)
+                raise UsageError(f"{self._kind.name} takes {self._fields}: {problem or text_of(error)}") from error
             self._source.skip(self._kind)
             return
-        current, around = _activity.get()
+        current, around = ACTIVITY.get()
         if not self._start:
             around = b""
         stack = CODE_ADDRESSES.stack(1) if self._source.stacks else b""

@@ -15,6 +15,7 @@ from dotnetdiag.ipc.hresults import HResult
 from dotnetdiag.ipc.replies import ResultReply
 from dotnetdiag.ipc.tracing import CollectTracing6
 from dotnetdiag.server.commands import Caller, Handler, Refused, Reply, Streaming
+from dotnetdiag.server.dump_names import dump_path
 from dotnetdiag.server.process import ProcessCommands
 from dotnetdiag.server.registry import REGISTRY, Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
@@ -45,7 +46,7 @@ if hasattr(os, "register_at_fork"):
 class PythonCommands(ProcessCommands):
     """Who this process is, its environment, sessions of the ``registry``'s providers, and dumps: the Python stacks of all threads, as text.
 
-    A core, or anything else, is an override of ``GenerateCoreDump`` and its later forms.
+    A core, or anything else, is a subclass with another :meth:`dump`, which answers all three commands that ask for one.
     """
 
     def __init__(
@@ -67,11 +68,14 @@ class PythonCommands(ProcessCommands):
         return Streaming(source=session.start())
 
     def dump(self, request: GenerateCoreDump3, caller: Caller) -> Reply:  # noqa: ARG002
-        """Written to the path of the request, which must not be there yet, for its owner alone."""
+        """Written to the path of the request (with ``%p`` and the like, see :func:`dump_path`), which must not be there yet, for its owner
+        alone.
+        """
+        path = dump_path(request.path)
         try:
-            descriptor = os.open(request.path or "", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except OSError as exc:
-            raise Refused(HResult.FAIL, f"{request.path}: {exc.strerror}") from exc
+            raise Refused(HResult.FAIL, f"{path}: {exc.strerror}") from exc
         try:
             write_thread_dump(descriptor)
         finally:

@@ -31,6 +31,7 @@ from typing import Any
 
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata, TypeCode
+from dotnetdiag.server.activities import ACTIVITY
 from dotnetdiag.server.event_fields import EventFields
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.value_text import text_of
@@ -235,6 +236,7 @@ def _tell(record: logging.LogRecord, listening: tuple[_Listening, ...]) -> None:
     if not wanting:
         return
     words = _Words(record, level)
+    activity, _ = ACTIVITY.get()
     payloads: dict[_Form, bytes | None] = {}
     """None: the record cannot be put into this form."""
     for one in wanting:
@@ -245,7 +247,7 @@ def _tell(record: logging.LogRecord, listening: tuple[_Listening, ...]) -> None:
             if payload is None:
                 one.subscription.skip()
             else:
-                write(payload)
+                write(payload, activity)
 
 
 def _maybe_pack(form: _Form, words: _Words) -> bytes | None:

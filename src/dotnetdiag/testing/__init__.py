@@ -18,7 +18,13 @@ _PUBLIC = {
     "runtime": "Runtime",
     "talk": "Script Talk TalkEnded",
 }
-__getattr__ = loader(globals(), {name: module for module, names in _PUBLIC.items() for name in names.split()})
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+__getattr__ = loader(globals(), _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)
+
 
 if TYPE_CHECKING:
     from dotnetdiag.testing.asked import Asked as Asked

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from dotnetdiag.errors import DiagnosticsError, ProtocolError, UnknownName, UsageError
+from dotnetdiag.ipc.frames import HEADER_SIZE
 from dotnetdiag.ipc.hresults import HResult
+from dotnetdiag.ipc.legacy import StopEventPipeTracing
 from dotnetdiag.ipc.messages import ErrorReply
 from dotnetdiag.ipc.process import StartupHookProbe
 from dotnetdiag.ipc.process_info import ProcessInfo, ProcessInfo2, ProcessInfo2Reply
@@ -54,7 +57,7 @@ def examine(
 
     ``age``: the release whose manners it is held to, by default the one that it says it is. ``dangerous``: also what kills a runtime; without it
     that is sent to nobody but releases that are known to live. The target must not be suspended at its start: sessions would harm it.
-    Raises UsageError, UnknownName, GrammarError, TransportError where nobody listens.
+    Raises UsageError, also for what speaks the protocol from before V1 alone, UnknownName, GrammarError, TransportError where nobody listens.
     """
     if (address is None) == (pid is None):
         raise UsageError("name a server by its address or by its pid")
@@ -71,9 +74,22 @@ def examine(
     told = None if age is None else find_release(age)
     connect(peer.address, Deadline(ANSWER_S)).close()  # where nobody listens there is nothing to check
     release = told or release_of(peer)
+    if speaks_legacy(peer) if release is None else release.is_legacy:
+        raise UsageError(
+            f"{peer.address} is of before V1: these checks speak the protocol of V1 (.NET Core 3.0) and later"
+        )
     target = Target(peer=peer, release=release, pid=pid)
     for check in CHECKS.values():
         yield _result(check, target, dangerous)
+
+
+def speaks_legacy(peer: Peer) -> bool:
+    """Whether it answers a request from before V1, to stop no session, with the 8 bytes of that protocol."""
+    request = StopEventPipeTracing(client_pid=os.getpid(), session_id=0, trailing=bytes(HEADER_SIZE))
+    try:
+        return peer.ask(request.pack()).data == bytes(8)
+    except (Mismatch, DiagnosticsError):
+        return False
 
 
 def release_of(peer: Peer) -> Release | None:

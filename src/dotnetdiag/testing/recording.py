@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from dotnetdiag.errors import InputError
 from dotnetdiag.ipc.constants import TraceFormat
 from dotnetdiag.nettrace import Block, Framer, Reader, Writer
 from dotnetdiag.nettrace.constants import MAGIC, SERIALIZATION, TAG_NULL
@@ -23,7 +24,7 @@ class Mark:
 
 
 class Recording:
-    """The bytes of a trace of any version, whole or not, held in memory. What is no trace is one block.
+    """The bytes of a trace of any version, whole or not, held in memory. Bytes that are no trace are one block; of files they are refused.
 
     ``end_marker`` is what ends a stream of its format; empty where a stream cannot be ended early (NetPerf 1 and 2).
     """
@@ -44,8 +45,11 @@ class Recording:
 
     @classmethod
     def read(cls, path: str | Path) -> Recording:
-        """Of a file. Raises OSError."""
-        return cls(Path(path).read_bytes())
+        """Of a file, which may be cut. Raises InputError for one that is no recording, OSError."""
+        data = Path(path).read_bytes()
+        if not (MAGIC.startswith(data[: len(MAGIC)]) or _opens_netperf(data)):
+            raise InputError(str(path), "is no recording: neither NetPerf nor nettrace; packed ones are unpacked first")
+        return cls(data)
 
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
@@ -72,6 +76,15 @@ class Recording:
         """The end of the block in which the byte before ``position`` stands, and of the first one for 0."""
         at = bisect_left(self.ends, position)
         return self.ends[at] if at < len(self.ends) else len(self.data)
+
+
+def _opens_netperf(data: bytes) -> bool:
+    """As far as it goes: other files of that serialization, such as .gcdump, have another first object."""
+    if not SERIALIZATION.startswith(data[: len(SERIALIZATION)]):
+        return False
+    framer = Framer()
+    framer.next(memoryview(data), 0, final=True)
+    return bool(framer.format) or framer.error is None or framer.error.where == "end of data"
 
 
 def empty_trace(version: int, trace_format: int, process_id: int, start_ns: int) -> Recording:

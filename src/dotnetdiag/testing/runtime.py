@@ -47,7 +47,8 @@ class Runtime:
     which is how runtimes end at times (ipc-protocol.md §21.3); not on Windows.
 
     A process has one runtime at its default address. Threads serve it until ``close``; a forked child has none of it. Raises UsageError,
-    UnknownName, GrammarError, TransportError, OSError for a recording that cannot be read.
+    UnknownName, GrammarError, TransportError, OSError for a recording that cannot be read, InputError for a file that is none. Bytes may be
+    anything.
     """
 
     def __init__(

@@ -173,6 +173,8 @@ def _findings(view: ProcessView, search: Search, try_connect: Callable[[Endpoint
     if kind.dotnet is False:
         text = f"{processes.comm(pid, proc) or 'it'} is not a .NET process: no .NET runtime is loaded"
         advice = "choose another; a .NET process may be a child of a shell, a launcher or `dotnet run`"
+        if _is_python(pid, proc):
+            advice = "a Python program can be looked at when `python -m dotnetdiag.server` starts it; or choose another"
         yield _failure("not-dotnet", text, advice)
         return
     yield from _switched_off(processes.environ(pid, proc) or {}, kind)
@@ -202,6 +204,12 @@ def _no_such_process(pid: int, search: Search, *, ended: bool) -> Finding:
 
 def _hidden(proc: Path) -> Finding:
     return _failure("hidden", f"exists, but {proc} hides it from this user", _access_advice(proc))
+
+
+def _is_python(pid: int, proc: Path) -> bool:
+    """By the name of its program, or that of its interpreter."""
+    names = (processes.comm(pid, proc) or "", os.path.basename((processes.argv(pid, proc) or ("",))[0]))
+    return any(name.startswith(("python", "pypy")) for name in names)
 
 
 def _switched_off(environ: dict[bytes, bytes], kind: RuntimeKind) -> Iterator[Finding]:

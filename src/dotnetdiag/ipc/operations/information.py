@@ -25,9 +25,14 @@ class ProcessInformation:
     runtime_identifier: str = ""
 
     @property
+    def is_python(self) -> bool:
+        """Whether it is a Python program that serves: its version is none of .NET."""
+        return self.runtime_version.endswith(PYTHON_BUILD)
+
+    @property
     def runtime(self) -> str:
         """``.NET 9.0.22``; ``.NET`` alone for one that does not tell its version (.NET 5). ``Python 3.11.7`` for a Python program that serves."""
-        if self.runtime_version.endswith(PYTHON_BUILD):
+        if self.is_python:
             return f"Python {self.runtime_version.removesuffix(PYTHON_BUILD)}"
         return f".NET {self.runtime_version}".rstrip()
 
@@ -47,10 +52,10 @@ def process_info() -> Operation[ProcessInformation]:
 def runtime_version() -> Operation[str]:
     """The version of .NET that the runtime tells; ``""`` for one that does not (.NET 5 and older), and for Python."""
     try:
-        version = (yield from process_info()).runtime_version
+        information = yield from process_info()
     except UnsupportedCommand:
         return ""
-    return "" if version.endswith(PYTHON_BUILD) else version
+    return "" if information.is_python else information.runtime_version
 
 
 def _information(reply: messages.ProcessInfoReply) -> ProcessInformation:

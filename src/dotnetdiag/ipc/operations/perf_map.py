@@ -31,11 +31,15 @@ def enable_perf_map(perf_map_type: int, suspended: bool | None) -> Operation[Non
 
 
 def _version_that_may_die() -> Operation[str | None]:
-    """The version of a runtime that may die of the command when it is suspended; ``""`` where it does not say, None for a safe one."""
+    """The version of a runtime that may die of the command when it is suspended; ``""`` where it does not say, None for a safe one
+    and for what is not .NET."""
     try:
-        version = (yield from process_info()).runtime_version
+        information = yield from process_info()
     except UnsupportedCommand:
         return None  # .NET Core 3.x, which does not know EnablePerfMap either
+    if information.is_python:
+        return None
+    version = information.runtime_version
     major = decimal(version.partition(".")[0])
     if major is not None and major >= SAFE_WHILE_SUSPENDED:
         return None

@@ -120,7 +120,8 @@ def _too_old(request: Request[SessionReply], feature: str) -> Operation[RuntimeT
     from dotnetdiag.ipc.operations.information import process_info
 
     try:
-        version = (yield from process_info()).runtime_version or None
+        information = yield from process_info()
+        version = (information.runtime if information.is_python else information.runtime_version) or None
     except DiagnosticsError:  # of whatever kind: that it is too old is known
         version = None
     return RuntimeTooOld(request.COMMAND.name, feature, needs=request.COMMAND.since, has=version)
