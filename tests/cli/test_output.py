@@ -127,14 +127,14 @@ def verbs(group: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...],
 
 def test_no_verb_has_json_and_not_the_formats_unless_a_file_is_its_result() -> None:
     """Those write files, print what they wrote, and mean its form by --format, or record what comes."""
-    writing = {"collect", "convert", "watch", "ports"}
+    writing = {"collect", "convert", "watch", "ports", "monitor"}
     for path, command in verbs(commands):
         options = {name: option for option in command.params for name in option.opts}
         if path[0] == "router" and path[-1] != "status":  # says what happens
             continue
         if path[0] in ("tap", "decode", "fake"):  # messages, which are no rows of a table
             continue
-        if "--json" in options and not (path[0] in ("trace", "ports") and path[-1] in writing):
+        if "--json" in options and not (path[0] in ("trace", "ports", "counters") and path[-1] in writing):
             assert tuple(options["--format"].type.choices) == CHOICES, path
 
 

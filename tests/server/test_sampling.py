@@ -3,6 +3,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import itertools
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -334,16 +335,26 @@ def test_a_stack_that_could_not_be_read_is_read_next_time() -> None:
     assert kinds[3] in [(waits, True), (MANAGED, True)]  # it may not have stood still yet
 
 
+def places(sampler: _Sampler, stack: bytes) -> list[tuple[str, int]]:
+    """Function and offset of each frame: what addresses they have depends on who was met before."""
+    found = []
+    for (address,) in struct.iter_unpack("<Q", stack):
+        (one,) = (one for one in sampler._addresses.ranges() if one.start <= address < one.start + max(one.size, 1))
+        found.append((one.qualified_name, address - one.start))
+    return found
+
+
 def test_both_forms_see_the_same_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """That of a thread which waits, and of one in a task."""
 
-    async def work() -> dict[str, dict[int, bytes]]:
+    async def work() -> dict[str, dict[int, list[tuple[str, int]]]]:
         # the same line takes both: this thread's stack has it
         known = {
             thread.native_id for thread in threading.enumerate()
         }  # of others one form alone knows what the system calls them
         return {
-            form: {who: stack for _, stack, who in sampler._samples() if who in known} for form, sampler in both.items()
+            form: {who: places(sampler, stack) for _, stack, who in sampler._samples() if who in known}
+            for form, sampler in both.items()
         }
 
     def made(form: str) -> _Sampler:

@@ -11,7 +11,7 @@ import runpy
 import sys
 from importlib.machinery import SourceFileLoader
 from pkgutil import get_importer
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.server.installing import install
@@ -46,11 +46,16 @@ def main() -> None:
         runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
 
 
+class _Script(SourceFileLoader):
+    """Leaves no bytecode beside the script, as ``python`` does."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - of SourceFileLoader
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _run_file(path: str, program: ModuleType) -> None:
-    loader = SourceFileLoader("__main__", path)
-    program.__dict__.update(__file__=path, __cached__=None, __loader__=loader)
-    code = loader.source_to_code(loader.get_data(path), path)
-    exec(code, program.__dict__)  # noqa: S102 - the program that this was started to run
+    program.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
+    _Script("__main__", path).exec_module(program)
 
 
 def _is_plain_file(path: str) -> bool:

@@ -1,0 +1,125 @@
+"""``counters monitor`` and ``counters collect``: of servers of our own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.recipes.test_counter_watch import served
+
+from dotnetdiag.cli.commands import commands
+from dotnetdiag.cli.counter_screen import ShownValue, amount, screen, value_lines
+from dotnetdiag.errors import UsageError
+from dotnetdiag.recipes.counter_watch import CounterProcess
+
+OFTEN = ("--refresh-interval", "50ms")
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[str]:
+    with served(tmp_path, "server") as (port,):
+        yield port
+
+
+def until_some(*words: str) -> Result:
+    """What a verb says once it has values; on a busy machine they may come late."""
+    for seconds in (1, 4, 16):
+        done = CliRunner().invoke(commands, ["counters", *words, *OFTEN, "--duration", f"{seconds}s"])
+        assert done.exit_code == 0, done.output
+        if "dotnet.process.cpu.time" in done.stdout:
+            break
+    return done
+
+
+def test_without_a_terminal_each_value_is_a_line(port: str) -> None:
+    done = until_some("monitor", "--dport", port)
+    line = next(line for line in done.stdout.splitlines() if "dotnet.process.cpu.time" in line)
+    assert f"({os.getpid()})" in line
+    assert "System.Runtime" in line
+    assert "cpu.mode=" in line
+    assert "watched, Python 3." in done.stderr
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_values_for_programs_are_those_of_collect(port: str, form: str) -> None:
+    said = until_some("monitor", "--dport", port, "--format", form).stdout
+    rows = (
+        list(csv.DictReader(io.StringIO(said))) if form == "csv" else [json.loads(line) for line in said.splitlines()]
+    )
+    assert {str(row["pid"]) for row in rows} == {str(os.getpid())}
+    assert {row["provider"] for row in rows} == {"System.Runtime"}
+    assert list(rows[0])[:4] == ["ms", "utc", "provider", "instrument"]
+
+
+def test_collected_values_go_where_they_are_wanted(port: str, tmp_path: Path) -> None:
+    until_some("collect", "--dport", port, "-o", "-", "--format", "jsonl")
+    path = tmp_path / "x.json"
+    done = CliRunner().invoke(
+        commands, ["counters", "collect", "--dport", port, "-o", str(path), *OFTEN, "--duration", "1s"]
+    )
+    assert done.exit_code == 0, done.output
+    assert f"{len(json.loads(path.read_bytes())):,} values of 1 process in" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["monitor", "collect"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "--process-id"),
+        (("-p", "1", "--counters", "A[x"), "a closing ']' is expected"),
+        (("-p", "1", "--refresh-interval", "0"), "an interval of 0 is none"),
+        (("-p", "1", "--refresh-interval", "soon"), "write 30s"),
+        (("-p", "0"), "is not a valid process ID"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_a_line(verb: str, words: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(commands, ["counters", verb, *words])
+    assert isinstance(done.exception, UsageError)
+    assert said in str(done.exception)
+
+
+def value(name: str, number: float | None, *, process: int = 1, tags: str = "", provider: str = "P") -> ShownValue:
+    return ShownValue(process=process, provider=provider, name=name, tags=tags, value=number, time="12:30:01.123")
+
+
+ONE = CounterProcess(number=1, pid=77, name="app", runtime="10.0", target="process 77")
+
+
+def test_a_screen_has_groups_and_fits() -> None:
+    values = [value("a (By)", 1234.5), value("b", 1, tags="k=x"), value("b", 2, tags="k=y\x1b[31m")]
+    lines = screen(values, [ONE], "status", width=40, height=20)
+    assert lines[0] == "status"
+    assert "app (77)" in lines
+    assert "[P]" in lines
+    assert [line.split() for line in lines if "a (By)" in line] == [["a", "(By)", "1,234.5"]]
+    assert [line.split()[-1] for line in lines if "k=" in line] == ["1", "2"]
+    assert all(len(line) <= 40 and "\x1b" not in line for line in lines)
+    few = screen(values, [ONE], "status", width=40, height=5)
+    assert len(few) == 5
+    assert few[-1].startswith("… 5 lines more")
+
+
+def test_a_value_is_a_line_with_its_process() -> None:
+    assert value_lines([value("b", -0.0001, tags="k=x")], [ONE]) == ["12:30:01.123  app (77)  P  b {k=x}  0"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, ""),
+        (0.0, "0"),
+        (21.5, "21.5"),
+        (-3, "-3"),
+        (1e8, "1e+08"),
+        (12345678, "12,345,678"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_amounts_are_short(number: float | None, text: str) -> None:
+    assert amount(number) == text
