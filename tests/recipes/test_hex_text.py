@@ -116,7 +116,7 @@ def test_a_star_stands_for_no_more_than_the_limit_and_for_whole_rows() -> None:
 
 
 def test_a_part_of_a_dump_that_can_be_nothing_else_is_read_from_where_it_begins() -> None:
-    for text in (XXD, HEXDUMP, OD_HEX):
+    for text in (XXD, HEXDUMP, OD_HEX, OD_OCTAL, OD_DECIMAL, WIRESHARK, HXD):
         assert pieces(text[text.index("\n") + 1 :]) == [DATA[16:]]
     lines = HEXDUMP.splitlines(keepends=True)
     assert pieces(lines[0] + lines[2]) == [DATA[:16], DATA[32:]]  # a line is missing

@@ -33,7 +33,7 @@ _PAIRS = (
 @dataclass(frozen=True, slots=True)
 class _Form:
     """How a program dumps: ``address`` and ``row``, which are patterns, and the bases in which it counts. ``is_sure``: no other line looks so;
-    else only one whose characters stand between bars or arrows is sure.
+    else only one that is full, or whose characters stand between bars or arrows, is sure.
     """
 
     address: str
@@ -46,13 +46,15 @@ _FORMS = {
     "xxd": _Form("[0-9a-fA-F]{4,16}:", _GROUPS, bases=(16, 10), is_sure=True),
     "hexdump -C": _Form("[0-9a-fA-F]{8}", _PAIRS),
     "od -A x -t x1": _Form("[0-9a-fA-F]{6}", _PAIRS),
-    "od -t x1": _Form("[0-9]{7}", _PAIRS, bases=(8, 10)),
+    "od -t x1": _Form("[0-9]{7}", _PAIRS, bases=(8, 10), is_sure=True),  # no bytes have seven digits
     "Wireshark": _Form("[0-9a-fA-F]{4}", _PAIRS),
 }
 _LINES = {form: re.compile(rf"(?P<address>{form.address})(?:\s+{form.row})?") for form in _FORMS.values()}
 _TOKEN = re.compile(rf"(?:0[xX])?(?:{_PAIR})+|{_PAIR}(?:[:-]{_PAIR})+[:-]?")
 _IN_TOKEN = re.compile("0[xX]|[:-]")
 _MAGICS = ("444f544e45545f4950435f563100", "414456525f563100")
+_ROW_BYTES = 16
+"""Of a full row of all of them."""
 _MAGIC_WORDS = 14
 _SHORTEST_MAGIC = 8
 _SEPARATED = re.compile("[:-]")
@@ -141,7 +143,7 @@ def _dumped(text: str, dump: _Dump | None) -> _Row | None:
         left_out = dump.left_out(address) if dump is not None and dump.form is form else None
         if left_out is not None:
             return _Row(form=form, address=address, data=data, goes_on=True, left_out=left_out)
-        is_sure = form.is_sure or found.groupdict().get("closed") is not None
+        is_sure = form.is_sure or found.groupdict().get("closed") is not None or len(data) == _ROW_BYTES
         if data and (is_sure or _number(address, 16) == 0):
             return _Row(form=form, address=address, data=data)
     return None
