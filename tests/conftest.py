@@ -6,6 +6,7 @@ properties of the tests' reports, and ``docs/supported.md`` as the output of a w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -41,6 +42,14 @@ LIVE_UNLESS_ALONE = ("tests/docs/test_walk.py",)
 """Its pages see no other .NET processes where each has a pid namespace of its own, and name theirs by a name that others may have."""
 WHOLE = 1000
 """A run of fewer tests does not claim to be whole."""
+
+
+@pytest.fixture(autouse=True)
+def signals_of_another_test_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that asked one verb to end is of the process, as signals are: others in the same process would end at once."""
+    signals = sys.modules.get("dotnetdiag.cli.signals")
+    if signals is not None:
+        monkeypatch.setattr(signals, "_end_wanted", None)
 
 
 @pytest.hookimpl(optionalhook=True)

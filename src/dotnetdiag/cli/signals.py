@@ -45,6 +45,8 @@ def interrupted() -> Iterator[None]:
     """Within the block SIGINT raises KeyboardInterrupt, SIGTERM and SIGHUP raise Terminated: one press raises once, so that what is
     cleaned up after it is left in peace, unless somebody insists. After the block they end the process: nothing is left to clean up.
     """
+    global _end_wanted  # one that has ended a verb before is not for this one
+    _end_wanted = None
     is_over = False
 
     def on_signal(number: int, _: Any) -> None:

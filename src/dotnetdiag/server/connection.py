@@ -21,6 +21,7 @@ from dotnetdiag.server.dialogue import Call, Dialogue
 from dotnetdiag.server.dispatch import Answer, Dispatcher, error_answer
 from dotnetdiag.server.observers import Observers
 from dotnetdiag.server.patience import Patience
+from dotnetdiag.server.promptness import prompt
 from dotnetdiag.server.sessions import Session
 from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.security import AUTHENTICATION_S, NO_SECURITY, Security, welcoming
@@ -144,7 +145,8 @@ class Connection(Observers):
             return answer
 
         try:
-            answer: Answer = yield Blocking(perform)
+            with prompt():
+                answer: Answer = yield Blocking(perform)
         except TransportError:  # the system has no thread for it
             return error_answer(HResult.FAIL)
         return answer

@@ -46,6 +46,7 @@ from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.held_events import ROW, Batch, HeldEvents
 from dotnetdiag.server.periodic import OWN_THREADS
 from dotnetdiag.server.process import ProcessFacts
+from dotnetdiag.server.promptness import prompt
 from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.thread_names import names_by_os_thread
@@ -288,7 +289,10 @@ class EventSession:
         return write_or_wait
 
     def _write_held(self) -> None:
-        batch = self._held.take()
+        with prompt():  # writing threads would wait for who has the lock of what is held, and not the interpreter's
+            self._write_batch(self._held.take())
+
+    def _write_batch(self, batch: Batch | None) -> None:
         if batch is None or self._gone:
             return
         assert self._writer is not None

@@ -1,0 +1,69 @@
+"""While somebody waits for an answer, threads do not wait long for the interpreter's lock.
+
+Who waits for the lock asks its holder for it after ``sys.getswitchinterval()``, 5 ms, and begins to count anew whenever the lock was given up
+meanwhile: beside a thread that computes and makes a short call of the system every millisecond, another has been seen to wait for seconds. So
+for the time of a command, and of writing a piece of a session, the interval is short. What the program sets meanwhile stays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SOON_S = 0.0001
+_waiting: dict[object, None] = {}
+"""Those that are waited for. No lock: each step is one call on a dict."""
+_usual_s = 0.0
+_own_s = 0.0
+"""What the interpreter makes of ``SOON_S``; 0 while it is not set."""
+
+
+@contextmanager
+def prompt() -> Iterator[None]:
+    """Within this somebody waits."""
+    key = object()
+    begin(key)
+    try:
+        yield
+    finally:
+        end(key)
+
+
+def begin(key: object) -> None:
+    """Somebody waits, until :func:`end`."""
+    _waiting[key] = None
+    _hurry()
+
+
+def end(key: object) -> None:
+    """Nobody waits for this any more. May be called again."""
+    _waiting.pop(key, None)
+    if not _waiting:
+        _calm()
+
+
+def _hurry() -> None:
+    global _usual_s, _own_s  # they are of the process
+    now_s = sys.getswitchinterval()
+    if not _own_s and now_s > SOON_S:
+        sys.setswitchinterval(SOON_S)
+        _usual_s, _own_s = now_s, sys.getswitchinterval()
+
+
+def _calm() -> None:
+    global _own_s
+    own_s, _own_s = _own_s, 0.0
+    if own_s and sys.getswitchinterval() == own_s:
+        sys.setswitchinterval(_usual_s)
+
+
+def _in_child() -> None:
+    """Nobody waits for a child."""
+    _waiting.clear()
+    _calm()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
