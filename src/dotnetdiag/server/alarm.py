@@ -16,7 +16,8 @@ from queue import Empty, SimpleQueue
 from selectors import BaseSelector, SelectorKey
 from types import FrameType
 
-from dotnetdiag.server import kernels, promptness
+from dotnetdiag.server import kernels
+from dotnetdiag.server.promptness import prompt
 
 
 class Alarm:
@@ -71,18 +72,15 @@ def new_alarm() -> Alarm:
 
 
 def select_promptly(selector: BaseSelector, timeout_s: float | None) -> list[tuple[SelectorKey, int]]:
-    """What ``selector.select`` gives, without waiting for a thread that gives up the interpreter's lock for moments only; nor does who calls
-    this until the next call.
-    """
+    """What ``selector.select`` gives, without waiting for a thread that gives up the interpreter's lock for moments only."""
     descriptor = getattr(selector, "fileno", None)  # those of epoll and kqueue have one
     if kernels.KERNELS is None or descriptor is None:
         return selector.select(timeout_s)
     if timeout_s is None or timeout_s > 0:
         timeout_ms = -1 if timeout_s is None else min(int(timeout_s * 1000) + 1, _LONGEST_MS)
-        promptness.end(selector)
         kernels.KERNELS.wait_readable(descriptor(), timeout_ms)
-        promptness.begin(selector)
-    return selector.select(0)
+    with prompt():
+        return selector.select(0)
 
 
 _LONGEST_MS = 1 << 30

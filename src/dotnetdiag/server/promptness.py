@@ -24,24 +24,14 @@ _own_s = 0.0
 def prompt() -> Iterator[None]:
     """Within this somebody waits."""
     key = object()
-    begin(key)
+    _waiting[key] = None
+    _hurry()
     try:
         yield
     finally:
-        end(key)
-
-
-def begin(key: object) -> None:
-    """Somebody waits, until :func:`end`."""
-    _waiting[key] = None
-    _hurry()
-
-
-def end(key: object) -> None:
-    """Nobody waits for this any more. May be called again."""
-    _waiting.pop(key, None)
-    if not _waiting:
-        _calm()
+        _waiting.pop(key, None)
+        if not _waiting:
+            _calm()
 
 
 def _hurry() -> None:

@@ -12,6 +12,7 @@ from dotnetdiag.server.ages import NEWEST, Age
 from dotnetdiag.server.alarm import select_promptly
 from dotnetdiag.server.commands import Commands
 from dotnetdiag.server.dispatch import Problem
+from dotnetdiag.server.promptness import prompt
 from dotnetdiag.server.serving import DRAIN_S, OPEN_S, Serving, log_problem
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.multiplexer import Multiplexer
@@ -41,7 +42,7 @@ class DiagnosticServer(Serving):
         problem: Problem = log_problem,
     ) -> None:
         super().__init__(commands, age=age, legacy=legacy, resumed=resumed, problem=problem)
-        self._multiplexer = Multiplexer("dotnetdiag server", self._failed, select=select_promptly)
+        self._multiplexer = Multiplexer("dotnetdiag server", self._failed, select=select_promptly, busy=prompt)
         self._waiters: dict[object, None] = {}
 
     def listen(

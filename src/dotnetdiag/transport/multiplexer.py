@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -55,10 +55,15 @@ class Multiplexer(Closing):
     """
 
     def __init__(
-        self, name: str, failed: Callable[[BaseException], None], *, select: Select = lambda one, s: one.select(s)
+        self,
+        name: str,
+        failed: Callable[[BaseException], None],
+        *,
+        select: Select = lambda one, s: one.select(s),
+        busy: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """``select``: how the thread waits with its selector, for so many seconds."""
-        self._name, self._failed, self._pid, self._select = name, failed, os.getpid(), select
+        """``select``: how the thread waits with its selector, for so many seconds; ``busy`` is around what it does between two waits."""
+        self._name, self._failed, self._pid, self._select, self._busy = name, failed, os.getpid(), select, busy
         self._selector = selectors.DefaultSelector()
         self._bell, self._ear = socket.socketpair()
         self._bell.setblocking(False)
@@ -116,14 +121,17 @@ class Multiplexer(Closing):
     # -- the thread
 
     def _run(self) -> None:
-        _tell_name(self._name)
+        with self._busy():
+            _tell_name(self._name)
         while not self._is_closed:
-            self._serve()
+            found = self._select(self._selector, self._wait_s())
+            with self._busy():
+                self._serve(found)
         self._end()
 
-    def _serve(self) -> None:
+    def _serve(self, found: list[tuple[selectors.SelectorKey, int]]) -> None:
         """What has come, until the next wait."""
-        for key, events in self._select(self._selector, self._wait_s()):
+        for key, events in found:
             if key.fileobj is self._ear:
                 with suppress(OSError):
                     self._ear.recv(4096)
