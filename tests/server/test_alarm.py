@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -173,3 +174,30 @@ def test_of_too_many_clocks_the_first_are_watched() -> None:
     assert len(alarm.moved_then()) == len(alarm.used_now()) == 4096
     alarm.watch([])
     assert alarm.used_now() == []
+
+
+@compiled
+def test_a_program_ends_while_alarms_go_off() -> None:
+    """Whoever gave up the lock at the end, for a thread that exits instead of taking it, would wait for ever."""
+    program = """if True:
+        import threading, time
+        from dotnetdiag.server.alarm import new_alarm
+
+        class Late:
+            def __del__(self, now=time.perf_counter):
+                until = now() + 0.02
+                while now() < until:
+                    pass
+
+        def ring():
+            alarm = new_alarm()
+            while True:
+                alarm.wait(20_000)
+
+        for _ in range(3):
+            threading.Thread(target=ring, daemon=True).start()
+        late = [Late() for _ in range(3)]
+        time.sleep(0.02)
+    """
+    for _ in range(5):
+        assert subprocess.run([sys.executable, "-c", program], check=False, timeout=LIMIT_S).returncode == 0

@@ -63,12 +63,12 @@ def _figures(series: Series, utc: str, row: dict[str, Any]) -> Iterator[ShownVal
             )
 
 
-def amount(value: float | None) -> str:
-    """At most three decimals; beyond a hundred million as a power of ten."""
+def amount(value: float | None, *, most: float = 1e8) -> str:
+    """At most three decimals, without zeros at the end; from ``most`` on as a power of ten."""
     if value is None:
         return ""
-    if value * 0 != 0 or abs(value) >= 1e8:
-        return f"{value:.4g}"
+    if value * 0 != 0 or abs(value) >= most:
+        return f"{value:g}"
     text = f"{value:,.3f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 

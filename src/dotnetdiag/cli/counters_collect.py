@@ -19,7 +19,7 @@ from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
 from dotnetdiag.errors import OutputError
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterUpdate, CounterWatch
+    from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterWatch
 
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
 
@@ -69,9 +69,6 @@ def collect(
         watches.append(watch)
         echo("Starting a counter session. Press Ctrl+C to end.", err=True)
 
-    def updated(update: CounterUpdate) -> None:
-        say_changes(update)
-
     def end(*_: object) -> None:
         for watch in watches:
             watch.stop()
@@ -86,7 +83,7 @@ def collect(
             force=force,
             duration=duration,
             on_begin=begun,
-            on_update=updated,
+            on_update=say_changes,
         )
     where = "" if is_stdout(place) else f" in {shown_path(place)}"
     plural = "process" if totals.watched == 1 else "processes"

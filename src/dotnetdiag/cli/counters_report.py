@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.counter_screen import amount
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses_of
@@ -70,7 +71,7 @@ def _show(made: Counters) -> None:
                 row["instrument"],
                 row["unit"],
                 f"{row['rows']:,}",
-                *(_amount(row[name]) for name in ("least", "mean", "most", "last")),
+                *(amount(row[name], most=1e15) for name in ("least", "mean", "most", "last")),
                 row["tags"],
             )
             for row in rows
@@ -78,13 +79,3 @@ def _show(made: Counters) -> None:
         table(_COLUMNS, cells, right=_COLUMNS[2:7])
     for note in made.notes:
         echo(f"note: {note}")
-
-
-def _amount(value: float | None) -> str:
-    """At most three decimals, without zeros at the end."""
-    if value is None:
-        return ""
-    if value * 0 != 0 or abs(value) >= 1e15:
-        return f"{value:g}"
-    text = f"{value:,.3f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text

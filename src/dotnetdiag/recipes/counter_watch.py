@@ -240,9 +240,9 @@ class CounterWatch:
         choice = self._choices.get(instrument.provider)
         if choice is None or not choice.includes(instrument.name):
             return False
-        if not key.kind.is_event_counter or choice.event_counters_only:
-            return key.kind.is_event_counter or not choice.event_counters_only
-        return not self.fold.has_meter(instrument.pid, instrument.provider)
+        if choice.event_counters_only:
+            return key.kind.is_event_counter
+        return not (key.kind.is_event_counter and self.fold.has_meter(instrument.pid, instrument.provider))
 
     def _look(self) -> None:
         """Begin with the processes that have come since the last look."""

@@ -88,9 +88,18 @@ cdef extern from *:
        sys.setswitchinterval(), which a program reads, and a child keeps. */
     #if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000 || (PY_VERSION_HEX >= 0x030D0000 && defined(_WIN32))
     #define DND_KNOWS_HOLDER 0
+    static int dnd_is_patient;
     static void *dnd_hurry(PyInterpreterState *interpreter) { (void)interpreter; return NULL; }
     #else
     #define DND_KNOWS_HOLDER 1
+    /* At the end of the interpreter a thread that waits for the lock exits instead, and who had given it up for that thread would wait for
+       ever (CPython's gh-96387): nobody is asked any more from before the end on. */
+    #if PY_VERSION_HEX < 0x030D0000
+    #define DND_ENDS _Py_IsFinalizing()
+    #else
+    #define DND_ENDS Py_IsFinalizing()
+    #endif
+    static volatile int dnd_is_patient;
     #ifndef Py_BUILD_CORE
     #define Py_BUILD_CORE 1
     #endif
@@ -99,6 +108,8 @@ cdef extern from *:
     #include <internal/pycore_runtime.h>
     #if PY_VERSION_HEX < 0x030D0000
     static void *dnd_hurry(PyInterpreterState *interpreter) {
+        if (dnd_is_patient || DND_ENDS)
+            return NULL;
     #if PY_VERSION_HEX < 0x030C0000
         struct _gil_runtime_state *gil = &_PyRuntime.ceval.gil;
     #else
@@ -116,6 +127,8 @@ cdef extern from *:
     static void *dnd_hurry(PyInterpreterState *interpreter) {
         struct _gil_runtime_state *gil = interpreter->ceval.gil;
         PyThreadState *holder = NULL;
+        if (dnd_is_patient || DND_ENDS)
+            return NULL;
         pthread_mutex_lock(&gil->mutex);
         if (_Py_atomic_load_int_relaxed(&gil->locked) == 1)
             holder = (PyThreadState *)_Py_atomic_load_ptr_relaxed(&gil->last_holder);
@@ -157,6 +170,7 @@ cdef extern from *:
     void dnd_short_turns() nogil
     void* dnd_hurry(PyInterpreterState* interpreter) nogil
     bint DND_KNOWS_HOLDER
+    int dnd_is_patient
     int dnd_wait(int descriptor, int timeout_ms) nogil
 
 
@@ -240,6 +254,12 @@ cdef class Walker:
             return False
         slot.code, slot.base = code, base
         return True
+
+
+def be_patient():
+    """Ask nobody for the interpreter's lock any more: the interpreter ends."""
+    global dnd_is_patient
+    dnd_is_patient = 1
 
 
 def wait_readable(int descriptor, int timeout_ms):

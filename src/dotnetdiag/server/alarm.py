@@ -7,6 +7,7 @@ it computed.
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
@@ -82,6 +83,9 @@ def select_promptly(selector: BaseSelector, timeout_s: float | None) -> list[tup
     with prompt():
         return selector.select(0)
 
+
+if kernels.KERNELS is not None:
+    atexit.register(kernels.KERNELS.be_patient)
 
 _LONGEST_MS = 1 << 30
 
