@@ -87,9 +87,10 @@ image:
 	@size=$$($(CONTAINER) image inspect --format '{{.Size}}' dotnetdiag) && echo "dotnetdiag: $$size bytes" \
 		&& test $$size -le $(IMAGE_BYTES)
 
-# as many workers as there are cores; two of them run the live tests, each one after the other. OPTIONS: of pytest
+# as many workers as there are cores; two of them run the live tests, each one after the other. OPTIONS: of pytest. A test that fails is asked
+# once more, for many of them talk to real processes on a machine that others use too; the end says which (RERUN), and each is to be mended
 pytest: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -n auto $(OPTIONS)
+	$(BIN)/python -m pytest -q -n auto --reruns 1 -rR $(OPTIONS)
 
 # each prints its ratios and writes a row into benchmarks/RESULTS.md; half an hour on two cores
 bench: $(VENV)/installed-test
