@@ -101,3 +101,15 @@ def test_a_wait_is_ended_by_a_signal(words: str, number: signal.Signals, code: i
     process.send_signal(number)
     process.communicate(timeout=30)
     assert process.returncode == code
+
+
+def test_a_python_program_is_called_as_its_script(tmp_path: Path) -> None:
+    script = tmp_path / "quietly_waiting.py"
+    script.write_text("input()\n")
+    process = waiting("info", "--json", "--wait-for", "quietly_waiting")
+    with program([sys.executable, "-m", "dotnetdiag.server", str(script)], {}) as target:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert json.loads(out)["pid"] == target.pid
+        watch = run("counters", "monitor", "--name", "quietly_waiting", "--duration", "3s", "--json")
+        assert {json.loads(line)["pid"] for line in watch.stdout.splitlines()} == {target.pid}, watch.stderr

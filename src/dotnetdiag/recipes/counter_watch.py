@@ -30,7 +30,7 @@ from dotnetdiag.providers.counters import (
     counter_session,
     parse_counters,
 )
-from dotnetdiag.recipes.processes import entry_assembly_of, program_of, runtime_text
+from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_text
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.discovery import endpoints
 
@@ -142,7 +142,7 @@ class CounterUpdate:
 
 @dataclass(slots=True, kw_only=True)
 class _Begun:
-    """A session that runs, or why there is none."""
+    """A session that runs, or why there is none. Neither: nobody has named that process."""
 
     process: CounterProcess
     session: TraceSession | None = None
@@ -254,13 +254,16 @@ class CounterWatch:
         new = [pid for pid, started in there.items() if self._known.get(pid, -1) != started]
         self._known = there
         for pid in new:
-            if pid not in self._targets.pids and (self._targets.everyone or self._is_named(pid)):
+            if pid not in self._targets.pids:
                 self._begin(pid)
 
-    def _is_named(self, pid: int) -> bool:
-        argv = system.argv(pid) or ()
-        called = {one.casefold() for one in (program_of(pid, argv), entry_assembly_of(argv)) if one}
-        return any(name.casefold() in called for name in self._targets.names)
+    def _is_meant(self, target: int | str, entry: str) -> bool:
+        """Whether somebody wants its counters: by its number, by its command line, or by what it says that it runs (``entry``)."""
+        if not isinstance(target, int) or target in self._targets.pids or self._targets.everyone:
+            return True
+        argv = system.argv(target) or ()
+        names = (program_of(target, argv), entry_assembly_of(argv), entry)
+        return any(is_called(name, names) for name in self._targets.names)
 
     def _begin(self, target: int | str) -> None:
         number, self._next = self._next, self._next + 1
@@ -294,6 +297,8 @@ class CounterWatch:
                     name=info.entry_assembly or process.name,
                     runtime=runtime_text(info),
                 )
+            if not self._is_meant(target, process.name):
+                return _Begun(process=process)
             asked = counter_session(
                 tuple(self._choices.values()),
                 interval_s=self.options.interval_s,
@@ -305,7 +310,7 @@ class CounterWatch:
             session = client.trace(asked.providers, rundown_keyword=0, buffer_mb=self.options.buffer_mb)
         except DiagnosticsError as error:
             opened.close()
-            return _Begun(process=process, error=error)
+            return _Begun(process=process, error=error if self._is_meant(target, process.name) else None)
         return _Begun(process=process, session=session, opened=opened)
 
     def _arrivals(self) -> list[CounterChange]:
@@ -318,7 +323,8 @@ class CounterWatch:
                 self._processes[begun.process.number] = begun.process
                 changes.append(CounterChange(process=begun.process, joined=True))
                 continue
-            assert begun.error is not None
+            if begun.error is None:
+                continue
             self._errors.append(begun.error)
             is_none = isinstance(begun.error, ProcessNotFound) or getattr(begun.error, "code", "") == "not-dotnet"
             if begun.process.pid not in self._targets.pids and is_none:

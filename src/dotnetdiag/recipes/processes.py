@@ -182,6 +182,11 @@ def program_of(pid: int, argv: Sequence[str]) -> str:
     return (argv[0].rpartition("/")[2] if argv else "") or system.comm(pid) or ""
 
 
+def is_called(name: str, names: Iterable[str]) -> bool:
+    """Whether one of these is the name that somebody gave, in any case. Empty ones are nobody's."""
+    return name.casefold() in {one.casefold() for one in names if one}
+
+
 def entry_assembly_of(argv: Sequence[str]) -> str:
     """As the command line has it: the DLL that ``dotnet`` was given, or the program itself (an apphost is called as its assembly)."""
     if not argv:
