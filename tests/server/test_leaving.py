@@ -17,12 +17,14 @@ from tests.server.sources import REQUEST
 from dotnetdiag.ipc.process import ResumeRuntime
 from dotnetdiag.ipc.process_info import ProcessInfo3, ProcessInfo3Reply
 from dotnetdiag.ipc.replies import ResultReply
+from dotnetdiag.server import kernels
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks of POSIX")
 
 START = """
 import os, signal, sys, threading, time
 sys.path[:0] = {path!r}
+{before}
 from dotnetdiag.server import AsyncDiagnosticServer, DiagnosticServer, ProcessCommands
 def serve():
     server = DiagnosticServer(ProcessCommands())
@@ -48,9 +50,9 @@ asyncio.run(main())
 
 
 @contextmanager
-def program(folder: Path, body: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that says ``ready`` when it serves."""
-    source = START.format(path=[entry for entry in sys.path if entry]) + body
+def program(folder: Path, body: str, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A program that says ``ready`` when it serves. ``before``: what it does first."""
+    source = START.format(path=[entry for entry in sys.path if entry], before=before) + body
     command = [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c", source, str(folder / "s")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
@@ -94,30 +96,83 @@ def test_a_handler_of_the_program_is_left_alone(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_the_default_action_is_there_again_after_the_last_server(folder: Path) -> None:
+NO_COMPILER = "import dotnetdiag.server.kernels as kernels; kernels.KERNELS = None"
+"""Before the server's modules are imported."""
+
+
+@pytest.mark.parametrize("before", ["", NO_COMPILER], ids=["compiled", "python"])
+def test_the_default_action_is_there_again_after_the_last_server(folder: Path, before: str) -> None:
     body = """
+def caught():
+    with open("/proc/self/status") as status:
+        mask = next(line.split()[1] for line in status if line.startswith("SigCgt"))
+    return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
+assert not caught()
 first, second = serve(), DiagnosticServer(ProcessCommands())
 second.listen(sys.argv[1] + "2")
-is_ours = signal.getsignal(signal.SIGTERM)
 first.close()
-assert signal.getsignal(signal.SIGTERM) is is_ours is not signal.SIG_DFL
+assert caught()
 second.close()
+assert not caught()
 assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 say('ready')
 """
-    with program(folder, body) as process:
+    if not Path("/proc/self/status").exists():
+        pytest.skip("which signals are handled is read in /proc")
+    with program(folder, body, before) as process:
         assert end(process) == (0, "", "")
 
 
-def test_a_server_of_another_thread_installs_no_handler(folder: Path) -> None:
+def test_sigterm_without_a_compiler_removes_the_socket_and_kills_as_before(folder: Path) -> None:
+    with program(folder, BODIES["sleeps"], NO_COMPILER) as process:
+        process.terminate()
+        assert end(process, None) == (-signal.SIGTERM, "", "")
+    assert list(folder.iterdir()) == []
+
+
+COMPILED = pytest.mark.skipif(not kernels.COMPILED, reason="there is no compiler: the handler is one of Python's")
+
+
+@COMPILED
+@pytest.mark.parametrize(
+    "serving",
+    [
+        "server = serve()",
+        "made = []; thread = threading.Thread(target=lambda: made.append(serve())); thread.start(); thread.join()",
+    ],
+    ids=["main thread", "other thread"],
+)
+def test_sigterm_does_not_wait_for_the_end_of_a_long_call(folder: Path, serving: str) -> None:
+    body = f"{serving}; assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL; say('ready'); sum(range(10**12))"
+    with program(folder, body) as process:
+        process.terminate()
+        assert end(process, None) == (-signal.SIGTERM, "", "")
+    assert list(folder.iterdir()) == []
+
+
+@COMPILED
+def test_what_stands_in_the_place_of_the_socket_is_left_at_sigterm(folder: Path) -> None:
+    body = "server = serve(); os.unlink(sys.argv[1]); open(sys.argv[1], 'w').close(); os.chdir('/'); say('ready'); signal.pause()"
+    with program(folder, body) as process:
+        process.terminate()
+        assert end(process, None) == (-signal.SIGTERM, "", "")
+    assert [file.name for file in folder.iterdir()] == ["s"]
+
+
+@COMPILED
+def test_a_child_that_is_killed_leaves_the_socket_of_its_parent(folder: Path) -> None:
     body = """
-made = []
-thread = threading.Thread(target=lambda: made.append(serve()))
-thread.start(); thread.join()
-assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+server = serve()
+child = os.fork()
+if not child:
+    signal.pause()
+os.kill(child, signal.SIGTERM)
+assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+assert os.path.exists(sys.argv[1])
 say('ready'); sys.stdin.readline()
 """
     with program(folder, body) as process:
+        assert ProcessInfo3Reply.parse(ask(folder / "s", ProcessInfo3().pack())).pid == process.pid
         assert end(process) == (0, "", "")
     assert list(folder.iterdir()) == []
 

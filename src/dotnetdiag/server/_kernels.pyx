@@ -140,6 +140,102 @@ cdef extern from *:
     #endif
     #endif
 
+    /* What SIGTERM does where it had its default action: remove sockets, and then that. A handler of Python's would not run before a long
+       call of C code is over. This one calls nothing but the system, and touches no memory that Python could take away: its own, and that
+       of the notes of children, which is taken from it before it goes. */
+    #if !defined(_WIN32)
+    #include <errno.h>
+    #include <signal.h>
+    #include <string.h>
+    #include <sys/stat.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    struct dnd_note { /* as server/socket_notes.py writes it */
+        uint64_t pid, ticks, device, inode;
+        unsigned char length;
+        char path[223];
+    };
+    #define DND_NOTES 64
+    static volatile struct dnd_note dnd_own[DND_NOTES];
+    static volatile struct dnd_note *volatile dnd_children;
+    static volatile size_t dnd_children_count;
+
+    static int dnd_has_ended(pid_t child) {
+        siginfo_t how;
+        how.si_pid = 0;
+        if (kill(child, 0) && errno == ESRCH)
+            return 1;
+        return waitid(P_PID, (id_t)child, &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid == child;
+    }
+
+    static void dnd_remove(volatile struct dnd_note *note) {
+        char path[sizeof note->path + 1];
+        struct stat file;
+        size_t at, length = note->length < sizeof note->path ? note->length : sizeof note->path;
+        for (at = 0; at < length; at++)
+            path[at] = note->path[at];
+        path[length] = 0;
+        if (lstat(path, &file) == 0 && (uint64_t)file.st_dev == note->device && (uint64_t)file.st_ino == note->inode)
+            unlink(path);
+    }
+
+    static void dnd_farewell(int number) {
+        uint64_t self = (uint64_t)getpid();
+        size_t at;
+        for (at = 0; at < DND_NOTES; at++)
+            if (dnd_own[at].pid == self)
+                dnd_remove(&dnd_own[at]);
+        if (dnd_children != NULL)
+            for (at = 0; at < dnd_children_count; at++)
+                if (dnd_children[at].pid != 0 && dnd_has_ended((pid_t)dnd_children[at].pid))
+                    dnd_remove(&dnd_children[at]);
+        signal(number, SIG_DFL);
+        kill((pid_t)self, number);
+    }
+
+    /* Whether it is there, or has been taken back: only in the place of the default action, only where it is still there. */
+    static int dnd_on_sigterm(int wanted) {
+        struct sigaction now, ours;
+        if (sigaction(SIGTERM, NULL, &now))
+            return 0;
+        if (now.sa_handler != (wanted ? SIG_DFL : dnd_farewell))
+            return now.sa_handler == (wanted ? dnd_farewell : SIG_DFL);
+        memset(&ours, 0, sizeof ours);
+        ours.sa_handler = wanted ? dnd_farewell : SIG_DFL;
+        ours.sa_flags = SA_ONSTACK | SA_RESTART;
+        sigemptyset(&ours.sa_mask);
+        return sigaction(SIGTERM, &ours, NULL) == 0;
+    }
+
+    static void dnd_note_own(const char *notes, size_t count) {
+        size_t at;
+        for (at = 0; at < DND_NOTES; at++)
+            dnd_own[at].pid = 0; /* a signal meanwhile meets whole ones, or none */
+        for (at = 0; at < count && at < DND_NOTES; at++) {
+            struct dnd_note one;
+            memcpy(&one, notes + at * sizeof one, sizeof one);
+            dnd_own[at].ticks = one.ticks;
+            dnd_own[at].device = one.device;
+            dnd_own[at].inode = one.inode;
+            dnd_own[at].length = one.length;
+            memcpy((char *)dnd_own[at].path, one.path, sizeof one.path);
+            dnd_own[at].pid = one.pid;
+        }
+    }
+
+    static void dnd_note_children(void *notes, size_t count) {
+        dnd_children = NULL;
+        dnd_children_count = count;
+        dnd_children = (volatile struct dnd_note *)notes;
+    }
+    #define DND_NOTE_BYTES sizeof(struct dnd_note)
+    #else
+    #define DND_NOTE_BYTES 256
+    static int dnd_on_sigterm(int wanted) { (void)wanted; return 0; }
+    static void dnd_note_own(const char *notes, size_t count) { (void)notes; (void)count; }
+    static void dnd_note_children(void *notes, size_t count) { (void)notes; (void)count; }
+    #endif
+
     /* Until there is something to read, or that many ms are over. */
     #if !defined(_WIN32)
     #include <poll.h>
@@ -172,6 +268,10 @@ cdef extern from *:
     bint DND_KNOWS_HOLDER
     int dnd_is_patient
     int dnd_wait(int descriptor, int timeout_ms) nogil
+    size_t DND_NOTE_BYTES
+    bint dnd_on_sigterm(bint wanted)
+    void dnd_note_own(const char* notes, size_t count)
+    void dnd_note_children(void* notes, size_t count)
 
 
 cdef struct Slot:
@@ -268,6 +368,26 @@ def wait_readable(int descriptor, int timeout_ms):
     with nogil:
         dnd_wait(descriptor, timeout_ms)
         dnd_hurry(interpreter)
+
+
+def note_sockets(const unsigned char[::1] notes not None):
+    """Those of this process, 64 at most, which SIGTERM removes from now on, where :func:`on_sigterm` was called; none before."""
+    dnd_note_own(<const char*>&notes[0] if len(notes) else NULL, len(notes) // DND_NOTE_BYTES)
+
+
+def note_children(unsigned char[::1] notes):
+    """Those of children, of which SIGTERM removes what ended ones have left. The memory is looked at, not copied: call this again, with None,
+    before it goes.
+    """
+    if notes is None or not len(notes):
+        dnd_note_children(NULL, 0)
+    else:
+        dnd_note_children(&notes[0], len(notes) // DND_NOTE_BYTES)
+
+
+def on_sigterm(bint wanted):
+    """Have SIGTERM remove sockets in front of its default action, or that alone. False: the program has a handler of its own."""
+    return dnd_on_sigterm(wanted) != 0
 
 
 cdef enum:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
-import struct
 import threading
 import time
 from contextlib import suppress
 
 from dotnetdiag.errors import TransportError
+from dotnetdiag.server.kernels import KERNELS
+from dotnetdiag.server.socket_notes import NOTE_BYTES, SocketNote, read_note
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.socket_names import parse_socket_name
 from dotnetdiag.transport.sockets import file_identity
@@ -27,10 +28,7 @@ from dotnetdiag.transport.sockets import file_identity
 LOOK_S = 1.0
 MOST_CHILDREN = 1024
 """Living ones that are known at a time."""
-_NOTE = struct.Struct("<QQQQ224p")
-"""Process and start in clock ticks, device and inode of the socket, its path."""
-_LONGEST_PATH = 223
-_NONE = bytes(_NOTE.size)
+_NONE = bytes(NOTE_BYTES)
 
 
 class Children:
@@ -50,7 +48,9 @@ class Children:
         """Remove what is left of others, and have a place for one more."""
         with suppress(OSError, TransportError):
             if self._memory is None:
-                self._memory, self._owner = mmap.mmap(-1, MOST_CHILDREN * _NOTE.size), os.getpid()
+                self._memory, self._owner = mmap.mmap(-1, MOST_CHILDREN * NOTE_BYTES), os.getpid()
+                if KERNELS is not None:
+                    KERNELS.note_children(self._memory)
             if time.monotonic() - self._looked_s >= LOOK_S:
                 self._looked_s = time.monotonic()
                 self.remove_ended()
@@ -62,6 +62,8 @@ class Children:
 
     def in_child(self) -> None:
         """This process has a parent that looks after it, and no children."""
+        if KERNELS is not None:
+            KERNELS.note_children(None)
         place = self._forking.get(threading.get_ident(), -1)
         self._place = None if self._memory is None or place < 0 else (self._owner, self._memory, place)
         self._memory, self._numbers = None, itertools.count()
@@ -69,33 +71,40 @@ class Children:
 
     def note(self, path: str) -> None:
         """This process listens there."""
-        name, pid, file = parse_socket_name(os.path.basename(path)), os.getpid(), os.fsencode(path)
-        if self._place is None or name is None or name.dsrouter or len(file) > _LONGEST_PATH:
+        name, pid = parse_socket_name(os.path.basename(path)), os.getpid()
+        if self._place is None or name is None or name.dsrouter:
             return
         parent, memory, place = self._place
         with suppress(TransportError):
             identity, ticks = file_identity(path), processes.start_time_ticks(pid) or 0
             if identity is not None and (name.pid, name.key) == (pid, ticks) and os.getppid() == parent:
-                _NOTE.pack_into(memory, place * _NOTE.size, pid, ticks, *identity, file)
+                note = SocketNote(pid=pid, ticks=ticks, identity=identity, path=path).pack()
+                memory[place * NOTE_BYTES : (place + 1) * NOTE_BYTES] = note or _NONE
 
     def remove_ended(self) -> None:
         """Remove the sockets of the children that have ended."""
         memory = self._memory
         if memory is None or os.getpid() != self._owner:
             return
-        for at in range(0, len(memory), _NOTE.size):
-            pid, ticks, device, inode, path = _NOTE.unpack_from(memory, at)
-            if pid and _has_ended(pid, ticks):
-                if file_identity(os.fsdecode(path)) == (device, inode):
+        for at in range(0, len(memory), NOTE_BYTES):
+            note = read_note(memory, at)
+            if note is not None and _has_ended(note.pid, note.ticks):
+                if file_identity(note.path) == note.identity:
                     with suppress(OSError):
-                        os.unlink(path)
-                memory[at : at + _NOTE.size] = _NONE
+                        os.unlink(note.path)
+                memory[at : at + NOTE_BYTES] = _NONE
+
+    def leave(self) -> None:
+        """The process ends."""
+        if KERNELS is not None:
+            KERNELS.note_children(None)
+        self.remove_ended()
 
     def _free_place(self, memory: mmap.mmap) -> int:
         """-1: there is none."""
         for number in itertools.islice(self._numbers, MOST_CHILDREN):
             place = number % MOST_CHILDREN
-            if not _NOTE.unpack_from(memory, place * _NOTE.size)[0]:
+            if read_note(memory, place * NOTE_BYTES) is None:
                 return place
         return -1
 

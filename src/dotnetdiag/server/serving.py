@@ -374,6 +374,10 @@ class Serving(ABC):
 
     # -- of leaving.Leaving
 
+    def socket_files(self) -> list[tuple[str, tuple[int, int]]]:
+        """Paths, devices and inodes."""
+        return [listener.file for listener in tuple(self._listeners) if listener.file is not None]
+
     def remove_sockets(self) -> None:
         """Stop listening, at once."""
         for listener in tuple(self._listeners):

@@ -106,6 +106,11 @@ class Listener(Closing):
 
     address: Address
 
+    @property
+    def file(self) -> tuple[str, tuple[int, int]] | None:
+        """The path of its socket, and the file's device and inode, where it removes it at its end."""
+        return None
+
     @abstractmethod
     def fileno(self) -> int: ...
 
