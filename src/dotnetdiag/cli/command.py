@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no")
-_TARGETS = ("pid", "name", "wait_for", "port", "router")
+_TARGETS = ("pid", "pids", "name", "names", "wait_for", "port", "ports", "router")
 PID_DIGITS = 10
 """Of 32 bits. A GUID may be all digits, but has more of them."""
 
@@ -36,7 +36,7 @@ class Command(click.Command):
     @property
     def takes_pid(self) -> bool:
         """Whether a process may be named by ``-p``."""
-        return any(one.name == "pid" for one in self.params)
+        return any(one.name in ("pid", "pids") for one in self.params)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)

@@ -31,9 +31,24 @@ def _interval(_: click.Context, __: click.Parameter, text: str) -> float:
     return seconds
 
 
+_COUNTERS = click.option(
+    "--counters",
+    multiple=True,
+    help="As in System.Runtime,MyApp[orders,queue]; System.Runtime without it.",
+)
+
+
 def watch_options(function: F) -> F:
     """As the keywords ``targets``, ``options`` and ``duration``."""
+    return _options(function, with_counters=True)
 
+
+def alarm_options(function: F) -> F:
+    """The same, where something else says which counters."""
+    return _options(function, with_counters=False)
+
+
+def _options(function: F, *, with_counters: bool) -> F:
     @wraps(function)
     def with_options(
         *args: Any,
@@ -41,10 +56,10 @@ def watch_options(function: F) -> F:
         names: tuple[str, ...],
         ports: tuple[str, ...],
         everyone: bool,
-        counters: tuple[str, ...],
         interval: float,
         max_histograms: int,
         max_time_series: int,
+        counters: tuple[str, ...] = (),
         **others: Any,
     ) -> Any:
         from dotnetdiag.recipes.counter_watch import DEFAULT_COUNTERS, CounterOptions, CounterTargets
@@ -92,11 +107,7 @@ def watch_options(function: F) -> F:
             show_default=True,
             help="Seconds between two values; 0.5, 250ms.",
         ),
-        click.option(
-            "--counters",
-            multiple=True,
-            help="As in System.Runtime,MyApp[orders,queue]; System.Runtime without it.",
-        ),
+        *((_COUNTERS,) if with_counters else ()),
         click.option("--all", "everyone", is_flag=True, help="All processes, and those that start meanwhile."),
         click.option(
             "--diagnostic-port",

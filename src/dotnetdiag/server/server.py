@@ -56,7 +56,8 @@ class DiagnosticServer(Serving):
         """Listen at an address (``/path``, ``host:port``), by default where tools look for this process; which one it is.
 
         A Unix socket has mode 0600, and goes with the server, at the end of the process, and on SIGTERM where that has its default action
-        (without a compiled kernel: and this is called in the main thread). TCP beyond loopback needs a ``Security`` with certificates and a token, or ``insecure``.
+        (without a compiled kernel: and this is called in the main thread). TCP beyond loopback needs a ``Security`` with certificates and a
+        token, or ``insecure``.
         ``suspend``: ``wait_until_resumed`` waits for this port too. Raises TransportError, UsageError.
         """
         return run(self._listening(address, suspend, security, insecure), Deadline(OPEN_S))
