@@ -131,9 +131,14 @@ def test_a_target_that_is_stopped_disturbs_nobody() -> None:
         os.kill(stopped.pid, signal.SIGSTOP)
         try:
             rows_until(process, lambda rows: len({row["ms"] // 500 for row in rows if row["pid"] == target.pid}) >= 6)
+            assert process.stderr is not None
+            line = next(line for line in iter(process.stderr.readline, "") if "no values for" in line)
+            assert f"(process {stopped.pid})" in line
+            assert f"kill -CONT {stopped.pid}" in line
         finally:
             os.kill(stopped.pid, signal.SIGCONT)
         rows_until(process, lambda rows: rows[-1]["pid"] == stopped.pid)
+        assert "gives values again" in process.stderr.readline()
         os.kill(stopped.pid, signal.SIGSTOP)
         try:
             process.send_signal(signal.SIGINT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -120,6 +121,40 @@ def test_who_is_told_to_stop_still_gives_what_he_has() -> None:
         assert rows(fleet.take()) == [(1, 1)]
         assert fleet.ended() == [(1, "")]
         assert said == ["closed"]
+        assert len(fleet) == 0
+
+
+def test_sessions_of_one_number_end_together() -> None:
+    one, other, good = Made(), Made(), Made()
+    one.number(1, 100)
+    other.number(2, 200)
+    sessions = [Session(one.take() + one.finish(), None), Session(other.take()), Session(good.take())]
+    with LiveFleet() as fleet:
+        for number, session in zip((5, 5, 6), sessions, strict=True):
+            fleet.add(number, session)
+        assert fleet.numbers == {5, 6}
+        assert rows(fleet.take()) == [(5, 1), (5, 2)], "what the other had sent is not lost"
+        assert fleet.ended() == [(5, "the session has ended")]
+        assert fleet.numbers == {6}
+        assert [session.closed for session in sessions] == [True, True, False]
+
+
+def test_sessions_of_one_number_that_are_told_to_stop_are_told_of_once() -> None:
+    made = [Made(), Made()]
+    sessions = [Session(), Session()]
+
+    def end(at: int) -> None:
+        sessions[at].say(made[at].take() + made[at].finish())
+        sessions[at].say(None)
+
+    with LiveFleet() as fleet:
+        for at, session in enumerate(sessions):
+            made[at].number(at, 100)
+            session.on_stop = partial(end, at)
+            fleet.add(5, session)
+        fleet.stop(5)
+        assert rows(fleet.take()) == [(5, 0), (5, 1)]
+        assert fleet.ended() == [(5, "")]
         assert len(fleet) == 0
 
 

@@ -58,14 +58,15 @@ def test_names_of_counters_are_in_any_case() -> None:
 
 def test_a_plain_name_asks_for_the_event_source_and_for_the_meter() -> None:
     made = counter_session(parse_counters(r"A,B[x],EventCounters\C"), interval_s=0.5, runtime_major=8, session_id="me")
-    assert [(one.name, one.keywords, one.level) for one in made.providers] == [
+    sources, (meter,) = made.parts
+    assert [(one.name, one.keywords, one.level) for one in (*sources, meter)] == [
         ("A", 0, 4),
         ("B", 0, 4),
         ("C", 0, 4),
         ("System.Diagnostics.Metrics", 2, 4),
     ]
-    assert {one.arguments for one in made.providers[:3]} == {"EventCounterIntervalSec=0.5"}
-    assert made.providers[3].arguments == (
+    assert {one.arguments for one in sources} == {"EventCounterIntervalSec=0.5"}
+    assert meter.arguments == (
         'SessionId=SHARED;Metrics="A,B";RefreshInterval=0.5;MaxTimeSeries=1000;MaxHistograms=10;ClientId=me'
     )
     assert made.session == "SHARED"
@@ -75,12 +76,21 @@ def test_a_plain_name_asks_for_the_event_source_and_for_the_meter() -> None:
 def test_sessions_are_shared_only_where_the_runtime_can(major: int | None) -> None:
     made = counter_session(parse_counters("A"), runtime_major=major, session_id="me")
     assert made.session == "me"
-    assert (made.providers[1].arguments or "").startswith("SessionId=me;Metrics=A;")
+    assert (made.parts[1][0].arguments or "").startswith("SessionId=me;Metrics=A;")
+
+
+@pytest.mark.parametrize(("major", "parts"), [(None, 2), (6, 2), (8, 2), (9, 1), (10, 1)])
+def test_event_counters_and_meters_are_asked_for_together_only_where_that_is_safe(
+    major: int | None, parts: int
+) -> None:
+    made = counter_session(parse_counters("A"), runtime_major=major)
+    assert len(made.parts) == parts
+    assert [one.name for part in made.parts for one in part] == ["A", "System.Diagnostics.Metrics"]
 
 
 def test_event_counters_alone_need_no_session_of_meters() -> None:
     made = counter_session(parse_counters(r"EventCounters\A"))
-    assert [one.name for one in made.providers] == ["A"]
+    assert [[one.name for one in part] for part in made.parts] == [["A"]]
 
 
 def test_each_session_has_an_id_of_its_own() -> None:

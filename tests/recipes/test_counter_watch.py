@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,8 +12,16 @@ from pathlib import Path
 import pytest
 
 from dotnetdiag.errors import DiagnosticsError, GrammarError, OutputExists, TransportError, UsageError
+from dotnetdiag.recipes import counter_watch
 from dotnetdiag.recipes.counter_files import collect_counters
-from dotnetdiag.recipes.counter_watch import CounterChange, CounterOptions, CounterTargets, CounterUpdate, CounterWatch
+from dotnetdiag.recipes.counter_watch import (
+    CounterChange,
+    CounterOptions,
+    CounterSilence,
+    CounterTargets,
+    CounterUpdate,
+    CounterWatch,
+)
 from dotnetdiag.server import DiagnosticServer, PythonCommands
 from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
@@ -109,6 +118,21 @@ def test_a_process_that_ends_is_told_and_forgotten(tmp_path: Path) -> None:
         assert gone == [1]
         assert [one.number for one in watch.processes] == [0]
         assert {one.pid for one in watch.fold.latest().series} == {0}
+
+
+def test_who_gives_no_values_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counter_watch, "SILENT_S", 0.2)
+    options = CounterOptions(counters="No.Such.Meter", interval=0.05)
+    told: list[CounterSilence] = []
+    with served(tmp_path, "a") as ports, CounterWatch(CounterTargets(ports=tuple(ports)), options) as watch:
+        begun = time.monotonic()
+        for update in watch.updates(begun + PATIENCE):
+            told += update.silences
+            if told and time.monotonic() > begun + 5 * told[0].seconds:
+                break
+    (one,) = told
+    assert one.seconds > 0.2
+    assert (one.process.target, one.has_spoken, one.is_stopped, one.is_over) == (ports[0], False, False, False)
 
 
 def test_the_watch_ends_with_the_last_process(tmp_path: Path) -> None:

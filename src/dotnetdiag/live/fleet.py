@@ -74,7 +74,7 @@ class LiveFleet:
     def __init__(self, wants: Callable[[EventSchema], bool] | None = None) -> None:
         self._wants = wants
         self._begin_ns = time.time_ns()
-        self._members: dict[int, _Member] = {}
+        self._members: list[_Member] = []
         self._over: list[tuple[int, str]] = []
         self._numbers: dict[tuple[Metadata, int], int] = {}
         self._schemas: dict[int, EventSchema] = {}
@@ -98,15 +98,18 @@ class LiveFleet:
     @property
     def numbers(self) -> frozenset[int]:
         """Those of the sessions that run."""
-        return frozenset(self._members)
+        return frozenset(member.number for member in self._members)
 
     def add(self, number: int, session: Session, closed_after: ExitStack | None = None) -> None:
-        """Have a session, which is ours from here on: its events have ``number`` for a process id. ``closed_after`` is closed behind it."""
-        self._members[number] = _Member(number=number, session=session, closed_after=closed_after or ExitStack())
+        """Have a session, which is ours from here on: its events have ``number`` for a process id. ``closed_after`` is closed behind it.
+
+        Sessions of one number belong together: when one of them ends by itself, the others are ended.
+        """
+        self._members.append(_Member(number=number, session=session, closed_after=closed_after or ExitStack()))
 
     def stop(self, number: int | None = None) -> None:
         """End one session nicely, or all: what it still has comes. One that is not there is not an error."""
-        for member in self._members.values():
+        for member in self._members:
             if number in (None, member.number) and member.stopped_at is None:
                 member.stopped_at = time.monotonic()
                 with suppress(DiagnosticsError):
@@ -114,18 +117,19 @@ class LiveFleet:
 
     def close(self) -> None:
         """End all sessions at once."""
-        for member in list(self._members.values()):
-            self._leave(member, "")
+        self._over += [(number, "") for number in sorted(self.numbers)]
+        while self._members:
+            self._end(self._members.pop())
 
     def ended(self) -> list[tuple[int, str]]:
-        """The sessions that have ended since the last time, and why, in one line: empty when it was we who ended it."""
+        """The numbers whose sessions have ended since the last time, and why, in one line: empty when it was we who ended them."""
         over, self._over = self._over, []
         return over
 
     @property
     def losses(self) -> Losses:
         """What never came, of all sessions so far."""
-        counts = [member.reader.lost for member in self._members.values()]
+        counts = [member.reader.lost for member in self._members]
         known = self._lost_is_known and all(one.known for one in counts)
         return Losses(lost=self._lost + sum(one.total for one in counts) if known else None)
 
@@ -133,22 +137,36 @@ class LiveFleet:
         """What has come since the last time, of all sessions, in time order; None when nothing has. A window stands by itself."""
         parts = [
             part
-            for member in list(self._members.values())
-            for batch in self._arrived(member)
-            if (part := self._part(member, batch))
+            for member in tuple(self._members)
+            if member in self._members  # it may have ended with one before it
+            for of, batch in self._arrived(member)
+            if (part := self._part(of, batch))
         ]
         return self._joined(parts) if parts else None
 
-    def _arrived(self, member: _Member) -> list[EventBatch]:
-        """What a session has sent; one that has ended is left."""
+    def _arrived(self, member: _Member) -> list[tuple[_Member, EventBatch]]:
+        """What a session has sent; one that has ended is left, with those that belong to it."""
         batches: list[EventBatch] = []
         try:
             why = self._read(member, batches)
         except DiagnosticsError as error:
             why = str(error)
-        if why is not None:
-            self._leave(member, why)
-        return batches
+        arrived = [(member, batch) for batch in batches]
+        if why is None:
+            return arrived
+        self._members.remove(member)
+        others = [one for one in self._members if one.number == member.number]
+        if member.stopped_at is None or not others:
+            self._over.append((member.number, why if member.stopped_at is None else ""))
+        self._end(member)
+        for one in others if member.stopped_at is None else ():
+            last: list[EventBatch] = []
+            with suppress(DiagnosticsError):
+                self._read(one, last)
+            arrived += [(one, batch) for batch in last]
+            self._members.remove(one)
+            self._end(one)
+        return arrived
 
     def _read(self, member: _Member, batches: list[EventBatch]) -> str | None:
         """Why it is over; None: it is not."""
@@ -172,11 +190,9 @@ class LiveFleet:
                 return "the target did not end the session"
         return None
 
-    def _leave(self, member: _Member, why: str) -> None:
-        del self._members[member.number]
+    def _end(self, member: _Member) -> None:
         self._lost += member.reader.lost.total
         self._lost_is_known &= member.reader.lost.known
-        self._over.append((member.number, why if member.stopped_at is None else ""))
         member.session.abort()
         with suppress(DiagnosticsError):
             member.session.close()

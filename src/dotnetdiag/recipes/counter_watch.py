@@ -48,6 +48,8 @@ CONNECT_S = 5.0
 """For a target to answer, and to begin a session."""
 CONNECTING = 8
 """So many are asked at once."""
+SILENT_INTERVALS, SILENT_S = 3, 3.0
+"""After how many intervals without a value, and after how many seconds at least, a process is called silent."""
 LOOK_S = 1.0
 """How often sessions are read at least, and new processes are looked for."""
 BUFFER_MB = 10
@@ -132,20 +134,45 @@ class CounterChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CounterSilence:
+    """A process that is watched has given no values for ``seconds``, or does so again (``is_over``). ``is_stopped``: by a signal;
+    ``has_spoken``: it has given some before.
+    """
+
+    process: CounterProcess
+    seconds: float
+    is_over: bool = False
+    is_stopped: bool = False
+    has_spoken: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CounterUpdate:
-    """One interval. ``counters``: the values that came in it, None before the first; ``processes`` are those that are watched now."""
+    """One interval. ``counters``: the values that came in it, None before the first; ``processes`` are those that are watched now;
+    ``silences`` what is new of those that are silent, or were.
+    """
 
     counters: Counters | None
     changes: tuple[CounterChange, ...]
     processes: tuple[CounterProcess, ...]
+    silences: tuple[CounterSilence, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Spoken:
+    """When a process has given its last values, or is watched since; and how long it had been silent when that was told."""
+
+    last_s: float
+    has_spoken: bool = False
+    told_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class _Begun:
-    """A session that runs, or why there is none. Neither: nobody has named that process."""
+    """Sessions that run, or why there are none. Neither: nobody has named that process."""
 
     process: CounterProcess
-    session: TraceSession | None = None
+    sessions: tuple[TraceSession, ...] = ()
     opened: ExitStack = field(default_factory=ExitStack)
     error: DiagnosticsError | None = None
 
@@ -166,6 +193,7 @@ class CounterWatch:
         self._pool = ThreadPoolExecutor(CONNECTING, thread_name_prefix="dotnetdiag fleet")
         self._beginning: list[Future[_Begun]] = []
         self._processes: dict[int, CounterProcess] = {}
+        self._spoken: dict[int, _Spoken] = {}
         self._known: dict[int, int | None] = {}
         """By process id: when it started, of all that were looked at."""
         self._next = 0
@@ -223,8 +251,12 @@ class CounterWatch:
                 if left <= 0 or is_over or self._stopped.wait(min(left, LOOK_S)):
                     break
             following += step * max(1, int((time.monotonic() - following) / step) + 1)
+            taken = self.fold.take() if self._has_begun else None
             yield CounterUpdate(
-                counters=self.fold.take() if self._has_begun else None, changes=tuple(changes), processes=self.processes
+                counters=taken,
+                changes=tuple(changes),
+                processes=self.processes,
+                silences=tuple(self._silences(taken)),
             )
             self._forget(changes)
             if is_over:
@@ -272,6 +304,7 @@ class CounterWatch:
     def _begun(self, number: int, target: int | str) -> _Begun:
         """Of one target: who it is, and its session. In a thread beside."""
         opened = ExitStack()
+        sessions: list[TraceSession] = []
         process = CounterProcess(
             number=number,
             pid=target if isinstance(target, int) else None,
@@ -307,19 +340,26 @@ class CounterWatch:
                 max_histograms=self.options.max_histograms,
                 session_id=self._session,
             )
-            session = client.trace(asked.providers, rundown_keyword=0, buffer_mb=self.options.buffer_mb)
+            for part in asked.parts:
+                sessions.append(client.trace(part, rundown_keyword=0, buffer_mb=self.options.buffer_mb))
         except DiagnosticsError as error:
+            for session in sessions:
+                session.abort()
+                session.close()
             opened.close()
             return _Begun(process=process, error=error if self._is_meant(target, process.name) else None)
-        return _Begun(process=process, session=session, opened=opened)
+        return _Begun(process=process, sessions=tuple(sessions), opened=opened)
 
     def _arrivals(self) -> list[CounterChange]:
         changes = []
         for future in [one for one in self._beginning if one.done()]:
             self._beginning.remove(future)
             begun = future.result()
-            if begun.session is not None:
-                self._fleet.add(begun.process.number, begun.session, begun.opened)
+            if begun.sessions:
+                for session in begun.sessions:
+                    self._fleet.add(
+                        begun.process.number, session, begun.opened if session is begun.sessions[-1] else None
+                    )
                 self._processes[begun.process.number] = begun.process
                 changes.append(CounterChange(process=begun.process, joined=True))
                 continue
@@ -339,6 +379,25 @@ class CounterWatch:
             if number in self._processes
         ]
 
+    def _silences(self, taken: Counters | None) -> Iterator[CounterSilence]:
+        """What is new of those that give no values, for three intervals and at least some seconds."""
+        now = time.monotonic()
+        heard = {one.pid for one in taken.series} if taken is not None else set()
+        self._spoken = {number: self._spoken.get(number) or _Spoken(last_s=now) for number in self._processes}
+        for number, spoken in self._spoken.items():
+            process = self._processes[number]
+            silent_s = now - spoken.last_s
+            if number in heard:
+                if spoken.told_s is not None:
+                    yield CounterSilence(process=process, seconds=silent_s, is_over=True, has_spoken=spoken.has_spoken)
+                self._spoken[number] = _Spoken(last_s=now, has_spoken=True)
+            elif spoken.told_s is None and silent_s > max(SILENT_INTERVALS * self.options.interval_s, SILENT_S):
+                spoken.told_s = silent_s
+                stopped = process.pid is not None and system.is_stopped(process.pid)
+                yield CounterSilence(
+                    process=process, seconds=silent_s, is_stopped=stopped, has_spoken=spoken.has_spoken
+                )
+
     def _forget(self, changes: Sequence[CounterChange]) -> None:
         if self._has_begun:
             for change in changes:
@@ -355,7 +414,10 @@ def _name_of(target: int | str) -> str:
 
 def _leave(future: Future[_Begun]) -> None:
     """A session that began when nobody wanted it any more."""
-    if not future.cancelled() and (session := future.result().session) is not None:
+    if future.cancelled():
+        return
+    begun = future.result()
+    for session in begun.sessions:
         session.abort()
         session.close()
-        future.result().opened.close()
+    begun.opened.close()
