@@ -32,6 +32,19 @@ def test_what_the_program_sets_meanwhile_stays() -> None:
     assert sys.getswitchinterval() == pytest.approx(0.02)
 
 
+def test_what_the_program_has_read_meanwhile_and_puts_back_is_taken_back(usual_s: float) -> None:
+    with prompt():
+        read_s = sys.getswitchinterval()
+    sys.setswitchinterval(0.02)
+    sys.setswitchinterval(read_s)
+    with prompt():
+        pass
+    assert sys.getswitchinterval() == usual_s
+    with prompt():
+        sys.setswitchinterval(sys.getswitchinterval())
+    assert sys.getswitchinterval() == usual_s
+
+
 def test_a_shorter_one_of_the_program_stays() -> None:
     sys.setswitchinterval(SOON_S / 2)
     with prompt():

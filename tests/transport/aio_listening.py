@@ -17,7 +17,7 @@ class AsyncListener:
         self._waits = Waits()
 
     def fileno(self) -> int:
-        return self._inner.fileno()
+        return self._inner.socket_file()no()
 
     async def close(self) -> None:
         """As of ``AsyncStream``."""
@@ -31,6 +31,9 @@ class AsyncListener:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def socket_file(self) -> tuple[str, tuple[int, int]] | None:
+        return self._inner.socket_file()
 
     async def accept(self, deadline: Deadline) -> AsyncStream:
         """The next connection; as ``Listener.accept``."""

@@ -835,7 +835,7 @@ def test_the_async_twin_has_the_same_signatures(model: Any, twin: Any) -> None:
         assert list(inspect.signature(model).parameters.items()) == list(inspect.signature(twin).parameters.items())
         return
     steps = {"sending", "receiving_into", "sending_descriptor", "receiving_descriptor", "accepting"}
-    plain = {"fileno", "has_arrived", "is_alive", "is_quiet", "peer_pid", "peer_uid"}
+    plain = {"fileno", "has_arrived", "is_alive", "is_quiet", "peer_pid", "peer_uid", "socket_file"}
     names = {name for name in dir(model) if not name.startswith("_")} - steps
     assert names == {name for name in dir(twin) if not name.startswith("_")} - {"aclose"}
     for name in names:

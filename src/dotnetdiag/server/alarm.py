@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
 from selectors import BaseSelector, SelectorKey
 from types import FrameType
@@ -72,15 +72,19 @@ def new_alarm() -> Alarm:
     return made
 
 
-def select_promptly(selector: BaseSelector, timeout_s: float | None) -> list[tuple[SelectorKey, int]]:
-    """What ``selector.select`` gives, without waiting for a thread that gives up the interpreter's lock for moments only."""
+def select_promptly(
+    selector: BaseSelector, timeout_s: float | None, *, is_awaited: bool = True
+) -> list[tuple[SelectorKey, int]]:
+    """What ``selector.select`` gives, without waiting for a thread that gives up the interpreter's lock for moments only: where something has
+    come, or somebody waits for us anyway (``is_awaited``).
+    """
     descriptor = getattr(selector, "fileno", None)  # those of epoll and kqueue have one
     if kernels.KERNELS is None or descriptor is None:
         return selector.select(timeout_s)
     if timeout_s is None or timeout_s > 0:
         timeout_ms = -1 if timeout_s is None else min(int(timeout_s * 1000) + 1, _LONGEST_MS)
         kernels.KERNELS.wait_readable(descriptor(), timeout_ms)
-    with prompt():
+    with prompt() if is_awaited or timeout_s != 0 else nullcontext():
         return selector.select(0)
 
 

@@ -112,6 +112,7 @@ def install(
                 server.close()
                 return None
             _installed = os.getpid(), server
+            server._settle()
         if wait:
             _wait(server)
         return server

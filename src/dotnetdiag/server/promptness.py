@@ -2,7 +2,8 @@
 
 Who waits for the lock asks its holder for it after ``sys.getswitchinterval()``, 5 ms, and begins to count anew whenever the lock was given up
 meanwhile: beside a thread that computes and makes a short call of the system every millisecond, another has been seen to wait for seconds. So
-for the time of a command, and of writing a piece of a session, the interval is short. What the program sets meanwhile stays.
+for the time of a command, and of writing a piece of a session, the interval is short. What the program sets meanwhile stays; what it has read
+then and puts back later is found at the next time, and taken back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _waiting: dict[object, None] = {}
 _usual_s = 0.0
 _own_s = 0.0
 """What the interpreter makes of ``SOON_S``; 0 while it is not set."""
+_strays: set[float] = set()
+"""What it is when a program that has read it puts it back: the interpreter counts in whole microseconds."""
 
 
 @contextmanager
@@ -37,15 +40,24 @@ def prompt() -> Iterator[None]:
 def _hurry() -> None:
     global _usual_s, _own_s  # they are of the process
     now_s = sys.getswitchinterval()
-    if not _own_s and now_s > SOON_S:
+    if _own_s:
+        return
+    if now_s in _strays:
+        now_s = _usual_s
+        sys.setswitchinterval(now_s)
+    if now_s > SOON_S:
         sys.setswitchinterval(SOON_S)
         _usual_s, _own_s = now_s, sys.getswitchinterval()
+        if not _strays:
+            sys.setswitchinterval(_own_s)
+            _strays.update((_own_s, sys.getswitchinterval()))
+            sys.setswitchinterval(SOON_S)
 
 
 def _calm() -> None:
     global _own_s
     own_s, _own_s = _own_s, 0.0
-    if own_s and sys.getswitchinterval() == own_s:
+    if own_s and sys.getswitchinterval() in _strays:
         sys.setswitchinterval(_usual_s)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from selectors import BaseSelector, SelectorKey
 from typing import Self
 
 from dotnetdiag.errors import TransportError
@@ -42,7 +43,7 @@ class DiagnosticServer(Serving):
         problem: Problem = log_problem,
     ) -> None:
         super().__init__(commands, age=age, legacy=legacy, resumed=resumed, problem=problem)
-        self._multiplexer = Multiplexer("dotnetdiag server", self._failed, select=select_promptly, busy=prompt)
+        self._multiplexer = Multiplexer("dotnetdiag server", self._failed, select=self._select, busy=self._busy)
         self._waiters: dict[object, None] = {}
 
     def listen(
@@ -125,6 +126,16 @@ class DiagnosticServer(Serving):
     def _tell_state(self) -> None:
         # whoever resumes it is answered by the thread after that
         self._multiplexer.rename(SERVING if not self.is_suspended else WAITING if self._waiters else HELD)
+
+    def _select(self, selector: BaseSelector, timeout_s: float | None) -> list[tuple[SelectorKey, int]]:
+        return select_promptly(selector, timeout_s, is_awaited=bool(self._connections))
+
+    def _busy(self, has_come: bool) -> AbstractContextManager[object]:
+        return prompt() if has_come or self._connections else nullcontext()
+
+    def _settle(self) -> None:
+        """The thread has begun to wait: what it does to be prompt while it begins is nothing that a program should see."""
+        self._multiplexer.settle()
 
     def _spawn(self, steps: Steps[None], deadline: Deadline) -> None:
         self._multiplexer.begin(steps, deadline)

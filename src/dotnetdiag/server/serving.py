@@ -376,7 +376,8 @@ class Serving(ABC):
 
     def socket_files(self) -> list[tuple[str, tuple[int, int]]]:
         """Paths, devices and inodes."""
-        return [listener.file for listener in tuple(self._listeners) if listener.file is not None]
+        files = [listener.socket_file() for listener in tuple(self._listeners)]
+        return [file for file in files if file is not None]
 
     def remove_sockets(self) -> None:
         """Stop listening, at once."""

@@ -27,6 +27,7 @@ from dotnetdiag.transport.waiting import Blocking, Change, Outcome, Pause, Ready
 
 CLOSE_S = 5.0
 """How long ``close`` waits for the thread, which ends at once unless an operation computes."""
+SETTLE_S = 1.0
 CALLING = "dotnetdiag call"
 """The name of a thread for what blocks, as the system has it."""
 MOST_STALE = 64
@@ -60,9 +61,11 @@ class Multiplexer(Closing):
         failed: Callable[[BaseException], None],
         *,
         select: Select = lambda one, s: one.select(s),
-        busy: Callable[[], AbstractContextManager[object]] = nullcontext,
+        busy: Callable[[bool], AbstractContextManager[object]] = lambda _: nullcontext(),
     ) -> None:
-        """``select``: how the thread waits with its selector, for so many seconds; ``busy`` is around what it does between two waits."""
+        """``select``: how the thread waits with its selector, for so many seconds; ``busy`` is around what it does between two waits, and told
+        whether anything has come from outside.
+        """
         self._name, self._failed, self._pid, self._select, self._busy = name, failed, os.getpid(), select, busy
         self._selector = selectors.DefaultSelector()
         self._bell, self._ear = socket.socketpair()
@@ -77,6 +80,8 @@ class Multiplexer(Closing):
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._is_closed = False
+        self._is_settled = threading.Event()
+        self._is_settled.set()
 
     def begin(self, steps: Steps[Any], deadline: Deadline) -> None:
         """Drive it. Raises TransportError when the thread cannot be started; after ``close`` it is closed at once."""
@@ -110,7 +115,13 @@ class Multiplexer(Closing):
 
     # -- any thread
 
+    def settle(self, timeout_s: float = SETTLE_S) -> None:
+        """Wait until the thread waits, as long as it takes at most."""
+        if threading.current_thread() is not self._thread and os.getpid() == self._pid:
+            self._is_settled.wait(timeout_s)
+
     def _call(self, call: Callable[[], None]) -> None:
+        self._is_settled.clear()
         self._calls.append(call)
         self._ring()
 
@@ -121,13 +132,18 @@ class Multiplexer(Closing):
     # -- the thread
 
     def _run(self) -> None:
-        with self._busy():
-            _tell_name(self._name)
+        _tell_name(self._name)
         while not self._is_closed:
-            found = self._select(self._selector, self._wait_s())
-            with self._busy():
+            wait_s = self._wait_s()
+            if wait_s != 0:
+                self._is_settled.set()
+                if self._calls:  # one that came meanwhile
+                    self._is_settled.clear()
+            found = self._select(self._selector, wait_s)
+            with self._busy(any(key.fileobj is not self._ear for key, _ in found)):
                 self._serve(found)
         self._end()
+        self._is_settled.set()
 
     def _serve(self, found: list[tuple[selectors.SelectorKey, int]]) -> None:
         """What has come, until the next wait."""

@@ -261,8 +261,7 @@ class SocketListener(SocketEnd, Listener):
         close_in_forked_child(self)
         self.address, self._path, self._identity = address, path, identity
 
-    @property
-    def file(self) -> tuple[str, tuple[int, int]] | None:
+    def socket_file(self) -> tuple[str, tuple[int, int]] | None:
         return None if not self._path or self._identity is None else (self._path, self._identity)
 
     def accepting(self) -> Steps[Stream]:

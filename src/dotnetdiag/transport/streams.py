@@ -106,8 +106,7 @@ class Listener(Closing):
 
     address: Address
 
-    @property
-    def file(self) -> tuple[str, tuple[int, int]] | None:
+    def socket_file(self) -> tuple[str, tuple[int, int]] | None:
         """The path of its socket, and the file's device and inode, where it removes it at its end."""
         return None
 
