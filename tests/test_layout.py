@@ -50,7 +50,8 @@ ALLOWED: dict[str, set[str]] = {
     "recipes": BELOW_RECIPES - {"wire", "ipc"},
     "testing": BELOW_RECIPES,
     **dict.fromkeys(FACES, SEEN_BY_FACES),
-    "cli": SEEN_BY_FACES | {"testing"},  # its verbs `fake` and `conformance` are that room's own face
+    # its verbs `fake` and `conformance` are that room's own face; what it serves is the face `service`, which it starts
+    "cli": SEEN_BY_FACES | {"testing", "service"},
 }
 
 # (file, room above it): what it asks that room for when it is called; nothing of it is loaded before.
@@ -91,6 +92,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "rich": {"cli"},
     "textual": {"tui"},
     "starlette": {"service"},
+    "prometheus_client": {"service"},
     "pandas": {"table", "trace"},
     "pyarrow": {"table"},
     "polars": {"table"},

@@ -28,6 +28,7 @@ SILENT = {
     "startup-hook",
     "perfmap enable",
     "perfmap disable",
+    "counters serve",
     "profiler attach",
     "profiler startup",
 }

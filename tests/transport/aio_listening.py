@@ -17,7 +17,7 @@ class AsyncListener:
         self._waits = Waits()
 
     def fileno(self) -> int:
-        return self._inner.socket_file()no()
+        return self._inner.fileno()
 
     async def close(self) -> None:
         """As of ``AsyncStream``."""

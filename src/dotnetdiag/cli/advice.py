@@ -24,6 +24,12 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
     (errors.WrongCombination, {"lacking": "rotate"}, "--keep needs --rotate SIZE or --ring DURATION"),
     (errors.WrongCombination, {"lacking": "stop_on"}, "--stop-on-hit and --stop-delay need --stop-on EVENT"),
     (
+        errors.WrongCombination,
+        {"lacking": "token"},
+        "--token-file or --token-variable gives it, --insecure does without",
+    ),
+    (errors.WrongCombination, {"lacking": "certificate"}, "--tls-cert gives it"),
+    (
         errors.InsecureAddress,
         {},
         "--tls-cert, --tls-key, --tls-ca and --token-file give them; `router` takes --insecure, and 127.0.0.1 with a tunnel needs neither",

@@ -11,6 +11,7 @@ ENTRIES = {
     "collect": ("counters_collect", "collect", "Values of counters of running processes, into a file."),
     "list": ("counters_list", "list_counters", "The meters, instruments and EventCounters that a process has."),
     "watch": ("counters_watch", "watch", "Do something when a counter of a running process crosses a limit."),
+    "serve": ("counters_serve", "serve", "Counters of running processes, for Prometheus."),
     "report": ("counters_report", "report", "The values of counters of a recording, as a table, a picture or lines."),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from dotnetdiag.errors import UsageError
 from dotnetdiag.transport.security import Security, read_token
 
 TOKEN_VARIABLE = "DOTNETDIAG_TOKEN"  # noqa: S105 - the name of a variable
@@ -15,3 +16,15 @@ def security_of(*, certificate: str = "", key: str = "", ca: str = "", token_fil
     if not token and certificate:
         token = os.environ.get(TOKEN_VARIABLE, "")
     return Security(certificate=certificate, key=key, ca=ca, token=token)
+
+
+def token_of(*, file: str = "", variable: str = "") -> str:
+    """The token in a file, or in a variable of the environment; empty where neither is named. Raises UsageError for one that is none."""
+    if file:
+        return security_of(token_file=file).token
+    if not variable:
+        return ""
+    token = os.environ.get(variable, "").strip()
+    if not token:
+        raise UsageError(f"{variable}: there is no such variable, or nothing in it")
+    return Security(token=token).token
