@@ -53,7 +53,9 @@ def test_processes_are_asked_for_their_services(tmp_path: Path, monkeypatch: pyt
         names.forget(7)
 
 
-@pytest.mark.parametrize("target", ["/nobody/is/here,connect", "/mine,listen", f"process {os.getpid()}"])
+@pytest.mark.parametrize(
+    "target", ["/nobody/is/here,connect", "/mine,listen", f"process {os.getpid()}"], ids=["dialled", "awaited", "pid"]
+)
 def test_of_who_does_not_answer_the_assembly_is_the_service(target: str) -> None:
     with ServiceNames() as names:
         assert answer(names, at(target)) == "app.dll"

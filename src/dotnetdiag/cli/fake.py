@@ -125,12 +125,21 @@ def fake(
         echo(f"{left_out:,} messages were not printed: nobody read them", err=True)
 
 
+_LONGEST = 200
+"""Characters of a value in a line for people."""
+
+
 def _tell(asked: Asked, as_json: bool) -> None:
     if as_json:
         json_text({"command": asked.command, "request": _fields(asked), "bytes": asked.data.hex()}, indent=None)
     else:
-        facts = ", ".join(f"{name} {value}" for name, value in (_fields(asked) or {}).items())
+        facts = ", ".join(f"{name} {_short(str(value))}" for name, value in (_fields(asked) or {}).items())
         echo(f"{asked.command or 'no message'}, {len(asked.data)} bytes" + (f": {facts}" if facts else ""))
+
+
+def _short(text: str) -> str:
+    left = len(text) - _LONGEST
+    return text if left <= 0 else f"{text[:_LONGEST]}… ({left:,} more)"
 
 
 def _fields(asked: Asked) -> dict[str, Any] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
+import time
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -45,9 +47,39 @@ def write_dump(client: Client, path: str | None, kind: str, flags: int = 0) -> D
     if root is not None and pid is not None and not posixpath.isabs(wanted):
         wanted = posixpath.join(processes.cwd(pid) or "/", wanted)
     told = absolute_path(wanted)
+    begun = time.time()
     _write(client, pid, told, kind, flags)
+    if "%" in told and pid is not None:
+        told = _expanded(told, root, begun) or told
     host_path = told if root is None else root + told
     return Dump(path=told, host_path=host_path, kind=kind, size_bytes=_size_bytes(told, root, pid))
+
+
+def _expanded(path: str, root: str | None, begun: float) -> str | None:
+    """What the runtime has made of a name with placeholders: the newest file that it may be, of those that are as new as the dump. None: there
+    is none to be seen, or folders have placeholders too.
+    """
+    folder, name = posixpath.split(path)
+    if "%" in folder:
+        return None
+    wanted = re.compile("".join(_PLACEHOLDERS.get(part, re.escape(part)) for part in re.split("(%.?)", name)))
+    seen = folder if root is None else resolve_inside(root, folder)
+    made: list[tuple[float, str]] = []
+    try:
+        with os.scandir(seen or folder) as entries:
+            for entry in entries:
+                if wanted.fullmatch(entry.name):
+                    made.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
+    except OSError:
+        return None
+    newest = max(made, default=(0.0, ""))
+    return posixpath.join(folder, newest[1]) if newest[0] >= begun - CLOCKS_S else None
+
+
+CLOCKS_S = 2.0
+"""Times of files may be as coarse."""
+_PLACEHOLDERS = {"%p": r"\d+", "%e": ".*", "%h": ".*", "%t": r"\d+", "%%": "%", "%": ""}
+"""As createdump expands them (``dotnetdiag.server.dump_names``), as patterns."""
 
 
 def _write(client: Client, pid: int | None, path: str, kind: str, flags: int) -> None:

@@ -34,7 +34,7 @@ def main() -> None:
         _require_script(words[0])
         # the folder of what a link points to, as python has it; of a folder or an archive itself
         is_file = _is_plain_file(words[0])
-        sys.path[0] = os.path.dirname(os.path.realpath(words[0])) if is_file else words[0]
+        sys.path[0] = os.path.dirname(os.path.realpath(words[0])) if is_file else os.path.abspath(words[0])
     install()
     program = sys.modules["__main__"] = ModuleType("__main__")
     program.__dict__.update(__builtins__=builtins, __annotations__={})

@@ -18,7 +18,7 @@ from dotnetdiag.server.commands import Caller, Handler, Refused, Reply, Streamin
 from dotnetdiag.server.dump_names import dump_path
 from dotnetdiag.server.process import ProcessCommands
 from dotnetdiag.server.registry import REGISTRY, Registry
-from dotnetdiag.server.runtime_providers import add_runtime_providers
+from dotnetdiag.server.runtime_providers import offer_runtime_providers
 from dotnetdiag.server.server import DiagnosticServer
 from dotnetdiag.server.thread_dump import write_thread_dump
 from dotnetdiag.transport.security import NO_SECURITY, Security
@@ -29,8 +29,6 @@ NOTICE_S = 5.0
 _lock = threading.Lock()
 _installed: tuple[int, DiagnosticServer] | None = None
 """The process that it serves, and the server: a forked child has none."""
-_offered = False
-"""Whether the registry has what poses as .NET's providers; a forked child's has them too."""
 
 
 def _in_child() -> None:
@@ -46,6 +44,8 @@ if hasattr(os, "register_at_fork"):
 class PythonCommands(ProcessCommands):
     """Who this process is, its environment, sessions of the ``registry``'s providers, and dumps: the Python stacks of all threads, as text.
 
+    Without a ``registry`` it is that of the process, which has the sources of the program and what poses as .NET's providers (samples, the runtime's
+    events, counters, meters, logs, rundown); one of your own has what you add, also by :func:`add_runtime_providers`.
     A core, or anything else, is a subclass with another :meth:`dump`, which answers all three commands that ask for one.
     """
 
@@ -58,6 +58,8 @@ class PythonCommands(ProcessCommands):
     ) -> None:
         super().__init__(overrides)
         self._registry, self._nettrace_version = registry, nettrace_version
+        if registry is REGISTRY:
+            offer_runtime_providers()
 
     def collect(self, request: CollectTracing6, caller: Caller) -> Streaming:  # noqa: ARG002
         """A session, which begins at once: nettrace, or NetPerf where that is asked for."""
@@ -97,14 +99,11 @@ def install(
     says so. None where ``DOTNET_EnableDiagnostics`` is 0. A second call gives the server of the first; a forked child calls it again, for a
     server of its own.
     """
-    global _installed, _offered  # they are of the process
+    global _installed  # it is of the process
     with ExitStack() as stack:
         with _lock:
             if _installed is not None and _installed[0] == os.getpid() and _installed[1].is_serving:
                 return _installed[1]
-            if not _offered:
-                add_runtime_providers()
-                _offered = True
             server = DiagnosticServer(PythonCommands() if commands is None else commands)
             if wait:
                 stack.enter_context(server._waiting())

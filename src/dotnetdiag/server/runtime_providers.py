@@ -12,6 +12,18 @@ from dotnetdiag.server.runtime_rundown import RuntimeRundown
 from dotnetdiag.server.sampling import SampleProfiler
 
 
+_offered = False
+"""Whether the process's registry has them; a forked child's has them too."""
+
+
+def offer_runtime_providers() -> None:
+    """Offer all of them in the registry of the process, once."""
+    global _offered  # it is of the process
+    if not _offered:
+        _offered = True
+        add_runtime_providers()
+
+
 def add_runtime_providers(registry: Registry = REGISTRY) -> tuple[Provider, ...]:
     """Offer all of them. Until a session asks for one, it costs nothing: no thread, no callback, nothing patched."""
     providers: tuple[Provider, ...] = (

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from dotnetdiag.errors import UsageError
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.environment import EnvironmentBlock, ProcessEnvironment, SetEnvironmentVariable
@@ -24,13 +23,10 @@ from dotnetdiag.ipc.tracing import CollectTracing6, StopTracing
 from dotnetdiag.server.commands import Caller, Commands, Handler, Refused, Reply, Streaming
 from dotnetdiag.server.dispatch import Dispatcher
 from dotnetdiag.server.process import ProcessFacts
-from dotnetdiag.testing.play import Play
+from dotnetdiag.testing.play import IGNORABLE, Play
 from dotnetdiag.testing.recording import Recording, empty_trace
 from dotnetdiag.testing.releases import NATIVE_AOT, Release
 from dotnetdiag.testing.replay import Replay, ReplaySource, SpoiledSource
-
-DO_NOTHING = (ResultReply, SessionReply)
-"""The replies of commands that can be answered OK without doing anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +93,7 @@ class PosedCommands(Commands):
             what = self._play.misbehaviour(command.name)
             if what.hresult is not None:
                 raise Refused(what.hresult)
-            if what.ignores and isinstance(request, Request):
+            if what.ignores and isinstance(request, Request) and command.name in IGNORABLE:
                 return _undone(request)
             given = method(request, caller)
             if isinstance(given, Streaming):
@@ -195,6 +191,4 @@ class PosedDispatcher(Dispatcher):
 
 
 def _undone(request: Request[Any]) -> OkReply:
-    if request.REPLY not in DO_NOTHING or not (isinstance(request, StopTracing) or request.REPLY is ResultReply):
-        raise UsageError(f"{request.COMMAND.name} cannot be answered OK without doing it")
     return _Undone(session_id=request.session_id) if isinstance(request, StopTracing) else _UndoneResult()

@@ -20,7 +20,8 @@ class Misbehaviour:
     """What is done wrong; several may be together. Offsets count from the first byte of the answer on, a session's stream included.
 
     ``delay_s``: the answer comes so much later, and what was asked is done then. ``silent``: nothing is done, and nothing said, until the client
-    hangs up. ``ignores``: an OK, and nothing is done (StopTracing, ResumeRuntime and others whose answer is only an OK). ``hresult``: refused
+    hangs up. ``ignores``: an OK, and nothing is done (StopTracing, ResumeRuntime and others whose answer is only an OK; where it is said
+    of all, only they do it). ``hresult``: refused
     with this error. ``wrong_magic``: the answer's. ``size``: what its header says of its size. ``garbage_from``: from that byte on it is
     noise, the same in each run. ``close_at``: so many bytes, and then the end.
     """

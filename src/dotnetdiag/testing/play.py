@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dotnetdiag.errors import TimedOut, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.legacy import RequestType
+from dotnetdiag.ipc.replies import ResultReply
+from dotnetdiag.ipc.requests import ALL_REQUESTS
+from dotnetdiag.ipc.tracing import StopTracing
 from dotnetdiag.testing.asked import Asked, asked_by
 from dotnetdiag.testing.misbehaviour import GOOD, Misbehaviour
 from dotnetdiag.testing.releases import Release
@@ -17,6 +20,10 @@ from dotnetdiag.testing.talk import Script, Talk, TalkEnded
 MOST_ASKED = 10_000
 """Requests that are remembered; the oldest are forgotten first."""
 EVERY = "*"
+IGNORABLE = frozenset(
+    request.COMMAND.name for request in ALL_REQUESTS if request.REPLY is ResultReply or issubclass(request, StopTracing)
+)
+"""The commands whose answer is only an OK."""
 
 
 class Play:
@@ -57,14 +64,20 @@ class Play:
     # -- how it answers
 
     def behave(self, command: str, how: Misbehaviour | Script | str | None) -> None:
-        """From now on. None: as its release does. Raises UsageError for a command that is none, GrammarError."""
+        """From now on. None: as its release does. Raises UsageError for a command that is none, and for an OK of one whose answer is more than
+        that; GrammarError.
+        """
         if command not in _NAMES:
             raise UsageError(f"{command!r} is no command; name one, such as ProcessInfo2, or {EVERY!r} for all")
         name = _TODAY.get(command, command)
         if how is None:
             self._manners.pop(name, None)
         else:
-            self._manners[name] = Misbehaviour.parse(how) if isinstance(how, str) else how
+            manner = Misbehaviour.parse(how) if isinstance(how, str) else how
+            if isinstance(manner, Misbehaviour) and manner.ignores and name not in (EVERY, *IGNORABLE):
+                known = ", ".join(sorted(IGNORABLE))
+                raise UsageError(f"{command} cannot be answered OK without doing it; these can be ignored: {known}")
+            self._manners[name] = manner
 
     def manner(self, command: str) -> Misbehaviour | Script:
         """How this is answered."""
