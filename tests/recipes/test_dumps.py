@@ -49,8 +49,20 @@ def test_a_dump_that_is_there_has_its_size(folder: Path) -> None:
     assert asked_of(folder, DONE, str(folder / "x.dmp")).size_bytes == 5
 
 
-def test_a_name_that_the_runtime_makes_is_not_looked_for(folder: Path) -> None:
-    assert asked_of(folder, DONE, str(folder / "%p.dmp")).size_bytes is None
+def test_a_name_that_the_runtime_makes_is_found(folder: Path) -> None:
+    """By what placeholders may become: the newest file."""
+    (folder / "core-77-a.dmp").write_bytes(b"123")
+    os.utime(folder / "core-77-a.dmp", (1, 1))
+    assert asked_of(folder, DONE, str(folder / "core-%p-%e.dmp")).size_bytes is None, "one of another time"
+    (folder / "core-x-a.dmp").write_bytes(b"1234567")
+    (folder / "core-78-my app.dmp").write_bytes(b"12345")
+    found = asked_of(folder, DONE, str(folder / "core-%p-%e.dmp"))
+    assert (found.path, found.host_path, found.size_bytes) == (*[str(folder / "core-78-my app.dmp")] * 2, 5)
+
+
+def test_a_folder_that_the_runtime_makes_is_not_looked_for(folder: Path) -> None:
+    found = asked_of(folder, DONE, str(folder / "%p" / "x.dmp"))
+    assert (found.path, found.size_bytes) == (str(folder / "%p" / "x.dmp"), None)
 
 
 def test_what_lacks_dumps_is_said_of_native_aot_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

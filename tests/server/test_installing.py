@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +19,11 @@ import pytest
 import dotnetdiag as dd
 from dotnetdiag.errors import ServerError
 from dotnetdiag.ipc.constants import TraceFormat
+from dotnetdiag.ipc.dump import GenerateCoreDump3
 from dotnetdiag.recipes.examination import answers
+from dotnetdiag.server import PythonCommands, installing
+from dotnetdiag.server.commands import Caller
+from dotnetdiag.server.registry import Registry
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets in a folder")
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,6 +164,82 @@ def test_a_dump_has_the_stacks_of_all_threads(folder: Path, script: Path) -> Non
     assert f'File "{script}", line 4 in deep' in text
     assert (folder / "stacks.txt").stat().st_mode & 0o777 == 0o600
     assert (folder / f"of_{process.pid}").exists()
+
+
+def test_a_dump_that_does_not_fit_leaves_nothing_in_the_way_of_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(descriptor: int) -> None:
+        os.write(descriptor, b"a part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    request = GenerateCoreDump3(path=str(folder / "x"), dump_type=1)
+    monkeypatch.setattr(installing, "write_thread_dump", fails)
+    with pytest.raises(OSError, match="No space"):
+        PythonCommands(registry=Registry()).dump(request, Caller(port="x"))
+    assert list(folder.iterdir()) == []
+    monkeypatch.undo()
+    PythonCommands(registry=Registry()).dump(request, Caller(port="x"))
+    assert (folder / "x").stat().st_size
+
+
+@pytest.mark.parametrize("kind", ["DiagnosticServer", "AsyncDiagnosticServer"])
+def test_a_server_of_ones_own_has_what_poses_as_the_runtime(kind: str, folder: Path) -> None:
+    code = f"""
+import asyncio, sys
+from dotnetdiag.server import AsyncDiagnosticServer, DiagnosticServer, PythonCommands
+async def main():
+    async with AsyncDiagnosticServer(PythonCommands()) as server:
+        await server.listen({str(folder / "s")!r})
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+if {kind!r} == "AsyncDiagnosticServer":
+    asyncio.run(main())
+else:
+    with DiagnosticServer(PythonCommands()) as server:
+        server.listen({str(folder / "s")!r})
+        print("ready", flush=True)
+        sys.stdin.readline()
+"""
+    with program(folder, "-c", code) as process:
+        assert line(process) == "ready\n"
+        client = dd.Client.connect(f"{folder / 's'},connect")
+        with client, client.trace("Microsoft-DotNETCore-SampleProfiler", duration="1s") as session:
+            session.save(folder / "x.nettrace")
+    assert dd.open(folder / "x.nettrace").counts()["Microsoft-DotNETCore-SampleProfiler"]["Thread/Sample"]
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "archive"])
+def test_a_folder_or_an_archive_finds_its_own_modules_wherever_the_program_goes(packed: bool, folder: Path) -> None:
+    files = {
+        "__main__.py": "import os; os.chdir('/'); import beside; print(beside.WORD)",
+        "beside.py": "WORD = 'ready'",
+    }
+    if packed:
+        with zipfile.ZipFile(folder / "app", "w") as archive:
+            for name, text in files.items():
+                archive.writestr(name, text)
+    else:
+        (folder / "app").mkdir()
+        for name, text in files.items():
+            (folder / "app" / name).write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-m", "dotnetdiag.server", "app"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("ready\n", "")
+
+
+def test_the_switch_interval_is_the_programs_when_it_is_installed(folder: Path) -> None:
+    code = "import sys, dotnetdiag.server; dotnetdiag.server.install(); print(sys.getswitchinterval())"
+    for _ in range(3):
+        with program(folder, "-c", code) as process:
+            assert line(process) == "0.005\n"
 
 
 def test_a_session_of_netperf_is_one(folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dotnetdiag.server.promptness import SOON_S, prompt
+from dotnetdiag.server.promptness import SOON_S, prompt, take_back
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +43,20 @@ def test_what_the_program_has_read_meanwhile_and_puts_back_is_taken_back(usual_s
     with prompt():
         sys.setswitchinterval(sys.getswitchinterval())
     assert sys.getswitchinterval() == usual_s
+
+
+def test_what_is_put_back_after_the_last_is_taken_back_when_somebody_looks(usual_s: float) -> None:
+    with prompt():
+        read_s = sys.getswitchinterval()
+    sys.setswitchinterval(read_s)
+    take_back()
+    assert sys.getswitchinterval() == usual_s
+    with prompt():
+        take_back()
+        assert sys.getswitchinterval() == pytest.approx(SOON_S)
+    sys.setswitchinterval(0.02)
+    take_back()
+    assert sys.getswitchinterval() == pytest.approx(0.02)
 
 
 def test_a_shorter_one_of_the_program_stays() -> None:

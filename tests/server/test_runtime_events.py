@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from tests.server.recorded import LIMIT_S, recording, request
 import dotnetdiag
 from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.ipc.tracing import CollectTracing
-from dotnetdiag.server import runtime_events
+from dotnetdiag.server import kernels, runtime_events
 from dotnetdiag.server.activities import activity
 from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.registry import Registry
@@ -325,3 +327,35 @@ def test_the_number_of_a_tool_is_given_back(registry: Registry, tmp_path: Path) 
     with recording(tmp_path / "x.nettrace", registry, PROVIDER):
         assert "dotnetdiag" in [monitoring.get_tool(one) for one in range(6)]
     assert [monitoring.get_tool(one) for one in range(6)] == before
+
+
+DEEP = """
+import gc, sys
+from pathlib import Path
+from tests.server.recorded import recording
+from dotnetdiag.server.registry import Registry
+from dotnetdiag.server.runtime_events import PROVIDER, RuntimeEvents
+registry = Registry()
+registry.add(RuntimeEvents())
+gc.disable()
+def descend():
+    gc.collect(0)
+    descend()
+with recording(Path(sys.argv[1]), registry, PROVIDER):
+    for _ in range(3):
+        try: descend()
+        except RecursionError: pass
+    gc.collect(0)
+"""
+
+
+@pytest.mark.skipif(kernels.KERNELS is None, reason="only what is compiled can be called at the limit of recursion")
+def test_a_collection_at_the_limit_of_recursion_prints_nothing_and_is_counted_as_lost(tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *(entry for entry in sys.path if entry)])}
+    done = subprocess.run(
+        [sys.executable, "-c", DEEP, str(path)], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    trace = dotnetdiag.open(path)
+    assert trace.lost.total

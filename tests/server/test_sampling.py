@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import gc
 import itertools
+import os
 import struct
+import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +29,7 @@ from dotnetdiag.server.event_session import EventSession
 from dotnetdiag.server.method_rundown import MethodRundown
 from dotnetdiag.server.periodic import OWN_THREADS, Periodic
 from dotnetdiag.server.registry import Registry
+from dotnetdiag.server.runtime_events import RuntimeEvents
 from dotnetdiag.server.sampling import PROVIDER, SampleProfiler, _Sampler, _thread_clock
 
 ERROR, EXTERNAL, MANAGED = range(3)
@@ -379,3 +384,126 @@ def test_both_forms_see_the_same_stacks(monkeypatch: pytest.MonkeyPatch) -> None
             found = asyncio.run(work())
             assert len(found) == len(FORM_IDS)
             assert all(stacks == found["python"] for stacks in found.values())
+
+
+def test_a_thread_that_waits_all_the_time_never_runs(addresses: CodeAddresses) -> None:
+    if sys.platform != "linux":
+        pytest.skip("elsewhere nobody knows which thread runs")
+    with standing() as thread:
+        sampler = _Sampler(addresses)
+        for _ in range(3):
+            kinds = {os_thread: kind for kind, _, os_thread in sampler._samples()}
+            assert kinds[thread.native_id or 0] == struct.pack("<I", EXTERNAL)
+
+
+def test_a_sample_keeps_nothing_of_what_it_saw(addresses: CodeAddresses) -> None:
+    class Local:
+        """Of a function that a sample was taken of."""
+
+    made: list[weakref.ref[Local]] = []
+    took, goes_on = threading.Event(), threading.Event()
+
+    def call() -> None:
+        local = Local()
+        made.append(weakref.ref(local))
+        took.set()
+        goes_on.wait(LIMIT_S)
+
+    thread = threading.Thread(target=call)
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        thread.start()
+        took.wait(LIMIT_S)
+        seen: list[object] = []
+        # in a thread of its own, as samples are taken
+        other = threading.Thread(target=lambda: seen.extend(_Sampler(addresses)._samples()))
+        other.start()
+        other.join(LIMIT_S)
+        assert seen
+        goes_on.set()
+        thread.join(LIMIT_S)
+        assert made[0]() is None
+    finally:
+        goes_on.set()
+        if enabled:
+            gc.enable()
+
+
+def test_a_collection_is_the_time_of_who_collects() -> None:
+    """The thread gives way where the collector calls us: it is no time of ours."""
+    sampler, events, ident = _Sampler(CodeAddresses()), RuntimeEvents(), threading.get_ident()
+    seen: list[list[tuple[str, int]]] = []
+
+    class AsItCalls:
+        """In the place of what the callback writes to."""
+
+        def write(self, *values: object) -> None:
+            del values
+            frame = sys._getframe(1)
+            assert frame.f_code.co_name == "_collected"
+            sampler.alarm = Stopped({ident: frame})  # type: ignore[assignment]
+            sampler._threads = {ident: sampling._Thread(1)}
+            (sample,) = sampler._samples()
+            stack = sample[1]
+            seen.append(places(sampler, stack))
+
+    class Stopped:
+        """An alarm that has gone off."""
+
+        def __init__(self, frames: dict[int, FrameType]) -> None:
+            self._frames = frames
+
+        def frames(self) -> dict[int, FrameType]:
+            return self._frames
+
+        def moved_then(self) -> list[bool]:
+            return [True]
+
+        def holder_then(self) -> int:
+            return ident
+
+        def used_now(self) -> list[int]:
+            return [5]
+
+    events._channels = AsItCalls()  # type: ignore[assignment]
+    events._collected("start", {})
+    assert seen
+    assert {found[0][0] for found in seen} == {"test_a_collection_is_the_time_of_who_collects"}
+
+
+CHURN = """
+import ctypes, sys, threading, time
+from dotnetdiag.server.alarm import new_alarm
+libc = ctypes.CDLL(None)
+Start = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+nothing = Start(lambda _: None)  # takes the interpreter's lock, as callbacks of a C library's own threads do
+ends = time.monotonic() + 2
+def churn():
+    thread = ctypes.c_ulong()
+    while time.monotonic() < ends:
+        if libc.pthread_create(ctypes.byref(thread), None, nothing, None) == 0:
+            libc.pthread_join(thread, None)
+threads = [threading.Thread(target=churn) for _ in range(3)]
+for one in threads: one.start()
+alarm, looks = new_alarm(), 0
+while time.monotonic() < ends:
+    alarm.frames(); alarm.native_ids(); alarm.holder_then()
+    looks += 1
+    time.sleep(0)
+for one in threads: one.join()
+print("well" if looks else "never looked")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="makes threads by pthread_create")
+def test_threads_of_c_libraries_may_come_and_go_while_samples_are_taken() -> None:
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    done = subprocess.run(
+        [sys.executable, "-c", CHURN],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr

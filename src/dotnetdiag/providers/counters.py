@@ -21,7 +21,7 @@ from dotnetdiag.ipc.eventpipe import Provider
 DEFAULT_COUNTERS = "System.Runtime"
 EVENT_COUNTERS_ONLY = "EventCounters\\"
 METRICS_PROVIDER = "System.Diagnostics.Metrics"
-_TIME_SERIES_VALUES = 0x2
+_TIME_SERIES_VALUES, _INSTRUMENTS_PUBLISHED = 0x2, 0x4
 _LEVEL = 4
 SHARED_SINCE = 8
 """The first major version of .NET whose sessions of meters may be shared; before, and by another name, there is one at a time."""
@@ -161,3 +161,13 @@ def counter_session(
             return CounterSession(parts=(tuple(made), (meter,)), session=session)
         made.append(meter)
     return CounterSession(parts=(tuple(made),), session=session)
+
+
+def listing_providers(sources: Sequence[str]) -> tuple[Provider, ...]:
+    """What has a runtime publish all its instruments (.NET 6 and later), also those that nobody reads, and send the EventCounters of these sources
+    each second: as most tools ask, for all sessions get them as often as the most eager one wants.
+    """
+    return (
+        Provider(name=METRICS_PROVIDER, keywords=_INSTRUMENTS_PUBLISHED, level=_LEVEL, arguments=""),
+        *(Provider(name=name, keywords=0, level=_LEVEL, arguments="EventCounterIntervalSec=1") for name in sources),
+    )

@@ -14,19 +14,14 @@ from typing import TYPE_CHECKING, Any
 from dotnetdiag.analysis.counters import CountersFold
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError
-from dotnetdiag.ipc.eventpipe import Provider
 from dotnetdiag.live.fleet import LiveFleet
-from dotnetdiag.providers.counters import METRICS_PROVIDER
+from dotnetdiag.providers.counters import listing_providers
 from dotnetdiag.providers.known_counters import KNOWN_EVENT_COUNTERS
 from dotnetdiag.table import HasTable, Table
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.counters import Counters
 
-_INSTRUMENTS_PUBLISHED = 0x4
-_LEVEL = 4
-INTERVAL_S = 1
-"""Of EventCounters while we look: that of most tools. A runtime sends them to all sessions as often as the most eager one wants."""
 OBSERVE_S = 1.7
 """The first values of EventCounters come after an interval."""
 LOOK_S = 0.05
@@ -76,17 +71,10 @@ def list_counters(
     times a second, and may raise to end it. Raises as ``Client.trace``, and DiagnosticsError when the session ends before.
     """
     asked = tuple(dict.fromkeys((*KNOWN_EVENT_COUNTERS, *sources)))
-    providers = [
-        Provider(name=METRICS_PROVIDER, keywords=_INSTRUMENTS_PUBLISHED, level=_LEVEL, arguments=""),
-        *(
-            Provider(name=name, keywords=0, level=_LEVEL, arguments=f"EventCounterIntervalSec={INTERVAL_S}")
-            for name in asked
-        ),
-    ]
     fold = CountersFold()
     has_begun = False
     with LiveFleet(fold.wants) as fleet:
-        fleet.add(0, client.trace(providers, rundown_keyword=0, buffer_mb=BUFFER_MB))
+        fleet.add(0, client.trace(listing_providers(asked), rundown_keyword=0, buffer_mb=BUFFER_MB))
         ends = time.monotonic() + observe_s
         while (left := ends - time.monotonic()) > 0:
             check()

@@ -90,6 +90,8 @@ cdef extern from *:
     #define DND_KNOWS_HOLDER 0
     static int dnd_is_patient;
     static void *dnd_hurry(PyInterpreterState *interpreter) { (void)interpreter; return NULL; }
+    #define dnd_hold_threads() ((void)0)
+    #define dnd_let_threads() ((void)0)
     #else
     #define DND_KNOWS_HOLDER 1
     /* At the end of the interpreter a thread that waits for the lock exits instead, and who had given it up for that thread would wait for
@@ -105,7 +107,26 @@ cdef extern from *:
     #endif
     #undef _PyGC_FINALIZED
     #include <internal/pycore_interp.h>
+    #include <internal/pycore_pystate.h>
     #include <internal/pycore_runtime.h>
+    #ifndef HEAD_LOCK /* 3.11 has it in a file of its own */
+    #define HEAD_LOCK(runtime) PyThread_acquire_lock((runtime)->interpreters.mutex, WAIT_LOCK)
+    #define HEAD_UNLOCK(runtime) PyThread_release_lock((runtime)->interpreters.mutex)
+    #endif
+    /* What a thread of a C library that calls into Python has is listed before it is filled, and taken off the list, under this lock alone. */
+    #if PY_VERSION_HEX < 0x030D0000
+    #define dnd_hold_threads() HEAD_LOCK(&_PyRuntime)
+    #else /* what HEAD_LOCK calls is not there for others; nobody who has it waits for anything */
+    #include <sched.h>
+    static void dnd_hold_threads(void) {
+        uint8_t none = _Py_UNLOCKED;
+        while (!_Py_atomic_compare_exchange_uint8(&_PyRuntime.interpreters.mutex._bits, &none, _Py_LOCKED)) {
+            none = _Py_UNLOCKED;
+            sched_yield();
+        }
+    }
+    #endif
+    #define dnd_let_threads() HEAD_UNLOCK(&_PyRuntime)
     #if PY_VERSION_HEX < 0x030D0000
     static void *dnd_hurry(PyInterpreterState *interpreter) {
         if (dnd_is_patient || DND_ENDS)
@@ -265,6 +286,9 @@ cdef extern from *:
     int64_t dnd_used_ns(int number) nogil
     void dnd_short_turns() nogil
     void* dnd_hurry(PyInterpreterState* interpreter) nogil
+    void dnd_hold_threads()
+    void dnd_let_threads()
+    PyThreadState* PyThreadState_Get()
     bint DND_KNOWS_HOLDER
     int dnd_is_patient
     int dnd_wait(int descriptor, int timeout_ms) nogil
@@ -356,6 +380,22 @@ cdef class Walker:
         return True
 
 
+cdef class Undisturbed:
+    """A function that is called as nobody's: where the program's recursion is too deep for it, nothing is said."""
+
+    cdef object function
+    cdef readonly Py_ssize_t missed  # how often that was so
+
+    def __cinit__(self, function not None):
+        self.function = function
+
+    def __call__(self, *given):
+        try:
+            self.function(*given)
+        except RecursionError:
+            self.missed += 1
+
+
 def be_patient():
     """Ask nobody for the interpreter's lock any more: the interpreter ends."""
     global dnd_is_patient
@@ -400,6 +440,9 @@ cdef class Alarm:
     cdef PyThread_type_lock bell
     cdef int* clocks
     cdef int64_t* used
+    cdef unsigned long* idents  # of threads, for a moment; so are these
+    cdef unsigned long* natives
+    cdef PyFrameObject** innermost
     cdef char* moves  # whether the clock moved when the alarm went off, before anybody was asked for the lock
     cdef void* holder  # who held the lock then
     cdef Py_ssize_t count
@@ -411,6 +454,11 @@ cdef class Alarm:
         self.clocks = <int*>malloc(MOST_CLOCKS * sizeof(int))
         self.used = <int64_t*>malloc(MOST_CLOCKS * sizeof(int64_t))
         self.moves = <char*>malloc(MOST_CLOCKS)
+        self.idents = <unsigned long*>malloc(MOST_CLOCKS * sizeof(unsigned long))
+        self.natives = <unsigned long*>malloc(MOST_CLOCKS * sizeof(unsigned long))
+        self.innermost = <PyFrameObject**>malloc(MOST_CLOCKS * sizeof(void*))
+        if self.idents is NULL or self.natives is NULL or self.innermost is NULL:
+            raise MemoryError
         if self.bell is NULL or self.clocks is NULL or self.used is NULL or self.moves is NULL:
             raise MemoryError
         PyThread_acquire_lock(self.bell, 0)
@@ -422,6 +470,9 @@ cdef class Alarm:
         free(self.clocks)
         free(self.used)
         free(self.moves)
+        free(self.idents)
+        free(self.natives)
+        free(self.innermost)
 
     def wait(self, int64_t timeout_ns=-1):
         """True at once when it is rung, False after so long (-1: never)."""
@@ -464,36 +515,59 @@ cdef class Alarm:
         """The ident of the thread that held the interpreter's lock when the alarm went off, and was running or about to: where it shares a
         processor with us, its clock stands still. 0: none did.
         """
-        cdef PyThreadState* thread = PyInterpreterState_ThreadHead(self.interpreter)
+        cdef PyThreadState* thread
+        cdef unsigned long ident = 0
+        dnd_hold_threads()
+        thread = PyInterpreterState_ThreadHead(self.interpreter)
         while thread is not NULL:
             if <void*>thread == self.holder:
-                return thread.thread_id
+                ident = thread.thread_id
+                break
             thread = PyThreadState_Next(thread)
-        return 0
+        dnd_let_threads()
+        return ident
 
     def used_now(self):
         """By clock, the processor time in ns. -1: the thread has ended."""
         return [dnd_used_ns(self.clocks[at]) for at in range(self.count)]
 
     def frames(self):
-        """The innermost frames of all threads that run Python code, by ident. (``sys._current_frames`` looks at those of other interpreters
-        too, which may be running: the interpreter has been seen to crash of it, 3.12.)"""
-        cdef PyThreadState* thread = PyInterpreterState_ThreadHead(self.interpreter)
+        """The innermost frames of all other threads that run Python code, by ident. (``sys._current_frames`` looks at those of other interpreters
+        too, which may be running: the interpreter has been seen to crash of it, 3.12. Our own would have the dict that it is kept in.)"""
+        cdef PyThreadState* own = PyThreadState_Get()
+        cdef PyThreadState* thread
         cdef PyFrameObject* frame
+        cdef Py_ssize_t at, count = 0
         cdef dict made = {}
-        while thread is not NULL:
-            frame = PyThreadState_GetFrame(thread)
+        cdef bint collects = PyGC_Disable()  # a frame object that is made may begin a collection, and that a thread
+        dnd_hold_threads()
+        thread = PyInterpreterState_ThreadHead(self.interpreter)
+        while thread is not NULL and count < MOST_CLOCKS:
+            frame = NULL if thread == own else PyThreadState_GetFrame(thread)
             if frame is not NULL:
-                made[thread.thread_id] = <object>frame
-                Py_DECREF(<PyObject*>frame)
+                self.innermost[count] = frame
+                self.idents[count] = thread.thread_id
+                count += 1
             thread = PyThreadState_Next(thread)
+        dnd_let_threads()
+        if collects:
+            PyGC_Enable()
+        for at in range(count):
+            made[self.idents[at]] = <object>self.innermost[at]
+            Py_DECREF(<PyObject*>self.innermost[at])
         return made
 
     def native_ids(self):
         """What the system calls the threads that run Python code, by ident."""
-        cdef PyThreadState* thread = PyInterpreterState_ThreadHead(self.interpreter)
-        cdef dict made = {}
-        while thread is not NULL:
-            made[thread.thread_id] = thread.native_thread_id
+        cdef PyThreadState* thread
+        cdef Py_ssize_t at, count = 0
+        dnd_hold_threads()
+        thread = PyInterpreterState_ThreadHead(self.interpreter)
+        while thread is not NULL and count < MOST_CLOCKS:
+            self.idents[count] = thread.thread_id
+            self.natives[count] = thread.native_thread_id
+            count += 1
             thread = PyThreadState_Next(thread)
-        return made
+        dnd_let_threads()
+        return {self.idents[at]: self.natives[at] for at in range(count)}
+

@@ -11,7 +11,6 @@ import atexit
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
 from selectors import BaseSelector, SelectorKey
@@ -27,8 +26,6 @@ class Alarm:
     def __init__(self) -> None:
         self._bell = SimpleQueue[None]()
         self._clocks: list[int] = []
-        self.frames: Callable[[], dict[int, FrameType]] = sys._current_frames
-        """The innermost frames of all threads that run Python code, by ident."""
 
     def wait(self, timeout_ns: int = -1) -> bool:
         """True at once when it is rung, False after so long (-1: never)."""
@@ -40,6 +37,12 @@ class Alarm:
             while True:
                 self._bell.get_nowait()
         return True
+
+    def frames(self) -> dict[int, FrameType]:
+        """The innermost frames of all other threads that run Python code, by ident."""
+        made = sys._current_frames()
+        made.pop(threading.get_ident(), None)  # it would have what it is kept in
+        return made
 
     def ring(self) -> None:
         """End the wait of now, or else the next one."""

@@ -79,6 +79,11 @@ class Connection(Observers):
         """The one that it carries."""
         return None if self._answer is None else self._answer.session
 
+    @property
+    def owes_answer(self) -> bool:
+        """Whether somebody has asked, and has no answer yet."""
+        return self.has_asked and not self.is_answered
+
     def serving(self, spawn: Spawn, advertise: Advertise | None = None) -> Steps[None]:
         """All of it; ``advertise`` is what is said first where we have dialled. Raises TransportError."""
         try:

@@ -26,6 +26,7 @@ from uuid import UUID
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import Field, FieldType, TypeCode
 from dotnetdiag.nettrace.constants import FIELD_DEPTH_LIMIT
+from dotnetdiag.server.signal_errors import is_of_signal
 from dotnetdiag.server.value_text import text_of
 
 Pack = Callable[..., bytes]
@@ -87,6 +88,8 @@ class EventFields:
             try:
                 _packer([field.type])(value)
             except Exception as error:  # of whatever kind: the value's own code runs
+                if is_of_signal(error):
+                    raise
                 return f"{field.name} is of type {type(value).__name__} ({text_of(error)})"
         return ""
 

@@ -11,6 +11,7 @@ takes no lock but the session's own: it may be the thread of a server, or the lo
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -51,6 +52,8 @@ from dotnetdiag.server.registry import REGISTRY, RUNDOWN, Registry
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.thread_names import names_by_os_thread
 from dotnetdiag.server.writing import Write
+
+logger = logging.getLogger("dotnetdiag.server")
 
 NETPERF = 3
 """Version of what a request for NetPerf gets."""
@@ -231,6 +234,13 @@ class EventSession:
     # the worker ---------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
+        """Raises nothing: it would be printed, and what a provider that cannot leave has done wrong is not the program's."""
+        try:
+            self._run()
+        except Exception as error:
+            logger.warning("a session ends early: %s", error, exc_info=error)
+
+    def _run(self) -> None:
         never_wait()
         try:
             while not self._ending:

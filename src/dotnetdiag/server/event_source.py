@@ -20,6 +20,7 @@ from dotnetdiag.server.activities import ACTIVITY
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES
 from dotnetdiag.server.event_fields import EventFields
 from dotnetdiag.server.registry import EVENT_IDS, REGISTRY, RUNDOWN, Registry
+from dotnetdiag.server.signal_errors import is_of_signal
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.value_text import text_of
 from dotnetdiag.server.writing import Write
@@ -67,6 +68,8 @@ class Event:
                 given = self._in_order(values, named)
             payload = self._pack(*given)
         except Exception as error:  # values that do not fit, or whatever their own code raises
+            if is_of_signal(error):
+                raise
             if self._strict:
                 problem = "" if named and given is values else self._fields.problem(given)
                 raise UsageError(f"{self._kind.name} takes {self._fields}: {problem or text_of(error)}") from error

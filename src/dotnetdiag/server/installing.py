@@ -80,6 +80,10 @@ class PythonCommands(ProcessCommands):
             raise Refused(HResult.FAIL, f"{path}: {exc.strerror}") from exc
         try:
             write_thread_dump(descriptor)
+        except BaseException:  # a part is no dump, and would be in the way of the next
+            with suppress(OSError):
+                os.unlink(path)
+            raise
         finally:
             os.close(descriptor)
         return ResultReply()

@@ -93,3 +93,4 @@ def _in_child() -> None:
         with suppress(Exception):
             one.forked()
     _all.clear()
+    _FAREWELL.end()

@@ -33,6 +33,7 @@ from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata, TypeCode
 from dotnetdiag.server.activities import ACTIVITY
 from dotnetdiag.server.event_fields import EventFields
+from dotnetdiag.server.signal_errors import is_of_signal
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.value_text import text_of
 from dotnetdiag.server.writing import Write
@@ -209,14 +210,16 @@ class LoggingEvents:
         self._inner = self._outer = None
 
     def _hear(self, logger: logging.Logger, record: logging.LogRecord) -> None:
-        """Raises nothing. What values of the record log while they become text would not be there without us, and is not heard."""
+        """Raises nothing of its own. What values of the record log while they become text would not be there without us, and is not heard."""
         listening = self._listening
         if getattr(self._thread, "is_hearing", False) or not _reaches_root(logger):
             return
         self._thread.is_hearing = True
         try:
             _tell(record, listening)
-        except Exception:  # a record that is none
+        except Exception as error:  # a record that is none
+            if is_of_signal(error):
+                raise
             for one in listening:
                 one.subscription.skip()
         finally:
@@ -253,7 +256,9 @@ def _tell(record: logging.LogRecord, listening: tuple[_Listening, ...]) -> None:
 def _maybe_pack(form: _Form, words: _Words) -> bytes | None:
     try:
         return form(words)
-    except Exception:  # whatever the arguments of a record do when they become text
+    except Exception as error:  # whatever the arguments of a record do when they become text
+        if is_of_signal(error):
+            raise
         return None
 
 
@@ -289,7 +294,9 @@ def _exception(record: logging.LogRecord) -> _Exception:
     kind = type(error)
     try:
         whole = "".join(traceback.format_exception(error))
-    except Exception:  # of its own code
+    except Exception as another:  # of its own code
+        if is_of_signal(another):
+            raise
         whole = ""
     name = f"{kind.__module__}.{kind.__qualname__}"
     return _Exception(name[:_NAME_LIMIT], text_of(error)[:_TEXT_LIMIT], 0, whole[:_TEXT_LIMIT])

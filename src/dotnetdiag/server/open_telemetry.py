@@ -28,6 +28,7 @@ from typing import Any
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.server.distribution import Distribution, explicit_buckets, exponential_buckets
 from dotnetdiag.server.instruments import Instrument, InstrumentKind, Reading, format_tags, plain_number
+from dotnetdiag.server.signal_errors import is_of_signal
 from dotnetdiag.server.value_text import text_of
 
 try:
@@ -125,6 +126,8 @@ class _Reader(MetricReader):
             for tally in tallies:
                 tally.take(readings)
         except Exception as error:  # of an SDK that is not as it should be
+            if is_of_signal(error):
+                raise
             for tally in tallies:
                 tally.fail(error)
 

@@ -61,6 +61,16 @@ def _calm() -> None:
         sys.setswitchinterval(_usual_s)
 
 
+def take_back() -> None:
+    """To be called some time after anybody was waited for: what a program has read of ours, and has put back since, becomes what it was."""
+    if not _own_s and sys.getswitchinterval() in _strays:
+        sys.setswitchinterval(_usual_s)
+
+
+LOOKS_S = (0.1, 1.0, 10.0)
+"""When that is, after the last that was waited for."""
+
+
 def _in_child() -> None:
     """Nobody waits for a child."""
     _waiting.clear()

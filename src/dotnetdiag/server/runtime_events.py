@@ -29,6 +29,7 @@ from typing import Any
 from dotnetdiag.server.channels import Channels
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES
 from dotnetdiag.server.event_fields import z16
+from dotnetdiag.server.kernels import KERNELS
 from dotnetdiag.server.native_events import CLR_INSTANCE, native_event
 from dotnetdiag.server.runtime_rundown import (
     DOMAIN_ID,
@@ -37,6 +38,7 @@ from dotnetdiag.server.runtime_rundown import (
     runtime_information,
     thread_facts,
 )
+from dotnetdiag.server.signal_errors import is_of_signal
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.thread_names import is_called_by_own, is_own
 from dotnetdiag.server.value_text import text_of
@@ -92,7 +94,10 @@ class RuntimeEvents:
         self._collections = 0
         self._collecting: int | None = None
         """The number of the collection whose start was written."""
-        self._on_collection = self._collected  # one object, to be found again in gc.callbacks
+        # one object, to be found again in gc.callbacks
+        self._on_collection = self._collected if KERNELS is None else KERNELS.Undisturbed(self._collected)
+        self._skipped = 0
+        """Of those that could not be told, how many are counted."""
         self._inner: Any = None
         """What threads run without us, while they run ``_outer``."""
         self._outer: Any = None
@@ -130,6 +135,10 @@ class RuntimeEvents:
     # collections --------------------------------------------------------------------------------------------------
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
+        """Where the program's recursion is too deep for it, it is counted, and told the next time."""
+        while self._skipped < getattr(self._on_collection, "missed", 0):
+            self._skipped += 1
+            self._channels.skip(_GC_START)
         write, generation = self._channels.write, info.get("generation", 0)
         if phase == "start":
             number = self._collecting = self._collections = self._collections + 1
@@ -209,9 +218,11 @@ class RuntimeEvents:
             try:
                 if _is_to_be_told(exception) and not is_called_by_own():
                     self._channels.write(_EXCEPTION, _thrown(exception), CODE_ADDRESSES.stack(1))
-            except Exception:
+            except Exception as error:
+                if is_of_signal(error):
+                    raise
                 self._channels.skip(_EXCEPTION)
-        except Exception:  # noqa: S110 - at the limit of recursion nothing can be called, not even what would count it
+        except RecursionError:  # at the limit of recursion nothing can be called, not even what would count it
             pass
 
 

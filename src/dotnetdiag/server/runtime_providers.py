@@ -11,7 +11,6 @@ from dotnetdiag.server.runtime_events import RuntimeEvents
 from dotnetdiag.server.runtime_rundown import RuntimeRundown
 from dotnetdiag.server.sampling import SampleProfiler
 
-
 _offered = False
 """Whether the process's registry has them; a forked child's has them too."""
 

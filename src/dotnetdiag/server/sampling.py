@@ -28,6 +28,7 @@ from dotnetdiag.server.alarm import new_alarm
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES, FRAMES_LIMIT, CodeAddresses, pack_addresses
 from dotnetdiag.server.native_events import native_event
 from dotnetdiag.server.periodic import Periodic, Turn
+from dotnetdiag.server.runtime_events import RuntimeEvents
 from dotnetdiag.server.subscription import Subscription
 from dotnetdiag.server.thread_names import running_threads
 from dotnetdiag.server.writing import Write
@@ -39,6 +40,7 @@ LEAST_MS, MOST_MS = 1.0, 10_000.0
 _THREAD_SAMPLE = native_event(PROVIDER, 0, version=0)
 _ERROR, _EXTERNAL, _MANAGED = (struct.pack("<I", number) for number in range(3))
 _TASKS = "asyncio"
+_OF_COLLECTIONS = RuntimeEvents._collected.__code__
 _DEFAULT_NAME = re.compile(r"Task-\d+")
 
 
@@ -106,7 +108,13 @@ class _Sampler:
         self._clocks = _clocks_are_fine()
         self._threads: dict[int, _Thread | None] = {}
         """By ident; None: one of this package."""
+        self._watched: list[_Thread] = []
+        """In the order of their clocks."""
         self._loop_code: CodeType | None = None
+        if self._clocks:  # else those that wait all the time would run at their first sample
+            self._enumerate(self.alarm.frames())
+            for thread, used_ns in zip(self._watched, self.alarm.used_now(), strict=True):
+                thread.used_ns = max(used_ns, 0)
 
     def sample(self, due: list[_Sampled]) -> None:
         """All threads, for these sessions."""
@@ -137,17 +145,21 @@ class _Sampler:
             if thread is None:
                 continue
             used = now_ns[thread.at] if thread.at < len(now_ns) else 0
-            if used > 0 and used == thread.used_ns:
+            is_still = used > 0 and used == thread.used_ns
+            if is_still and thread.stack:
                 samples.append((_EXTERNAL, thread.stack, thread.os_thread))
                 continue
+            # a thread gives way as a collection calls us, and was collecting
+            inner = frame.f_back if frame.f_code is _OF_COLLECTIONS and frame.f_back is not None else frame
             try:
-                stack = self._stack(frame, loop_code)
+                stack = self._stack(inner, loop_code)
             except Exception:
                 thread.used_ns = 0
                 samples.append((_ERROR, b"", thread.os_thread))
             else:
                 thread.used_ns, thread.stack = used, stack
-                samples.append((_MANAGED if ran.get(ident, True) else _EXTERNAL, stack, thread.os_thread))
+                is_managed = not is_still and ran.get(ident, True)
+                samples.append((_MANAGED if is_managed else _EXTERNAL, stack, thread.os_thread))
         return samples
 
     def _stack(self, frame: FrameType, loop_code: CodeType | None) -> bytes:
@@ -171,6 +183,7 @@ class _Sampler:
         own = {ident for ident, _, is_own in running_threads() if is_own}
         threads: dict[int, _Thread | None] = dict.fromkeys(frames)
         clocks: list[int] = []
+        self._watched = []
         for ident, os_thread in self.alarm.native_ids().items():
             if ident in own or ident not in frames:
                 continue
@@ -178,6 +191,7 @@ class _Sampler:
             if thread is None or thread.os_thread != os_thread:
                 thread = _Thread(os_thread)
             threads[ident], thread.at = thread, len(clocks)
+            self._watched.append(thread)
             clocks.append(_thread_clock(os_thread))
         self._threads = threads
         self.alarm.watch(clocks if self._clocks else [])

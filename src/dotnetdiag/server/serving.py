@@ -31,6 +31,7 @@ from dotnetdiag.server.credentials import caller_of, may_ask
 from dotnetdiag.server.dispatch import Dispatcher, Problem
 from dotnetdiag.server.observers import Observers
 from dotnetdiag.server.ports import default_address, read_settings
+from dotnetdiag.server.promptness import LOOKS_S, take_back
 from dotnetdiag.server.suspension import Suspension
 from dotnetdiag.transport import Deadline, Listener, Stream, parse_address
 from dotnetdiag.transport.addresses import Address, TcpAddress, UnixAddress
@@ -51,6 +52,8 @@ STEADY_S = 1.0
 SHORTAGE_PAUSE_S = 0.1
 """Without free descriptors, accepting waits this long."""
 DRAIN_S = 5.0
+LAST_ANSWERS_S, LAST_LOOK_S = 1.0, 0.005
+"""How long the end waits for answers that are on their way, and how often it looks."""
 """How long the end of a server waits for its sessions to be taken to their ends."""
 
 T = TypeVar("T")
@@ -116,6 +119,8 @@ class Serving(ABC):
         self._suspension = Suspension(resumed, changed=self._tell_state)
         self._dispatcher = Dispatcher(commands, age=age, suspension=self._suspension, problem=problem)
         self._listeners: dict[Listener, None] = {}
+        self._looks = 0
+        """How many connections have ended since somebody began to look after them; 0: nobody does."""
         self._dialled: dict[str, None] = {}
         self._connections: dict[Connection, None] = {}
         self._strangers = self._crowded_out = 0
@@ -243,6 +248,7 @@ class Serving(ABC):
                 yield from steps
             finally:
                 self._connections.pop(connection, None)
+                self._look_after()
 
         self._connections[connection] = None
         try:
@@ -250,6 +256,28 @@ class Serving(ABC):
         except TransportError:
             self._connections.pop(connection, None)
             connection.end()
+
+    def _look_after(self) -> None:
+        """See to it that the program has its own interval again, when nobody is waited for any more."""
+        self._looks += 1
+        if self._looks == 1 and self.is_serving:
+            with suppress(TransportError):
+                self._spawn(self._looking(), Deadline(None))
+
+    def _looking(self) -> Steps[None]:
+        never_wait()
+        try:
+            while self.is_serving:
+                seen = self._looks
+                for pause_s in LOOKS_S:
+                    yield Pause(pause_s, "nobody asks")
+                    if seen != self._looks:
+                        break
+                    take_back()
+                else:
+                    return
+        finally:
+            self._looks = 0
 
     def _may_ask(self, stream: Stream, port: _Port) -> bool:
         if may_ask(caller_of(stream, port.name), port.address):
@@ -351,6 +379,9 @@ class Serving(ABC):
             except TransportError:  # the interpreter ends (Python 3.12), or the system has no thread
                 stop()
         with suppress(TransportError):
+            ends = time.monotonic() + LAST_ANSWERS_S
+            while any(one.owes_answer for one in tuple(self._connections)) and time.monotonic() < ends:
+                yield Pause(LAST_LOOK_S, "answers are not taken")  # such as that to whoever has let this process run
             if len(sessions):
                 yield Change(lambda: not len(sessions) or None, sessions.observed, "sessions are not read")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dotnetdiag.server.periodic import OWN_THREADS
+from dotnetdiag.server.signal_errors import is_of_signal
 
 _NAME: Any = threading.Thread.name
 _IDENT: Any = threading.Thread.ident
@@ -57,5 +58,7 @@ def names_by_os_thread() -> dict[int, str]:
 def _ask(what: Any, thread: threading.Thread) -> Any:
     try:
         return what.__get__(thread)
-    except Exception:  # one whose class did not call Thread's own __init__
+    except Exception as error:  # one whose class did not call Thread's own __init__
+        if is_of_signal(error):
+            raise
         return None
