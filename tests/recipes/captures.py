@@ -38,6 +38,18 @@ def ip_packets(
     return packets
 
 
+def in_parts(packet: bytes, size: int = 24) -> list[bytes]:
+    """As IP sends it where it is too long for a link. ``size``: of a part, a multiple of 8."""
+    header, body = bytearray(packet[:20]), packet[20:]
+    made = []
+    for at in range(0, len(body), size):
+        part = body[at : at + size]
+        struct.pack_into(">H", header, 2, 20 + len(part))
+        struct.pack_into(">HH", header, 4, 77, at // 8 | (0x2000 if at + size < len(body) else 0))
+        made.append(bytes(header) + part)
+    return made
+
+
 def ip6_packets(said: Iterable[Said]) -> list[bytes]:
     """The same over IPv6, to be had in a capture without a link (101)."""
     made = []

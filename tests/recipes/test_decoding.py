@@ -20,7 +20,7 @@ from tests.ipc.test_conversation import (
     STOP,
     STREAM,
 )
-from tests.recipes.captures import Said, ip6_packets, ip_packets, pcap, pcapng
+from tests.recipes.captures import Said, in_parts, ip6_packets, ip_packets, pcap, pcapng
 
 from dotnetdiag.errors import FormatError, InputError, MissingDependency, UsageError
 from dotnetdiag.recipes.decoding import Heard, decode
@@ -90,6 +90,15 @@ def test_packets_in_another_order_and_repeated_ones_change_nothing(tmp_path: Pat
     packets[2], packets[3] = packets[3], packets[2]
     packets[6:6] = [packets[5], packets[4]]
     assert kinds(decoded(tmp_path, pcap(packets))) == KINDS
+
+
+def test_a_segment_that_was_sent_in_parts_is_put_together(tmp_path: Path) -> None:
+    packets = ip_packets(SAID)
+    whole = decoded(tmp_path, pcap(packets))
+    assert len(in_parts(packets[2])) > 2
+    for parts in (in_parts(packets[2]), in_parts(packets[2])[::-1]):
+        heard = decoded(tmp_path, pcap([*packets[:2], *parts, *packets[3:]]))
+        assert [one.message for one in heard] == [one.message for one in whole]
 
 
 def test_a_packet_that_the_capture_has_lost_is_told(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_session_of_the_runtimes_provider_says_it_at_its_start(registry: Regis
     path = tmp_path / "x.nettrace"
     with recording(path, registry, Provider(name=PROVIDER, keywords=0x1, level=4)):
         pass
-    (one,) = told(path)
+    (one,) = (one for one in told(path) if not one.name.startswith("GC/"))  # there may be a collection meanwhile
     assert (one.provider, one.schema.event_id) == (PROVIDER, 187)
     assert dotnetdiag.open(path).process.runtime == f"Python {VERSION}"
 

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -390,6 +391,9 @@ def test_a_thread_that_waits_all_the_time_never_runs(addresses: CodeAddresses) -
     if sys.platform != "linux":
         pytest.skip("elsewhere nobody knows which thread runs")
     with standing() as thread:
+        clock, before = _thread_clock(thread.native_id or 0), -1
+        while before != (before := time.clock_gettime_ns(clock)):  # until it waits
+            time.sleep(0.05)
         sampler = _Sampler(addresses)
         for _ in range(3):
             kinds = {os_thread: kind for kind, _, os_thread in sampler._samples()}

@@ -1,7 +1,8 @@
 """The TCP segments in a capture (pcap, pcapng), by the library ``dpkt`` (the extra ``pcap``).
 
 Rule 1: packets that are no TCP over IP, or are broken, are passed over and counted; a file that breaks off gives what comes before.
-Rule 2: no length in the file is taken on trust: nothing larger than ``LARGEST_BLOCK`` is read at once.
+Rule 2: a segment that IP (version 4) has sent in parts is put together, where all are there; of one whose parts are not, they are passed over.
+Rule 3: no length in the file is taken on trust: nothing larger than ``LARGEST_BLOCK`` is read at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dotnetdiag.errors import FormatError, MissingDependency
 PCAP_MAGICS = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
 PCAPNG_MAGIC = b"\n\r\r\n"
 LARGEST_BLOCK = 1 << 24
+MOST_PARTED, PARTED_BYTES = 256, 1 << 16
+"""Packets in parts of which something is lacking, at a time, and the most that one may have."""
 _ETHERNET, _NULL, _LINUX_ANY, _LINUX_ANY_2 = 1, 0, 113, 276
 _IP_ONLY = (12, 14, 101, 228, 229)
 
@@ -47,6 +50,7 @@ class Packets:
             raise MissingDependency("dpkt", extra="pcap", purpose="reading a capture") from exc
         self._errors = (self._dpkt.Error, ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error)
         self.passed_over = 0
+        self._parted: dict[tuple[bytes, bytes, int, int], _Parted] = {}
         try:
             self._reader: Any = module.Reader(_Bounded(file))
             self._link_type = int(self._reader.datalink())
@@ -87,10 +91,18 @@ class Packets:
             if link == _NULL:
                 data = data[4:]
             packet = (dpkt.ip6.IP6 if data[:1] and data[0] >> 4 == 6 else dpkt.ip.IP)(data)
-        if not isinstance(packet, (dpkt.ip.IP, dpkt.ip6.IP6)) or not isinstance(packet.data, dpkt.tcp.TCP):
+        if not isinstance(packet, (dpkt.ip.IP, dpkt.ip6.IP6)):
             return None
         tcp = packet.data
-        if isinstance(packet, dpkt.ip.IP):
+        if isinstance(packet, dpkt.ip.IP) and (packet.mf or packet.offset):
+            whole = self._whole(packet)
+            if whole is None:
+                return None
+            tcp = dpkt.tcp.TCP(whole)
+            size = len(packet)
+        elif not isinstance(tcp, dpkt.tcp.TCP):
+            return None
+        elif isinstance(packet, dpkt.ip.IP):
             size = packet.len
         else:
             size = packet.plen and packet.plen + packet.__hdr_len__
@@ -105,6 +117,50 @@ class Packets:
             data=bytes(tcp.data),
             missing=max(0, size - len(packet)),  # a size of 0: of a packet that the network card was to cut
         )
+
+    def _whole(self, packet: Any) -> bytes | None:
+        """What the parts of a packet are together, when this was the last of them."""
+        if packet.p != self._dpkt.ip.IP_PROTO_TCP:
+            return None
+        key = packet.src, packet.dst, packet.id, packet.p
+        parted = self._parted.setdefault(key, _Parted())
+        if len(self._parted) > MOST_PARTED:
+            del self._parted[next(iter(self._parted))]
+        whole = parted.add(packet.offset * 8, bytes(packet.data), is_last=not packet.mf)
+        if whole is not None:
+            del self._parted[key]
+            self.passed_over -= parted.count - 1  # the others were counted as they came
+        return whole
+
+
+class _Parted:
+    """A packet that IP has sent in parts."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, bytes] = {}
+        self._size: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many parts there are."""
+        return len(self._parts)
+
+    def add(self, offset: int, data: bytes, *, is_last: bool) -> bytes | None:
+        """Take one; all of them, when they are all there."""
+        if offset + len(data) > PARTED_BYTES:
+            raise ValueError(f"a part that ends at {offset + len(data)}")
+        self._parts[offset] = data
+        if is_last:
+            self._size = offset + len(data)
+        if self._size is None:
+            return None
+        whole = b""
+        while len(whole) < self._size:
+            part = self._parts.get(len(whole))
+            if not part:
+                return None
+            whole += part
+        return whole
 
 
 class _Bounded:
