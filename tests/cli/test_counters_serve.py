@@ -62,7 +62,7 @@ class Serving:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process, self.lines = process, Lines(process.stderr)
-        self.url = self.lines.until("Serving ").split()[1].rstrip(".")
+        self.url = self.lines.until("Serving ").split()[1]
 
     def page(self, accept: str = "", token: str = "") -> str:
         headers = {"Accept": accept} | ({"Authorization": f"Bearer {token}"} if token else {})

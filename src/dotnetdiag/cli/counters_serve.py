@@ -79,7 +79,7 @@ def serve(
         ) as server,
         handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()),
     ):
-        echo(f"Serving {server.url}. Press Ctrl+C to end.", err=True)
+        echo(f"Serving {server.url} (Ctrl+C ends it)", err=True)
         for update in watch.updates(None if seconds is None else time.monotonic() + seconds):
             say_changes(update)
             pages.show(state.take(update, services.of))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, TypeAlias
 from uuid import uuid4
 
 from dotnetdiag.analysis.counters import Counters, CountersFold
@@ -31,6 +31,7 @@ from dotnetdiag.providers.counters import (
     parse_counters,
 )
 from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_text
+from dotnetdiag.recipes.suspension import is_held, resume
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.discovery import endpoints
 
@@ -48,6 +49,8 @@ CONNECT_S = 5.0
 """For a target to answer, and to begin a session."""
 CONNECTING = 8
 """So many are asked at once."""
+Named: TypeAlias = int | str | Client
+"""A process by its id, at a port, or through a client."""
 SILENT_INTERVALS, SILENT_S = 3, 3.0
 """After how many intervals without a value, and after how many seconds at least, a process is called silent."""
 LOOK_S = 1.0
@@ -65,6 +68,8 @@ class CounterOptions:
     max_time_series: int = MAX_TIME_SERIES
     max_histograms: int = MAX_HISTOGRAMS
     buffer_mb: int = BUFFER_MB
+    resume: bool = True
+    """Let a runtime run that waits at its start, once it is watched."""
 
     @property
     def interval_s(self) -> float:
@@ -88,7 +93,8 @@ class CounterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterTargets:
-    """Whose counters: processes by id, by name (of the program or the entry assembly, in any case), at ports (``ADDRESS,connect``), and all.
+    """Whose counters: processes by id, by name (of the program or the entry assembly, in any case), at ports (``ADDRESS,connect``), of clients
+    that somebody has and keeps, and all.
 
     With ``names`` or ``everyone`` processes join as they start.
     """
@@ -96,10 +102,11 @@ class CounterTargets:
     pids: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
+    clients: tuple[Client, ...] = ()
     everyone: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.pids or self.names or self.ports or self.everyone):
+        if not (self.pids or self.names or self.ports or self.clients or self.everyone):
             raise UsageError("no runtime is named: give a pid, a name, or a port")
         if any(pid <= 0 for pid in self.pids):
             raise UsageError(f"{min(self.pids)} is not a valid process ID")
@@ -232,8 +239,8 @@ class CounterWatch:
         """
         for pid in self._targets.pids:
             self._begin(pid)
-        for port in self._targets.ports:
-            self._begin(port)
+        for target in (*self._targets.ports, *self._targets.clients):
+            self._begin(target)
         step = self.options.interval_s
         following = time.monotonic() + step
         while not self._stopped.is_set() and (until_s is None or time.monotonic() < until_s):
@@ -289,7 +296,7 @@ class CounterWatch:
             if pid not in self._targets.pids:
                 self._begin(pid)
 
-    def _is_meant(self, target: int | str, entry: str) -> bool:
+    def _is_meant(self, target: Named, entry: str) -> bool:
         """Whether somebody wants its counters: by its number, by its command line, or by what it says that it runs (``entry``)."""
         if not isinstance(target, int) or target in self._targets.pids or self._targets.everyone:
             return True
@@ -297,24 +304,28 @@ class CounterWatch:
         names = (program_of(target, argv), entry_assembly_of(argv), entry)
         return any(is_called(name, names) for name in self._targets.names)
 
-    def _begin(self, target: int | str) -> None:
+    def _begin(self, target: Named) -> None:
         number, self._next = self._next, self._next + 1
         self._beginning.append(self._pool.submit(self._begun, number, target))
 
-    def _begun(self, number: int, target: int | str) -> _Begun:
+    def _begun(self, number: int, target: Named) -> _Begun:
         """Of one target: who it is, and its session. In a thread beside."""
         opened = ExitStack()
         sessions: list[TraceSession] = []
         process = CounterProcess(
             number=number,
-            pid=target if isinstance(target, int) else None,
+            pid=_pid_of(target),
             name=_name_of(target),
             runtime="",
-            target=f"process {target}" if isinstance(target, int) else target,
+            target=target if isinstance(target, str) else f"process {_pid_of(target)}",
         )
         try:
-            client = Client(target, timeout_s=CONNECT_S) if isinstance(target, int) else Client.connect(target)
-            if not isinstance(target, int):
+            if isinstance(target, Client):
+                client = target
+            elif isinstance(target, int):
+                client = Client(target, timeout_s=CONNECT_S)
+            else:
+                client = Client.connect(target)
                 opened.callback(client.close)
             major = None
             try:
@@ -342,6 +353,8 @@ class CounterWatch:
             )
             for part in asked.parts:
                 sessions.append(client.trace(part, rundown_keyword=0, buffer_mb=self.options.buffer_mb))
+            if self.options.resume and is_held(client):
+                resume(client, over=target.partition(",")[0] if isinstance(target, str) else None)
         except DiagnosticsError as error:
             for session in sessions:
                 session.abort()
@@ -405,11 +418,17 @@ class CounterWatch:
                     self.fold.forget(change.process.number)
 
 
-def _name_of(target: int | str) -> str:
-    if isinstance(target, str):
-        return target
-    argv = system.argv(target) or ()
-    return entry_assembly_of(argv) or program_of(target, argv)
+def _pid_of(target: Named) -> int | None:
+    """As it is known before anybody was asked."""
+    return target.target_pid() if isinstance(target, Client) else target if isinstance(target, int) else None
+
+
+def _name_of(target: Named) -> str:
+    pid = _pid_of(target)
+    if pid is None:
+        return target if isinstance(target, str) else ""
+    argv = system.argv(pid) or ()
+    return entry_assembly_of(argv) or program_of(pid, argv)
 
 
 def _leave(future: Future[_Begun]) -> None:
