@@ -171,3 +171,12 @@ def test_a_program_that_crosses_a_limit_is_recorded(tmp_path: Path) -> None:
     assert done.returncode == 10, done.stderr
     assert "value 21.5 >= 21.5 for " in done.stdout
     assert path.stat().st_size
+
+
+@pytest.mark.parametrize("runtime", WITH_METERS)
+def test_a_runtime_that_waits_at_its_start_is_let_run_once_it_is_watched(runtime: str) -> None:
+    with (
+        workload(runtime, modes(runtime), suspended=True) as target,
+        verb("monitor", "-p", str(target.pid), *OFTEN, "--json", "--duration", f"{PATIENCE_S}s") as process,
+    ):
+        rows_until(process, lambda rows: any(row["instrument"] == "temperature" for row in rows))

@@ -237,9 +237,8 @@ class CounterWatch:
         """One in each interval, until :meth:`stop`, until all are gone and nobody can join, or until it is ``until_s`` (``time.monotonic``).
         Raises what went wrong with the targets where none of them could be watched.
         """
-        for pid in self._targets.pids:
-            self._begin(pid)
-        for target in (*self._targets.ports, *self._targets.clients):
+        given: tuple[Named, ...] = (*self._targets.pids, *self._targets.ports, *self._targets.clients)
+        for target in given:
             self._begin(target)
         step = self.options.interval_s
         following = time.monotonic() + step
