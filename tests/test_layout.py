@@ -50,8 +50,9 @@ ALLOWED: dict[str, set[str]] = {
     "recipes": BELOW_RECIPES - {"wire", "ipc"},
     "testing": BELOW_RECIPES,
     **dict.fromkeys(FACES, SEEN_BY_FACES),
-    # its verbs `fake` and `conformance` are that room's own face; what it serves is the face `service`, which it starts
-    "cli": SEEN_BY_FACES | {"testing", "service"},
+    # its verbs `fake` and `conformance` are the face of testing; it opens the screens of the face tui and starts what the face service serves,
+    # neither of which knows of it
+    "cli": SEEN_BY_FACES | {"testing", "tui", "service"},
 }
 
 # (file, room above it): what it asks that room for when it is called; nothing of it is loaded before.
@@ -89,7 +90,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
         "testing",
     },
     "click": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "tui"},
     "textual": {"tui"},
     "starlette": {"service"},
     "prometheus_client": {"service"},

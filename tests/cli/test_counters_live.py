@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 from tests.recipes.test_counter_watch import served
 
 from dotnetdiag.cli.commands import commands
-from dotnetdiag.cli.counter_screen import ShownValue, amount, screen, value_lines
+from dotnetdiag.cli.counter_screen import screen, value_lines
 from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.counter_watch import CounterProcess
+from dotnetdiag.tui.counter_values import ShownValue
 
 OFTEN = ("--refresh-interval", "50ms")
 
@@ -107,19 +108,3 @@ def test_a_screen_has_groups_and_fits() -> None:
 
 def test_a_value_is_a_line_with_its_process() -> None:
     assert value_lines([value("b", -0.0001, tags="k=x")], [ONE]) == ["12:30:01.123  app (77)  P  b {k=x}  0"]
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (None, ""),
-        (0.0, "0"),
-        (21.5, "21.5"),
-        (-3, "-3"),
-        (1e8, "1e+08"),
-        (12345678, "12,345,678"),
-        (float("nan"), "nan"),
-    ],
-)
-def test_amounts_are_short(number: float | None, text: str) -> None:
-    assert amount(number) == text

@@ -15,7 +15,7 @@ from tests.nettrace.recordings import data_of
 from tests.syntax import syntax_of
 
 from dotnetdiag.cli import render
-from dotnetdiag.cli.widths import LEAST_WIDTH
+from dotnetdiag.tui.widths import LEAST_WIDTH
 
 __all__ = ["folder"]
 SOURCE = Path(render.__file__).parent

@@ -15,7 +15,7 @@ from tests.cli.test_strange_sockets import pretender
 from tests.nettrace.recordings import recording
 
 import dotnetdiag
-from dotnetdiag.cli.widths import cells, cut, padded, shortened, shortened_method
+from dotnetdiag.tui.widths import cells, cut, padded, shortened, shortened_method
 
 WIDTHS = (80, 100, 140)
 LONG = "Company.Product.Services.Implementation.Handlers."

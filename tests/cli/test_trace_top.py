@@ -17,8 +17,8 @@ import pytest
 
 from dotnetdiag.cli import trace_top
 from dotnetdiag.cli.trace_top import block, blocks, heading
-from dotnetdiag.cli.widths import cells
 from dotnetdiag.recipes.top import LiveTop, Top, TopRow
+from dotnetdiag.tui.widths import cells
 
 ROW = TopRow(
     name="app!Some.Very.Long.Namespace.Of.A.Program.Type.Method(int32,class System.String)",

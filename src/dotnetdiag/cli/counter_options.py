@@ -11,9 +11,10 @@ import click
 from dotnetdiag.cli.options import NO_TARGET, complete_name, complete_pid
 from dotnetdiag.cli.render import echo
 from dotnetdiag.errors import UsageError
+from dotnetdiag.tui.counter_changes import change_text, silence_text
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.counter_watch import CounterProcess, CounterSilence, CounterUpdate
+    from dotnetdiag.recipes.counter_watch import CounterUpdate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -142,25 +143,6 @@ def _options(function: F, *, with_counters: bool) -> F:
 def say_changes(update: CounterUpdate) -> None:
     """Who has come, who has gone, and who is silent, on stderr."""
     for change in update.changes:
-        process, who = change.process, _who(change.process)
-        if change.joined:
-            echo(f"{who}: watched, {process.runtime}", err=True)
-        elif change.why:
-            echo(change.why if change.why.startswith(process.target) else f"{who}: {change.why}", err=True)
+        echo(change_text(change), err=True)
     for silence in update.silences:
-        echo(f"{_who(silence.process)}: {_silence_text(silence)}", err=True)
-
-
-def _who(process: CounterProcess) -> str:
-    return f"{process.name} ({process.target})" if process.name else process.target
-
-
-def _silence_text(silence: CounterSilence) -> str:
-    if silence.is_over:
-        return f"gives values again, after {silence.seconds:.1f} s" if silence.has_spoken else "gives values"
-    if silence.is_stopped:
-        pid = silence.process.pid
-        return f"no values for {silence.seconds:.1f} s: it is stopped; it goes on with kill -CONT {pid}"
-    if silence.has_spoken:
-        return f"no values for {silence.seconds:.1f} s"
-    return "no values of these counters yet; what it has: dotnetdiag counters list"
+        echo(silence_text(silence), err=True)

@@ -2,80 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import clean
-from dotnetdiag.cli.widths import cells, cut, padded
+from dotnetdiag.tui.counter_changes import process_text
+from dotnetdiag.tui.counter_values import ShownValue, amount
+from dotnetdiag.tui.plain import clean
+from dotnetdiag.tui.widths import cells, cut, padded
 
 if TYPE_CHECKING:
-    from dotnetdiag.analysis.counters import Counters
-    from dotnetdiag.analysis.series import Series
     from dotnetdiag.recipes.counter_watch import CounterProcess
 
 _VALUE_CELLS = 15
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownValue:
-    """One figure of a series: what people look at of its kind, and a histogram's quantiles."""
-
-    process: int
-    provider: str
-    name: str
-    tags: str
-    value: float | None
-    time: str
-
-
-def shown_values(counters: Counters) -> list[ShownValue]:
-    """By process, provider, instrument and tags."""
-    series = {one.number: one for one in counters.series}
-    rows = counters.rows
-    made = [
-        one
-        for number, utc, row in zip(rows.values("series"), rows.values("utc"), rows.to_pylist(), strict=True)
-        for one in _figures(series[number], utc or "", row)
-    ]
-    return sorted(made, key=lambda one: (one.process, one.provider, one.name, one.tags))
-
-
-def _figures(series: Series, utc: str, row: dict[str, Any]) -> Iterator[ShownValue]:
-    tags = [f"{key}={value}" for key, value in series.tags.items()]
-    is_rate = series.kind in ("counter", "rate")
-    unit = f"{series.unit or 'count'}/s" if is_rate else series.unit
-    name = f"{series.name} ({unit})" if unit else series.name
-    if series.kind == "histogram":
-        figures = [([*tags, f"quantile {quantile}"], value) for quantile, value in (row["quantiles"] or {}).items()]
-    else:
-        figures = [(tags, row["rate"] if is_rate else row["value"])]
-    for parts, value in figures:
-        if value is not None:
-            yield ShownValue(
-                process=series.pid or 0,
-                provider=series.provider,
-                name=name,
-                tags=", ".join(parts),
-                value=value,
-                time=utc[11:23],
-            )
-
-
-def amount(value: float | None, *, most: float = 1e8) -> str:
-    """At most three decimals, without zeros at the end; from ``most`` on as a power of ten."""
-    if value is None:
-        return ""
-    if value * 0 != 0 or abs(value) >= most:
-        return f"{value:g}"
-    text = f"{value:,.3f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
-
-
 def value_lines(values: Sequence[ShownValue], processes: Sequence[CounterProcess]) -> list[str]:
     """``12:30:01.123  process  provider  instrument {tags}  value``."""
-    names = {one.number: _process_text(one) for one in processes}
+    names = {one.number: process_text(one) for one in processes}
     return [
         clean(
             f"{one.time}  {names.get(one.process, '')}  {one.provider}  {one.name}"
@@ -89,7 +33,7 @@ def screen(
     values: Sequence[ShownValue], processes: Sequence[CounterProcess], status: str, *, width: int, height: int
 ) -> list[str]:
     """At most ``height`` lines of at most ``width`` cells: processes, their providers, and the values of each."""
-    names = {one.number: _process_text(one) for one in processes}
+    names = {one.number: process_text(one) for one in processes}
     lines = [cut(status, width), ""]
     room = max(width - _VALUE_CELLS - 2, 10)
     for number, of_process in groupby(values, key=lambda one: one.process):
@@ -111,8 +55,3 @@ def screen(
 def _line(text: str, value: float | None, room: int) -> str:
     shown = cut(clean(text), room)
     return f"{padded(shown, room)}  {amount(value).rjust(_VALUE_CELLS)}" if cells(shown) <= room else shown
-
-
-def _process_text(process: CounterProcess) -> str:
-    pid = "" if process.pid is None else f" ({process.pid})"
-    return f"{process.name or process.target}{pid}"

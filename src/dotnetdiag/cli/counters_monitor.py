@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.counter_options import say_changes, watch_options
-from dotnetdiag.cli.counter_screen import screen, shown_values, value_lines
+from dotnetdiag.cli.counter_screen import screen, value_lines
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import TABLE, to_stdout
-from dotnetdiag.cli.render import clean_json, is_terminal
-from dotnetdiag.cli.signals import handled
+from dotnetdiag.cli.render import clean_json, echo, is_terminal
+from dotnetdiag.cli.signals import handled, pressed
+from dotnetdiag.tui.counter_values import shown_values
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterUpdate, CounterWatch
@@ -33,14 +36,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to print it.",
 )
-def monitor(targets: CounterTargets, options: CounterOptions, duration: str | None, form: str) -> None:
-    """Show the counters of one process or of many as they change: on a terminal the last of all, else a line for each value as it comes.
+@click.option(
+    "--plain", is_flag=True, help="No full screen: on a terminal the last values, drawn anew in each interval."
+)
+def monitor(targets: CounterTargets, options: CounterOptions, duration: str | None, form: str, plain: bool) -> None:
+    """Show the counters of one process or of many as they change: on a terminal as a full screen, else a line for each value as it comes.
 
     Counters are shown as rates per second. Ends with Ctrl-C, after --duration, or with the last of the processes; those that come and go are told.
+    On the screen ? shows the keys, q ends it. It needs the extra tui (pip install 'dotnetdiag[tui]'); without it the last values are drawn.
 
     \b
     dotnetdiag counters monitor -p 1234
     dotnetdiag counters monitor -n MyApp --counters 'System.Runtime[dotnet.gc.pause.time],MyApp.Orders'
+    dotnetdiag counters monitor --all --plain --duration 1m
     dotnetdiag counters monitor --all --refresh-interval 5 --json | jq .value
     """
     lean_numpy()
@@ -48,14 +56,39 @@ def monitor(targets: CounterTargets, options: CounterOptions, duration: str | No
     from dotnetdiag.recipes.counter_watch import CounterWatch
 
     seconds = seconds_of(duration)
-    with (
-        CounterWatch(targets, options) as watch,
-        handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()),
-        to_stdout(form) as stream,
-    ):
-        for piece in _pieces(watch, form, None if seconds is None else time.monotonic() + seconds):
-            stream.write(piece)
-            stream.flush()
+    fills = form == TABLE and not plain and _may_fill_screen()
+    with CounterWatch(targets, options) as watch:
+        until_s = None if seconds is None else time.monotonic() + seconds
+        if fills:
+            _fill_screen(watch, until_s)
+            return
+        with handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()), to_stdout(form) as stream:
+            for piece in _pieces(watch, form, until_s):
+                stream.write(piece)
+                stream.flush()
+
+
+def _may_fill_screen() -> bool:
+    """Whether there is a terminal to be filled (keys are read from stdin, and Textual writes to stderr), and what fills it. Where that alone
+    is missing, it is said.
+    """
+    if not (is_terminal() and sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    if find_spec("textual") is not None:
+        return True
+    echo("there is a full screen with tabs, sparklines and a filter: pip install 'dotnetdiag[tui]'", err=True)
+    return False
+
+
+def _fill_screen(watch: CounterWatch, until_s: float | None) -> None:
+    """Until it ends; who has left for a reason is told when the screen has gone. Stderr is made for terminals that take nothing any more."""
+    from dotnetdiag.tui.counter_changes import change_text
+    from dotnetdiag.tui.counters import show_counters
+
+    with pressed(lambda *_, **__: watch.stop()):
+        departures = show_counters(watch, until_s, terminal=sys.stderr)
+    for change in departures:
+        echo(change_text(change), err=True)
 
 
 def _pieces(watch: CounterWatch, form: str, until_s: float | None) -> Iterator[bytes]:

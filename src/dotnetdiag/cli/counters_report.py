@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.counter_screen import amount
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.counter_values import amount
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.counters import Counters

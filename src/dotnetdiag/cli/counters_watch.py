@@ -10,10 +10,10 @@ import click
 from dotnetdiag.cli.actions import Actions, parse_action
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.counter_options import alarm_options, say_changes
-from dotnetdiag.cli.counter_screen import amount
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo, json_text
 from dotnetdiag.cli.signals import handled
+from dotnetdiag.tui.counter_values import amount
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.counter_alarms import CounterAlarm

@@ -6,7 +6,8 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dotnetdiag.cli.render import clean, clean_json
+from dotnetdiag.cli.render import clean_json
+from dotnetdiag.tui.plain import clean
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.table import EventTable

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dotnetdiag.cli.render import clean, echo
+from dotnetdiag.cli.render import echo
 from dotnetdiag.errors import UsageError
+from dotnetdiag.tui.plain import clean
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.startup import Startup

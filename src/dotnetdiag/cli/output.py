@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.render import json_text, stdout_bytes
-from dotnetdiag.errors import OutputError, UsageError
+from dotnetdiag.errors import DiagnosticsError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.table import Table
@@ -101,6 +101,6 @@ def to_stdout(form: str) -> Iterator[IO[bytes]]:
     except BrokenPipeError as error:
         raise click.exceptions.Exit(0) from error
     except OSError as error:
-        if isinstance(error, OutputError):
+        if isinstance(error, DiagnosticsError):  # of what is written, as of a target that is not there
             raise
         raise OutputError("stdout", error.strerror or str(error)) from error

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dotnetdiag.cli.keeping import file_line
-from dotnetdiag.cli.render import clean, echo, seconds_text, timespan_text, write_raw
+from dotnetdiag.cli.render import echo, seconds_text, timespan_text, write_raw
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import takes_at_once
-from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
+from dotnetdiag.tui.plain import clean
+from dotnetdiag.tui.widths import LEAST_WIDTH, cells, padded, shortened
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, Composition, Observer, Stop

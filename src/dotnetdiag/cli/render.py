@@ -9,18 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import IO, Any
 
-from dotnetdiag.cli.widths import LEAST_WIDTH, cells, padded, shortened
 from dotnetdiag.errors import OutputError
+from dotnetdiag.tui.plain import clean
+from dotnetdiag.tui.widths import LEAST_WIDTH, cells, padded, shortened
 
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}  # JSON itself escapes the others
-
-
-def clean(text: str) -> str:
-    """``text`` as one line that does not drive a terminal: names, paths and values come from elsewhere."""
-    if text.isascii() and text.isprintable():
-        return text
-    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 @contextmanager

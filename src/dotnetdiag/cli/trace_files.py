@@ -28,11 +28,12 @@ from dotnetdiag.cli.output import (
     show,
     to_stdout,
 )
-from dotnetdiag.cli.render import clean, echo, fits, json_text, table
+from dotnetdiag.cli.render import echo, fits, json_text, table
 from dotnetdiag.cli.times import seconds_between, time_options
 from dotnetdiag.cli.trace_report import state_option, view_of, view_options
-from dotnetdiag.cli.widths import LEAST_WIDTH, aligned, cells, cut, padded, shortened
 from dotnetdiag.errors import FormatError, UsageError
+from dotnetdiag.tui.plain import clean
+from dotnetdiag.tui.widths import LEAST_WIDTH, aligned, cells, cut, padded, shortened
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.contents import TraceContents

@@ -12,8 +12,9 @@ from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import shown_path
 from dotnetdiag.cli.options import say_waiting
 from dotnetdiag.cli.recording import ends_nicely, notes_on, outcome_notes
-from dotnetdiag.cli.render import clean, echo, json_text, size_text
+from dotnetdiag.cli.render import echo, json_text, size_text
 from dotnetdiag.errors import ProcessNotFound
+from dotnetdiag.tui.plain import clean
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.collect import Collected, CollectOptions, Composition

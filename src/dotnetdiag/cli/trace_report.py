@@ -19,8 +19,8 @@ from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, is_terminal, table
 from dotnetdiag.cli.times import seconds_between, time_options
-from dotnetdiag.cli.widths import cells, cut, shortened_method
 from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.tui.widths import cells, cut, shortened_method
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.diffing import Compared, DiffRow

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.output import TABLE
-from dotnetdiag.cli.render import clean, clean_json, is_terminal
-from dotnetdiag.cli.widths import cut, shortened_method
+from dotnetdiag.cli.render import clean_json, is_terminal
 from dotnetdiag.errors import UsageError
+from dotnetdiag.tui.plain import clean
+from dotnetdiag.tui.widths import cut, shortened_method
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.top import LiveTop, Top, TopOptions

@@ -34,6 +34,7 @@ def aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool], *,
 
 def begin_of(text: str, width: int) -> str:
     """As much of the text's begin as fits ``width`` cells."""
+    width = max(width, 0)
     if text.isascii():
         return text[:width]
     end = min(len(text), width)
@@ -44,6 +45,7 @@ def begin_of(text: str, width: int) -> str:
 
 def end_of(text: str, width: int) -> str:
     """As much of the text's end as fits ``width`` cells."""
+    width = max(width, 0)
     first = max(len(text) - width, 0)
     while cells(text[first:]) > width:
         first += 1
@@ -52,7 +54,7 @@ def end_of(text: str, width: int) -> str:
 
 def cut(text: str, width: int) -> str:
     """The text in ``width`` cells: its end gives way."""
-    return text if cells(text) <= width else f"{begin_of(text, width - 1)}…"
+    return text if cells(text) <= width else f"{begin_of(text, width - 1)}…"[: max(width, 0)]
 
 
 def shortened(text: str, width: int) -> str:
@@ -60,7 +62,7 @@ def shortened(text: str, width: int) -> str:
     if cells(text) <= width:
         return text
     head = begin_of(text, (width - 1) // 3)
-    return f"{head}…{end_of(text, width - 1 - cells(head))}"
+    return f"{head}…{end_of(text, width - 1 - cells(head))}"[: max(width, 0)]
 
 
 def shortened_method(text: str, width: int) -> str:

@@ -1,0 +1,44 @@
+"""Who is watched, who has come, has gone and is silent, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.counter_watch import CounterChange, CounterProcess, CounterSilence
+
+
+def process_text(process: CounterProcess) -> str:
+    """``orders (1234)``."""
+    pid = "" if process.pid is None else f" ({process.pid})"
+    return f"{process.name or process.target}{pid}"
+
+
+def change_text(change: CounterChange) -> str:
+    """A line."""
+    process, who = change.process, _who(change.process)
+    if change.joined:
+        return f"{who}: watched, {process.runtime}"
+    if change.why:
+        return change.why if change.why.startswith(process.target) else f"{who}: {change.why}"
+    return f"{who}: no longer watched"
+
+
+def silence_text(silence: CounterSilence, *, named: bool = True) -> str:
+    """A line; ``named``: which begins with whose silence it is."""
+    return f"{_who(silence.process)}: {_silence(silence)}" if named else _silence(silence)
+
+
+def _silence(silence: CounterSilence) -> str:
+    if silence.is_over:
+        return f"gives values again, after {silence.seconds:.1f} s" if silence.has_spoken else "gives values"
+    if silence.is_stopped:
+        pid = silence.process.pid
+        return f"no values for {silence.seconds:.1f} s: it is stopped; it goes on with kill -CONT {pid}"
+    if silence.has_spoken:
+        return f"no values for {silence.seconds:.1f} s"
+    return "no values of these counters yet; what it has: dotnetdiag counters list"
+
+
+def _who(process: CounterProcess) -> str:
+    return f"{process.name} ({process.target})" if process.name else process.target
