@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.cli.test_commands import run
-from tests.live.runtimes import workload
+from tests.live.runtimes import command, workload
 from tests.shared import needs
 
 pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")]
@@ -33,8 +33,12 @@ def modes(runtime: str) -> str:
 
 @contextmanager
 def verb(*words: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "dotnetdiag", "counters", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dotnetdiag", "counters", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         yield process
     finally:
@@ -180,3 +184,24 @@ def test_a_runtime_that_waits_at_its_start_is_let_run_once_it_is_watched(runtime
         verb("monitor", "-p", str(target.pid), *OFTEN, "--json", "--duration", f"{PATIENCE_S}s") as process,
     ):
         rows_until(process, lambda rows: any(row["instrument"] == "temperature" for row in rows))
+
+
+@pytest.mark.parametrize("runtime", WITH_METERS)
+def test_a_program_is_watched_from_its_start_and_its_exit_code_becomes_ours(runtime: str, tmp_path: Path) -> None:
+    words, environment = command(runtime, "counters+meters", "seconds=4")
+    path = tmp_path / "x.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-m", "dotnetdiag", "counters", "collect", *OFTEN, "-o", str(path), "--", *words],
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=2 * PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Process exited with code '0'." in done.stderr
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {row["value"] for row in rows if row["instrument"] == "answer"} == {42.5}
+    assert {row["instrument"] for row in rows} >= {"orders", "temperature", "latency"}
+
+
+def test_a_program_that_fails_gives_its_code() -> None:
+    done = run("counters", "monitor", "--json", "--", sys.executable, "-c", "import sys; sys.exit(7)")
+    assert done.returncode == 7
+    assert "exit" in done.stderr

@@ -46,6 +46,23 @@ class Command(click.Command):
         return super().parse_args(ctx, args if ctx.resilient_parsing else _Words(self, ctx).plain(args))
 
 
+class LaunchingCommand(Command):
+    """A verb that takes a command to start behind ``--``, whatever arguments it has: its words are in ``ctx.meta`` (:data:`LAUNCHED`)."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args and not ctx.resilient_parsing:
+            at = args.index("--")
+            ctx.meta[LAUNCHED] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
+LAUNCHED = "dotnetdiag.cli.launched"
+
+
 class _Words:
     def __init__(self, command: Command, ctx: click.Context) -> None:
         options = [one for one in command.get_params(ctx) if isinstance(one, click.Option)]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag.cli.command import LAUNCHED
+from dotnetdiag.cli.launching import SHOW_CHILD_IO, launch_of, startup_options, watched
 from dotnetdiag.cli.options import NO_TARGET, complete_name, complete_pid
 from dotnetdiag.cli.render import echo
 from dotnetdiag.errors import UsageError
@@ -15,6 +17,7 @@ from dotnetdiag.tui.counter_changes import change_text, silence_text
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.counter_watch import CounterUpdate
+    from dotnetdiag.recipes.launch import Launch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,20 +63,41 @@ def _options(function: F, *, with_counters: bool) -> F:
         interval: float,
         max_histograms: int,
         max_time_series: int,
+        resume: bool,
+        variables: tuple[str, ...],
+        hooks: tuple[str, ...],
+        profilers: tuple[str, ...],
+        show_child_io: bool,
         counters: tuple[str, ...] = (),
         **others: Any,
     ) -> Any:
         from dotnetdiag.recipes.counter_watch import DEFAULT_COUNTERS, CounterOptions, CounterTargets
+        from dotnetdiag.recipes.startup import parse_startup
 
-        if not (pids or names or ports or everyone):
+        startup = parse_startup(variables, hooks, profilers)
+        command = click.get_current_context().meta.get(LAUNCHED, ())
+        launch = launch_of(command, startup, shows=show_child_io, stops=False)
+        is_targeted = bool(pids or names or ports or everyone)
+        if launch is not None and is_targeted:
+            raise UsageError(
+                "a command that is started is what is watched: leave out -p, -n, --diagnostic-port and --all"
+            )
+        if launch is None and not is_targeted:
             raise UsageError(NO_TARGET)
+        if launch is None and (variables or hooks or profilers):
+            raise UsageError(
+                "--env, --startup-hook and --profiler are of a command that is started: write it behind --"
+            )
         options = CounterOptions(
             counters=",".join(counters) or DEFAULT_COUNTERS,
             interval=interval,
             max_histograms=max_histograms,
             max_time_series=max_time_series,
+            resume=resume,
         )
         options.choices()  # mistakes are told before anything is waited for
+        if launch is not None:
+            return _watching(function, launch, args, {**others, "options": options})
         targets = CounterTargets(
             pids=tuple(dict.fromkeys(pids)),
             names=tuple(dict.fromkeys(names)),
@@ -83,6 +107,16 @@ def _options(function: F, *, with_counters: bool) -> F:
         return function(*args, targets=targets, options=options, **others)
 
     for option in (
+        startup_options,
+        SHOW_CHILD_IO,
+        click.option(
+            "--resume-runtime",
+            "resume",
+            type=click.BOOL,
+            default=True,
+            show_default=True,
+            help="Let a runtime run that waits at its start, once it is watched.",
+        ),
         click.option(
             "--maxTimeSeries",
             "max_time_series",
@@ -138,6 +172,16 @@ def _options(function: F, *, with_counters: bool) -> F:
     ):
         with_options = option(with_options)
     return with_options  # type: ignore[return-value]
+
+
+def _watching(function: Callable[..., Any], launch: Launch, args: tuple[Any, ...], others: dict[str, Any]) -> Any:
+    """Run the verb for a program that is started, whose exit code becomes ours."""
+    from dotnetdiag.recipes.counter_watch import CounterTargets
+
+    with watched(None, launch) as source:
+        function(*args, **others, targets=CounterTargets(clients=(source.client,)))
+    if source.exit_code:
+        raise click.exceptions.Exit(source.exit_code)
 
 
 def say_changes(update: CounterUpdate) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import say_changes, watch_options
 from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
 
 
-@click.command("collect", cls=Command)
+@click.command("collect", cls=LaunchingCommand)
 @watch_options
 @click.option(
     "-o", "--output", "path", type=FilePath(), help="The file, or - for stdout.  [default: counter and the suffix]"

@@ -6,13 +6,13 @@ import io
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import say_changes, watch_options
 from dotnetdiag.cli.counter_screen import screen, value_lines
 from dotnetdiag.cli.lean import lean_numpy
@@ -23,9 +23,10 @@ from dotnetdiag.tui.counter_values import shown_values
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterUpdate, CounterWatch
+    from dotnetdiag.recipes.thresholds import Threshold
 
 
-@click.command("monitor", cls=Command)
+@click.command("monitor", cls=LaunchingCommand)
 @watch_options
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option(
@@ -39,7 +40,21 @@ if TYPE_CHECKING:
 @click.option(
     "--plain", is_flag=True, help="No full screen: on a terminal the last values, drawn anew in each interval."
 )
-def monitor(targets: CounterTargets, options: CounterOptions, duration: str | None, form: str, plain: bool) -> None:
+@click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="THRESHOLD",
+    help="Colour what crosses it on the full screen, as in 'MyApp[queue] > 100': see `counters watch`. May be repeated.",
+)
+def monitor(
+    targets: CounterTargets,
+    options: CounterOptions,
+    duration: str | None,
+    form: str,
+    plain: bool,
+    thresholds: tuple[str, ...],
+) -> None:
     """Show the counters of one process or of many as they change: on a terminal as a full screen, else a line for each value as it comes.
 
     Counters are shown as rates per second. Ends with Ctrl-C, after --duration, or with the last of the processes; those that come and go are told.
@@ -49,18 +64,21 @@ def monitor(targets: CounterTargets, options: CounterOptions, duration: str | No
     dotnetdiag counters monitor -p 1234
     dotnetdiag counters monitor -n MyApp --counters 'System.Runtime[dotnet.gc.pause.time],MyApp.Orders'
     dotnetdiag counters monitor --all --plain --duration 1m
+    dotnetdiag counters monitor --threshold 'System.Runtime[dotnet.process.cpu.time] > 0.8' -- dotnet MyApp.dll
     dotnetdiag counters monitor --all --refresh-interval 5 --json | jq .value
     """
     lean_numpy()
     from dotnetdiag.durations import seconds_of
     from dotnetdiag.recipes.counter_watch import CounterWatch
+    from dotnetdiag.recipes.thresholds import parse_threshold
 
     seconds = seconds_of(duration)
+    limits = [parse_threshold(text) for text in thresholds]
     fills = form == TABLE and not plain and _may_fill_screen()
     with CounterWatch(targets, options) as watch:
         until_s = None if seconds is None else time.monotonic() + seconds
         if fills:
-            _fill_screen(watch, until_s)
+            _fill_screen(watch, until_s, limits)
             return
         with handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()), to_stdout(form) as stream:
             for piece in _pieces(watch, form, until_s):
@@ -80,13 +98,13 @@ def _may_fill_screen() -> bool:
     return False
 
 
-def _fill_screen(watch: CounterWatch, until_s: float | None) -> None:
+def _fill_screen(watch: CounterWatch, until_s: float | None, limits: Sequence[Threshold]) -> None:
     """Until it ends; who has left for a reason is told when the screen has gone. Stderr is made for terminals that take nothing any more."""
     from dotnetdiag.tui.counter_changes import change_text
     from dotnetdiag.tui.counters import show_counters
 
     with pressed(lambda *_, **__: watch.stop()):
-        departures = show_counters(watch, until_s, terminal=sys.stderr)
+        departures = show_counters(watch, until_s, thresholds=limits, terminal=sys.stderr)
     for change in departures:
         echo(change_text(change), err=True)
 

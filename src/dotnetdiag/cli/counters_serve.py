@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import say_changes, watch_options
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lean import lean_numpy
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BIND = "127.0.0.1:9879"
 
 
-@click.command("serve", cls=Command)
+@click.command("serve", cls=LaunchingCommand)
 @watch_options
 @click.option(
     "--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Where to serve; port 0 is any free one."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.actions import Actions, parse_action
-from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import alarm_options, say_changes
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo, json_text
@@ -23,7 +23,7 @@ FIRED = 10
 """The exit code when a limit was crossed, and nothing more is waited for."""
 
 
-@click.command("watch", cls=Command)
+@click.command("watch", cls=LaunchingCommand)
 @alarm_options
 @click.argument("thresholds", nargs=-1, required=True, metavar="THRESHOLD...")
 @click.option(

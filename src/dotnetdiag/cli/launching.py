@@ -47,7 +47,7 @@ def source_options(function: F) -> F:
 
         startup = parse_startup(variables, hooks, profilers)
         target = target_of(pid, name, wait_for, port, router, startup=startup)
-        launch = _launch_of(command, startup, shows=show_child_io, stops=stop_on_exit)
+        launch = launch_of(command, startup, shows=show_child_io, stops=stop_on_exit)
         if launch is not None and target is not None:
             raise UsageError(
                 "None of the --name, --process-id, or --diagnostic-port options may be specified when launching a child process."
@@ -88,6 +88,13 @@ def startup_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+SHOW_CHILD_IO = click.option(
+    "--show-child-io",
+    is_flag=True,
+    help="Leave the started command its input and output (to stderr where stdout has results: --json, trace watch).",
+)
+
+
 def _command_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.argument("command", nargs=-1, type=click.UNPROCESSED),
@@ -96,17 +103,13 @@ def _command_options(function: Callable[..., Any]) -> Callable[..., Any]:
             is_flag=True,
             help="End with the started command, also where what it has started runs still.",
         ),
-        click.option(
-            "--show-child-io",
-            is_flag=True,
-            help="Leave the started command its input and output (to stderr where stdout has results: --json, trace watch).",
-        ),
+        SHOW_CHILD_IO,
     ):
         function = option(function)
     return function
 
 
-def _launch_of(command: tuple[str, ...], startup: Startup, *, shows: bool, stops: bool) -> Launch | None:
+def launch_of(command: tuple[str, ...], startup: Startup, *, shows: bool, stops: bool) -> Launch | None:
     if not command:
         if shows:
             raise UsageError("--show-child-io must not be specified when attaching to a process")
