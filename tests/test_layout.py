@@ -102,7 +102,13 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "matplotlib": {"export"},
     "websockets": {"router"},
     "dpkt": {"recipes"},
-    "opentelemetry": {"server"},
+    "opentelemetry": {
+        "server",  # reads the meters of a program
+        "export",
+        "recipes",  # its exporters: collector_http.py, collector_grpc.py
+    },
+    "grpc": {"recipes"},
+    "requests": {"recipes"},
 }
 FORBIDDEN_CALLS = {"eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve"}

@@ -28,6 +28,7 @@ SILENT = {
     "startup-hook",
     "perfmap enable",
     "perfmap disable",
+    "counters push",
     "counters serve",
     "profiler attach",
     "profiler startup",

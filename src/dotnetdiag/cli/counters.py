@@ -12,6 +12,7 @@ ENTRIES = {
     "list": ("counters_list", "list_counters", "The meters, instruments and EventCounters that a process has."),
     "watch": ("counters_watch", "watch", "Do something when a counter of a running process crosses a limit."),
     "serve": ("counters_serve", "serve", "Counters of running processes, for Prometheus."),
+    "push": ("counters_push", "push", "Counters of running processes, to a collector of OpenTelemetry."),
     "report": ("counters_report", "report", "The values of counters of a recording, as a table, a picture or lines."),
 }
 

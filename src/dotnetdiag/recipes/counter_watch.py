@@ -129,6 +129,8 @@ class CounterProcess:
     runtime: str
     target: str
     """As it was named, for messages: the process id, or the port."""
+    cookie: str = ""
+    """Which start of the runtime it is: new at each. Empty where the runtime says none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +341,7 @@ class CounterWatch:
                     pid=process.pid or info.pid,
                     name=info.entry_assembly or process.name,
                     runtime=runtime_text(info),
+                    cookie=str(info.cookie),
                 )
             if not self._is_meant(target, process.name):
                 return _Begun(process=process)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.analysis.running_totals import RunningSeries
-from dotnetdiag.analysis.series import CounterKind, Instrument, Series
+from dotnetdiag.analysis.series import Instrument, Series
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.service.fleet_state import FleetSnapshot, ServedProcess
 from dotnetdiag.service.prometheus_names import COUNTER, FAMILIES, GAUGE, SUMMARY, FamilyNames, label_names
@@ -36,11 +37,6 @@ _PROCESS_LABELS = ("pid", "process", "service", "diagnostic_port")
 _SCOPE_LABELS = (f"{_SCOPE}name", f"{_SCOPE}version")
 _AGAIN = "duplicate"
 """The label of a series that has all labels of another: instruments may differ in what nobody can see."""
-_UP_AND_DOWN = {
-    ("System.Runtime", "dotnet.thread_pool.thread.count"),
-    ("System.Runtime", "dotnet.thread_pool.queue.length"),
-}
-"""What .NET 9 and 10 announce as counters, and is none: it falls too. (Their documentation has it as up-down counters.)"""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 MOST_FORMATS = 4
 """Pages of one snapshot that are kept."""
@@ -158,8 +154,7 @@ class _Family:
 
 
 def _family_of(series: Series) -> str:
-    is_none = (series.provider, series.name) in _UP_AND_DOWN and series.kind is CounterKind.COUNTER
-    return GAUGE if is_none else FAMILIES[series.kind]
+    return FAMILIES[meant_kind(series)]
 
 
 def _samples(one: RunningSeries, family: str, factor: float) -> Iterator[tuple[str, Mapping[str, str], float]]:

@@ -1,0 +1,108 @@
+"""What programs log through ``Microsoft.Extensions.Logging``: events ``MessageJson`` of the provider of that name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.table import EventTable
+
+PROVIDER = "Microsoft-Extensions-Logging"
+_EVENT = "MessageJson"
+FORMAT = "{OriginalFormat}"
+"""The argument that is the text with holes; what all loggers give it is called so."""
+LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical")
+"""By number."""
+_HOLE = re.compile(r"\{([^{}:,]+)[^{}]*\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedException:
+    """``text`` is what ``ToString`` says: with its stack."""
+
+    type: str
+    message: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One message. ``level`` is a number, whose names are :data:`LEVELS`; ``arguments`` are what it was made of, with :data:`FORMAT`. The ids are
+    those of the activity in which it was logged, as far as the library says them (version 10 does).
+    """
+
+    pid: int | None
+    time_ns: int
+    level: int
+    logger: str
+    text: str
+    event_id: int = 0
+    event_name: str = ""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    exception: LoggedException | None = None
+    trace_id: str = ""
+    span_id: str = ""
+    trace_flags: int = 0
+
+
+def is_log_entry(schema: EventSchema) -> bool:
+    """Whether events of a type are messages."""
+    return schema.provider == PROVIDER and schema.name == _EVENT
+
+
+def iter_log_entries(window: EventTable) -> Iterator[LogEntry]:
+    """The messages of a window."""
+    if not any(is_log_entry(schema) for schema in window.schemas.values()):
+        return
+    for event in window:
+        if is_log_entry(event.schema):
+            yield _entry(event.payload, event.pid, event.time_ns or 0)
+
+
+def _entry(said: Mapping[str, Any], pid: int | None, time_ns: int) -> LogEntry:
+    arguments = _texts(said.get("ArgumentsJson"))
+    error = _texts(said.get("ExceptionJson"))
+    text = said.get("FormattedMessage")
+    flags = str(said.get("ActivityTraceFlags") or "0")
+    return LogEntry(
+        pid=pid,
+        time_ns=time_ns,
+        level=int(said.get("Level") or 0),
+        logger=str(said.get("LoggerName") or ""),
+        text=_filled(arguments) if text is None else str(text),
+        event_id=int(said.get("EventId") or 0),
+        event_name=str(said.get("EventName") or ""),
+        arguments=arguments,
+        exception=LoggedException(
+            type=error.get("TypeName", ""), message=error.get("Message", ""), text=error.get("VerboseMessage", "")
+        )
+        if error
+        else None,
+        trace_id=str(said.get("ActivityTraceId") or ""),
+        span_id=str(said.get("ActivitySpanId") or ""),
+        trace_flags=int(flags) if flags.isdigit() else 0,
+    )
+
+
+def _texts(text: object) -> dict[str, str]:
+    """An object of JSON; a text that is none is an argument of its own."""
+    if not isinstance(text, str) or not text:
+        return {}
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, dict):
+        return {"arguments": text}
+    return {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in read.items() if value is not None
+    }
+
+
+def _filled(arguments: Mapping[str, str]) -> str:
+    """What .NET Core 3 does not write: the text with its holes filled."""
+    return _HOLE.sub(lambda hole: arguments.get(hole[1], hole[0]), arguments.get(FORMAT, ""))

@@ -1,0 +1,132 @@
+"""OTLP over HTTP, by OpenTelemetry's exporters: protobuf, a path for each signal."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dotnetdiag.errors import MissingDependency
+from dotnetdiag.recipes.collector import CollectorOptions, Delivery, Signal
+from dotnetdiag.recipes.exporter_logs import ExporterLogs
+
+try:
+    import requests
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+except ImportError as exc:
+    raise MissingDependency("opentelemetry-exporter-otlp-proto-http", extra="otlp", purpose="OTLP over HTTP") from exc
+
+_AGAIN = (408, 429, 500, 502, 503, 504)
+"""What may pass. (OTLP 1.x, "Failures", has 429, 502, 503 and 504; 408 and 500 are said by what stands before a collector.)"""
+_KINDS: dict[Signal, Any] = {
+    Signal.METRICS: OTLPMetricExporter,
+    Signal.LOGS: OTLPLogExporter,
+    Signal.TRACES: OTLPSpanExporter,
+}
+
+
+class HttpExporters:
+    """Sends; see :class:`dotnetdiag.recipes.exporters.Exporters`."""
+
+    def __init__(self, options: CollectorOptions, on_trouble: Callable[[str], None] | None = None) -> None:
+        self._options, self._on_trouble = options, on_trouble
+        self._lock = threading.Lock()
+        self._exporters: dict[Signal, tuple[Any, _Session]] = {}
+        self._is_closed = False
+        self._logged = ""
+        self._logs = ExporterLogs(self._hear)
+
+    def send(self, signal: Signal, payload: Any) -> Delivery:
+        """Wait until it has answered, or does not for too long."""
+        with self._lock:
+            if self._is_closed:
+                return Delivery(taken=False, again=True, why="closed")
+            exporter, session = self._exporters.get(signal) or self._made(signal)
+        session.forget()
+        self._logged = ""
+        with self._logs:
+            taken = exporter.export(payload).name == "SUCCESS"
+        if session.status is None:  # nobody has answered, or nothing was sent
+            return Delivery(taken=False, again=session.failed, why=session.why or self._logged)
+        if taken and 200 <= session.status < 300:
+            return Delivery(taken=True)
+        return Delivery(taken=False, again=session.status in _AGAIN, why=session.why)
+
+    def close(self) -> None:
+        """Send no more; what waits to be tried again is not."""
+        with self._lock:
+            self._is_closed = True
+            for exporter, _ in self._exporters.values():
+                exporter.shutdown()
+            self._exporters = {}
+        self._logs.close()
+
+    def _made(self, signal: Signal) -> tuple[Any, _Session]:
+        session = _Session(self._on_trouble)
+        exporter = _KINDS[signal](
+            endpoint=f"{self._options.base}/v1/{signal}",
+            certificate_file=self._options.ca or None,
+            headers=dict(self._options.headers),
+            timeout=self._options.timeout_s,
+            session=session,
+        )
+        self._exporters[signal] = exporter, session
+        return exporter, session
+
+    def _hear(self, record: logging.LogRecord) -> None:
+        self._logged = record.getMessage()
+
+
+class _Session(requests.Session):
+    """Knows how its last request ended: the exporters tell it to nobody."""
+
+    def __init__(self, on_trouble: Callable[[str], None] | None) -> None:
+        super().__init__()
+        self._on_trouble = on_trouble
+        self.forget()
+
+    def forget(self) -> None:
+        """As if there had been none."""
+        self.status: int | None = None
+        self.failed = False
+        self.why = ""
+
+    def request(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """Remember what comes of it."""
+        self.forget()
+        kwargs.setdefault("verify", self.verify)  # else a variable of the environment is before what was chosen
+        try:
+            answer = super().request(*args, **kwargs)
+        except requests.exceptions.RequestException as error:
+            self.failed, self.why = True, _words(error)
+            self._tell()
+            raise
+        self.status = answer.status_code
+        if not 200 <= answer.status_code < 300:
+            self.why = f"{answer.status_code} {answer.reason or ''}".strip()
+            if answer.status_code in _AGAIN:
+                self._tell()
+        return answer
+
+    def _tell(self) -> None:
+        if self._on_trouble is not None:
+            self._on_trouble(self.why)
+
+
+def _words(error: BaseException) -> str:
+    """What is at the bottom of an error: ``Connection refused``."""
+    seen: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in seen:
+        seen.append(one)
+        inner = getattr(one, "reason", None) or (one.args[0] if one.args else None)
+        one = inner if isinstance(inner, BaseException) else one.__cause__ or one.__context__
+    bottom = seen[-1]
+    if isinstance(bottom, OSError) and bottom.strerror:
+        return bottom.strerror
+    if isinstance(bottom, TimeoutError) or "timed out" in str(bottom):
+        return "it does not answer in time"
+    return " ".join(str(bottom).split()) or type(bottom).__name__

@@ -1,0 +1,93 @@
+"""What processes log, on its way: of servers of our own, whose loggers are those of this process."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recipes.test_counter_watch import served
+from tests.service.made import process
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.recipes.collector import Signal
+from dotnetdiag.recipes.event_push import EventOptions, EventPush, EventsFailed
+from dotnetdiag.recipes.outbox import Parcel
+
+PATIENCE_S = 60.0
+APP: dict[str, str | int] = {"service.name": "shop"}
+LOG = logging.getLogger("tests.event_push")
+
+
+@pytest.fixture
+def parcels() -> queue.Queue[Parcel]:
+    return queue.Queue()
+
+
+def entries_until(parcels: queue.Queue[Parcel], text: str) -> list[Any]:
+    """What was logged, up to this; it is logged until it comes."""
+    pause, found = threading.Event(), list[Any]()
+    for _ in range(int(PATIENCE_S / 0.05)):
+        LOG.error("%s of %s", text, 'zażółć, "x"')
+        pause.wait(0.05)
+        while not parcels.empty():
+            one = parcels.get()
+            assert one.signal is Signal.LOGS
+            attributes, some = one.content
+            assert attributes == APP
+            assert one.records == len(some)
+            found += some
+        if any(text in one.text for one in found):
+            return found
+    raise AssertionError("nothing has come")
+
+
+def test_messages_come_with_level_arguments_and_logger(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:
+    with served(tmp_path, "a") as (port,):
+        events = EventPush(EventOptions(logs="Warning"), parcels.put)
+        events.begin(process(3, pid=None, target=port), APP)
+        found = [one for one in entries_until(parcels, "first") if one.logger == LOG.name]
+        events.close()
+    one = found[0]
+    assert (one.pid, one.level, one.text) == (3, 4, 'first of zażółć, "x"')
+    assert one.arguments == {"0": "first", "1": 'zażółć, "x"', "{OriginalFormat}": "%s of %s"}
+    assert events.unreadable == 0
+    assert not any(one.name == "dotnetdiag events" for one in threading.enumerate())
+
+
+def test_one_that_cannot_be_asked_is_told_and_others_go_on(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:
+    told: queue.Queue[EventsFailed] = queue.Queue()
+    with served(tmp_path, "a") as (port,):
+        events = EventPush(EventOptions(logs=""), parcels.put, told.put)
+        events.begin(process(1, pid=None, target=f"{tmp_path}/nobody,connect"), APP)
+        events.begin(process(2, pid=None, target=port), APP)
+        assert told.get(timeout=PATIENCE_S).process.number == 1
+        assert {one.pid for one in entries_until(parcels, "still there")} == {2}
+        events.close()
+
+
+def test_a_session_that_ends_before_its_process_is_told(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:
+    told: list[EventsFailed] = []
+    with served(tmp_path, "a") as (port,):
+        events = EventPush(EventOptions(logs=""), parcels.put, told.append)
+        for number in (1, 2):
+            events.begin(process(number, pid=None, target=port), APP)
+        entries_until(parcels, "there")
+    pause = threading.Event()
+    for _ in range(int(PATIENCE_S / 0.05)):
+        events.update([2])
+        if told:
+            break
+        pause.wait(0.05)
+    events.close()
+    assert [one.process.number for one in told] == [1], "the other process has gone, which is told elsewhere"
+
+
+def test_a_level_that_is_none_is_told_before_anything_begins() -> None:
+    before = threading.active_count()
+    with pytest.raises(UsageError):
+        EventPush(EventOptions(logs="loud"), lambda _: None)
+    assert threading.active_count() == before
