@@ -98,10 +98,11 @@ bench: $(VENV)/installed-test
 
 # SOAK_SECONDS: how long the flood lasts that is watched, 600 when not given; SOAK_SESSIONS_SECONDS: how long sessions are
 # recorded whose targets are stopped, killed and cut off, 240 when not given; SOAK_RECORDER_MINUTES: how long the flight recorder
-# runs on a flood, 10 when not given
+# runs on a flood, 10 when not given; SOAK_COUNTERS_SECONDS: how long counters of many processes are watched, 600 when not given
 soak: $(VENV)/installed-test
 	$(BIN)/python soak/run.py
 	$(BIN)/python soak/recorder.py
+	$(BIN)/python soak/counters.py
 
 # ROOM: wire, ipc, providers, client, transport, nettrace, events, trace, analysis, export or recipes; minutes on two cores. MUTANTS: only so many of them, always the same ones.
 # Writes tests/MUTANTS.md.
