@@ -497,3 +497,27 @@ def test_payloads_of_any_bytes_are_counted_or_read_and_nothing_else_happens() ->
         result = dd.counters(Trace(bytes(broken)))
         assert len(result.table().to_json()) == len(result)
         list(result.summary())
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -1.0, 1e30])
+def test_an_interval_that_is_none_is_not_told(seconds: float) -> None:
+    made = (
+        MadeCounters()
+        .at(1000)
+        .event_counter("Source", Name="m", Mean=4.0, Count=1, IntervalSec=seconds, CounterType="Mean")
+    )
+    (row,) = dd.counters(made.trace()).table().to_json()
+    assert (row["value"], row["interval_s"]) == (4.0, None)
+
+
+def test_of_many_processes_only_the_usual_quantiles_are_read_so_that_one_takes_none_from_others() -> None:
+    made = MadeCounters().at(1000).interval(1)
+    for number in range(20):
+        made.metric(6, instrumentName="odd", quantiles=f"0.{number + 10}=1", count=1, sum=1.0)
+    made.metric(6, instrumentName="usual", quantiles="0.5=1;0.95=2;0.99=3", count=5, sum=6.0)
+    asked = CountersFold(per_process=1000)
+    for window in made.trace().windows(asked.wants):
+        asked.feed(window)
+    found = asked.result()
+    assert [row["instrument"] for row in found.table().to_json()] == ["usual"]
+    assert found.damaged == 20

@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 from tests.recipes.test_counter_watch import served
 
+from dotnetdiag.cli import actions
+from dotnetdiag.cli.actions import Action, Actions, parse_action
 from dotnetdiag.cli.commands import commands
 
 CROSSED = "System.Runtime[dotnet.process.memory.working_set] > 1MB"
@@ -63,7 +65,7 @@ def test_a_verb_is_run_for_the_process(port: str) -> None:
     out, err = process.communicate(timeout=120)
     assert process.returncode == 10, err
     assert "working_set" in out
-    assert f"dotnetdiag info --json --diagnostic-port {port}" in err
+    assert f"dotnetdiag info --diagnostic-port {port} --json" in err
     assert f'"pid": {os.getpid()}' in err, "what the verb prints goes to stderr"
 
 
@@ -71,7 +73,7 @@ def test_a_verb_that_fails_is_told(port: str) -> None:
     process = watching("--dport", port, CROSSED, "--once", "--then", "info --diagnostic-port {pid}.nobody,connect")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 10
-    assert f"info --diagnostic-port '{{pid}}.nobody,connect': exit code 3 for {port}" in err
+    assert f"info --diagnostic-port '{{pid}}.nobody,connect': exit code 1 for {port}" in err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -103,3 +105,53 @@ def test_mistakes_are_told_before_anything_is_watched(words: list[str], why: str
     done = CliRunner().invoke(commands, ["counters", "watch", "--all", *words])
     assert done.exit_code != 0
     assert why in (done.output or "") + str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("trace collect --duration 1s", "trace collect -p 7 --duration 1s"),
+        ("trace collect -p5", "trace collect -p5"),
+        ("trace collect --name=x", "trace collect --name=x"),
+        ("info 5", "info 5"),
+        ("dump collect -o core.{pid}", "dump collect -p 7 -o core.7"),
+        ("trace collect --limit 5 -p {pid}", "trace collect --limit 5 -p 7"),
+        ("run -- app -p 5", "run -p 7 -- app -p 5"),
+    ],
+)
+def test_a_verb_gets_the_process_where_it_names_none(verb: str, words: str) -> None:
+    with commands.make_context("dotnetdiag", [], resilient_parsing=True) as ctx:
+        action = parse_action(ctx, verb)
+    assert action.words_for(7, 7) == words.split()
+
+
+def test_of_a_port_the_process_id_is_known(port: str) -> None:
+    action = Action(words=("dump", "collect", "-o", "core.{pid}"), name=2)
+    assert action.words_for(port, 77) == ["dump", "collect", "--diagnostic-port", port, "-o", "core.77"]
+
+
+def test_nothing_of_the_folder_where_somebody_stands_is_run(port: str, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit(77)")
+    command = [sys.executable, "-P", "-m", "dotnetdiag", "counters", "watch", *OFTEN]
+    done = subprocess.run(
+        [*command, "--dport", port, CROSSED, "--once", "--then", "info"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 10
+    assert "exit code" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_verb_that_does_not_end_is_killed(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "ENDS_S", 0.2)
+    running = Actions(Action(words=("trace", "collect"), name=2))
+    stuck = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
+    with running:
+        os.kill(stuck.pid, signal.SIGSTOP)
+        running._running[7] = stuck
+        running.signal(signal.SIGTERM)
+        running.wait()
+    assert stuck.returncode in (-signal.SIGKILL, -signal.SIGTERM)

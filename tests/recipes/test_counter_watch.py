@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from tests.analysis.counters_made import MadeCounters
 
+from dotnetdiag.analysis.series import CounterKind, InstrumentKey, SeriesKey
 from dotnetdiag.errors import DiagnosticsError, GrammarError, OutputExists, TransportError, UsageError
 from dotnetdiag.recipes import counter_watch
 from dotnetdiag.recipes.counter_files import collect_counters
@@ -27,6 +31,7 @@ from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
 from dotnetdiag.testing import Runtime
 
+LIMIT_S = 30.0
 OFTEN = CounterOptions(interval=0.05)
 PATIENCE = 400
 """Intervals."""
@@ -244,3 +249,60 @@ def _stops_after(wanted: set[int]) -> Callable[[CounterUpdate], None]:
             _watches[0].stop()
 
     return updated
+
+
+def stalling(path: Path, until: ExitStack) -> str:
+    """A port that takes connections, and says nothing."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(50)
+    until.callback(listener.close)
+    return f"{path},connect"
+
+
+def test_those_that_do_not_answer_hold_nobody_and_not_the_end(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        stuck = [stalling(tmp_path / f"stuck{number}", stack) for number in range(12)]
+        (good,) = stack.enter_context(served(tmp_path, "good"))
+        watch = stack.enter_context(CounterWatch(CounterTargets(ports=(*stuck, good)), OFTEN))
+        assert until(watch, {len(stuck)})
+        begin = time.monotonic()
+        watch.close()
+        assert not [one for one in threading.enumerate() if "fleet" in one.name and not one.daemon]
+        assert time.monotonic() - begin < LIMIT_S
+
+
+def test_what_a_runtime_says_of_the_session_is_told_once(tmp_path: Path) -> None:
+    made = MadeCounters().at(10).metric(12, sessionId="SHARED").metric(12, sessionId="SHARED")
+    made.gauge("g", sessionId="SHARED", meterName="M", lastValue="9")
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(made.data())
+    options = CounterOptions(counters="M", interval=0.05)
+    with (
+        Runtime("9", listen=tmp_path / "r", replay=path, waits=True) as runtime,
+        CounterWatch(CounterTargets(ports=(f"{runtime.address},connect",)), options) as watch,
+    ):
+        told: list[str] = []
+        for turn, update in enumerate(watch.updates()):
+            told += [notice.text for notice in update.notices]
+            if turn > 10 and told:
+                break
+            assert turn < PATIENCE
+    assert told == ["the limit of time series was reached: the runtime reports no others (MaxTimeSeries)"]
+
+
+def test_a_meter_is_found_whatever_its_case() -> None:
+    with CounterWatch(CounterTargets(everyone=True), CounterOptions(counters="workload.METER[orders]")) as watch:
+        for meter, name, is_wanted in (
+            ("Workload.Meter", "Orders", True),
+            ("Workload.Meter", "x", False),
+            ("Other", "orders", False),
+        ):
+            key = SeriesKey(InstrumentKey(1, "SHARED", meter, "", name, 0), CounterKind.COUNTER, "", "")
+            assert watch._is_wanted(key) is is_wanted
+
+
+@pytest.mark.parametrize("interval", [1e-320, 0.001, 0.0])
+def test_an_interval_is_some_time(interval: float) -> None:
+    with pytest.raises(UsageError, match="interval"):
+        CounterWatch(CounterTargets(everyone=True), CounterOptions(interval=interval))

@@ -159,9 +159,9 @@ def parsed_numbers(column: Text) -> tuple[Scalar, Array]:
     return Scalar(np.array(values, np.float64)[which], valid[which], Kind.F8), wrong[which]
 
 
-def parsed_quantiles(column: Text, names: set[str]) -> tuple[dict[str, Scalar], Array]:
+def parsed_quantiles(column: Text, names: set[str], most: int = QUANTILES_LIMIT) -> tuple[dict[str, Scalar], Array]:
     """Columns by quantile of texts such as ``0.5=34;0.95=64``; and a mask of the rows whose text is none. ``names`` are the quantiles met so
-    far, to which those of the column are added; a text with one beyond :data:`QUANTILES_LIMIT` is none.
+    far, to which those of the column are added; a text with one beyond ``most`` of them is none.
     """
     texts, which = distinct_texts(column)
     found: dict[str, dict[int, float]] = {}
@@ -169,7 +169,7 @@ def parsed_quantiles(column: Text, names: set[str]) -> tuple[dict[str, Scalar], 
     for number, text in enumerate(texts):
         pairs = [part.partition("=") for part in text.split(";")] if text else []
         more = {name for name, *_ in pairs} - names
-        if len(names) + len(more) > QUANTILES_LIMIT or not all(
+        if len(names) + len(more) > most or not all(
             _NUMBER.fullmatch(name) and _NUMBER.fullmatch(value) for name, _, value in pairs
         ):
             wrong[number] = True

@@ -23,7 +23,7 @@ says of all metrics together before their events. What the runtime does not say 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,8 @@ FIXED = (
     "ms", "utc", "provider", "instrument", "kind", "unit", "tags", "value", "rate", "interval_s", "count", "sum", "quantiles",
 )  # fmt: skip
 """The columns of :meth:`Counters.table`, which programs may rely on."""
+LONGEST_INTERVAL_S = 1e8
+"""Three years: a program that lies may say any."""
 MORE = ("time", "delta", "min", "max", "stddev", "pid", "series")
 """Those that ``rows`` has besides."""
 UNITS = {"ms": "ms", "interval_s": "s"}
@@ -197,13 +199,19 @@ class CountersFold:
     """
 
     def __init__(
-        self, *, sessions: Collection[str] | None = None, series: Callable[[SeriesKey], bool] | None = None
+        self,
+        *,
+        sessions: Collection[str] | None = None,
+        series: Callable[[SeriesKey], bool] | None = None,
+        per_process: int | None = None,
     ) -> None:
-        """``sessions`` as of :func:`counters`; ``series`` says of each when it comes first whether its values count (None: all do)."""
+        """``sessions`` as of :func:`counters`; ``series`` says of each when it comes first whether its values count (None: all do).
+        ``per_process``: of many processes, so many series of each at most, so that one that lies takes nothing from the others.
+        """
         if isinstance(sessions, str):
             raise UsageError(f"sessions={sessions!r}: give a list, as [{sessions!r}]")
-        self._registry = SeriesRegistry(series)
-        self._metrics = MetricsReader(self._registry, sessions)
+        self._registry = SeriesRegistry(series, per_process)
+        self._metrics = MetricsReader(self._registry, sessions, only_usual=per_process is not None)
         self._counted = OfTypes(self.wants)
         self._rows: list[CounterRows] = []
         self._latest: CounterRows | None = None
@@ -232,6 +240,13 @@ class CountersFold:
                 self._damaged += damaged
                 made += [] if rows is None else [rows]
         whole = CounterRows.concatenate(made)
+        interval = whole.figures.get("interval_s")
+        if interval is not None:  # what is none is not told
+            known = (interval.values > 0) & (interval.values < LONGEST_INTERVAL_S)
+            valid = known if interval.valid is None else interval.valid & known
+            whole = replace(
+                whole, figures={**whole.figures, "interval_s": Scalar(interval.values, valid, interval.kind)}
+            )
         if len(whole):
             self._rows.append(whole.take(np.argsort(whole.place, kind="stable")))
 

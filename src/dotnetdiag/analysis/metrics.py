@@ -17,6 +17,8 @@ import numpy as np
 
 from dotnetdiag.analysis.counter_rows import (
     FIGURES,
+    QUANTILES,
+    QUANTILES_LIMIT,
     Array,
     CounterRows,
     combined,
@@ -96,13 +98,18 @@ class Notice:
 
 
 class MetricsReader:
-    """Reads windows of events in their order. ``sessions``: the ids of those whose values count (None: all)."""
+    """Reads windows of events in their order. ``sessions``: the ids of those whose values count (None: all). ``only_usual``: histograms with other
+    quantiles than runtimes tell cannot be read; where one process lies, those of others can then.
+    """
 
-    def __init__(self, registry: SeriesRegistry, sessions: Collection[str] | None = None) -> None:
+    def __init__(
+        self, registry: SeriesRegistry, sessions: Collection[str] | None = None, *, only_usual: bool = False
+    ) -> None:
         self._registry = registry
         self._sessions = None if sessions is None else frozenset(sessions)
         self._intervals: dict[tuple[int, str], float] = {}
-        self._quantiles: set[str] = set()
+        self._quantiles: set[str] = set(QUANTILES) if only_usual else set()
+        self._most_quantiles = len(QUANTILES) if only_usual else QUANTILES_LIMIT
         self._notices: dict[tuple[int, str, str, str], Notice] = {}
         self.foreign = self.damaged = 0
         """Values of sessions that do not count; events that could not be read."""
@@ -243,7 +250,7 @@ class MetricsReader:
                 figures[figure] = Scalar(numbers.values.astype(dtype), None, FIGURES[figure])
         text = text_field(payloads, "quantiles")
         if text is not None:
-            quantiles, bad = parsed_quantiles(text, self._quantiles)
+            quantiles, bad = parsed_quantiles(text, self._quantiles, self._most_quantiles)
             wrong |= bad
         self.damaged += int(np.count_nonzero(wrong[rows]))
         rows = rows[~wrong[rows]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -109,15 +110,18 @@ REFUSED, UNWANTED = -1, -2
 
 
 class SeriesRegistry:
-    """All that were met, with a number each. ``wants`` says which are to have one, when they are met first (None: all)."""
+    """All that were met, with a number each. ``wants`` says which are to have one, when they are met first (None: all); ``per_process`` is the
+    limit of each process (None: that of all is the only one).
+    """
 
-    def __init__(self, wants: Callable[[SeriesKey], bool] | None = None) -> None:
+    def __init__(self, wants: Callable[[SeriesKey], bool] | None = None, per_process: int | None = None) -> None:
         self.keys: list[SeriesKey | None] = []
         """By number; None: of a process that was forgotten."""
         self.instruments: dict[InstrumentKey, Instrument] = {}
         self.refused = self.undescribed = 0
         """Values of series beyond the limit, which readers count; announcements beyond that of instruments."""
-        self._wants = wants
+        self._wants, self._per_process = wants, SERIES_LIMIT if per_process is None else per_process
+        self._counts: Counter[int | None] = Counter()
         self._numbers: dict[SeriesKey, int] = {}
         self._characters = 0
         self._texts: dict[tuple[str, str, bool], TagTexts] = {}
@@ -126,8 +130,11 @@ class SeriesRegistry:
         """Its number, :data:`REFUSED`, or :data:`UNWANTED`."""
         number = self._numbers.get(key)
         if number is None:
-            if len(self._numbers) >= SERIES_LIMIT or not self._has_room(*key.instrument[1:5], key.unit, key.tags):
+            pid = key.instrument.pid
+            is_full = len(self._numbers) >= SERIES_LIMIT or self._counts[pid] >= self._per_process
+            if is_full or not self._has_room(*key.instrument[1:5], key.unit, key.tags):
                 return REFUSED
+            self._counts[pid] += 1
             if self._wants is not None and not self._wants(key):
                 self._numbers[key] = UNWANTED
                 return UNWANTED
@@ -143,9 +150,23 @@ class SeriesRegistry:
             if number >= 0:
                 self.keys[number] = None
             self._characters -= _characters(*key.instrument[1:5], key.unit, key.tags)
+        self._counts.pop(pid, None)
         for own in [own for own in self.instruments if own.pid == pid]:
             one = self.instruments.pop(own)
             self._characters -= _characters(*_words(one))
+        self._forget_texts()
+
+    def _forget_texts(self) -> None:
+        """Those that no series has any more: each new one is read with all that are known."""
+        left: dict[tuple[str, str, bool], set[str]] = {}
+        for key in self._numbers:
+            left.setdefault(_place_of(key), set()).add(key.tags)
+        meters = {own.provider for own in self.instruments}
+        for place in list(self._texts):
+            if place in left:
+                self._texts[place].keep(left[place])
+            elif place[1:] != ("", False) or place[0] not in meters:
+                del self._texts[place]
 
     def announce(self, instrument: Instrument) -> None:
         """Take what is said of one; what was said of it before counts no more."""
@@ -188,12 +209,15 @@ class SeriesRegistry:
 
     def _texts_of(self, key: SeriesKey) -> TagTexts:
         """Those of all instruments of one name, of whatever session and process."""
-        of_event_counter = key.kind.is_event_counter
-        place = (key.instrument.provider, key.instrument.name, of_event_counter)
+        place = _place_of(key)
         found = self._texts.get(place)
         if found is None:
-            found = self._texts[place] = TagTexts(":", is_sorted=False) if of_event_counter else TagTexts()
+            found = self._texts[place] = TagTexts(":", is_sorted=False) if key.kind.is_event_counter else TagTexts()
         return found
+
+
+def _place_of(key: SeriesKey) -> tuple[str, str, bool]:
+    return key.instrument.provider, key.instrument.name, key.kind.is_event_counter
 
 
 def _words(one: Instrument) -> tuple[object, ...]:

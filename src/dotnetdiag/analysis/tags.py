@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 MANY = 4
 """So many series with the same keys make one with another key doubtful."""
@@ -47,6 +47,12 @@ class TagTexts:
         for text in texts:
             self._texts.add(text)
             self._first_keys.add(text.partition(self._mark)[0])
+
+    def keep(self, texts: Collection[str]) -> None:
+        """Know these alone, as they were read."""
+        self._texts.intersection_update(texts)
+        self._read = {text: tags for text, tags in self._read.items() if text in self._texts}
+        self._first_keys = {text.partition(self._mark)[0] for text in self._texts}
 
     def read(self, text: str) -> Mapping[str, str]:
         """The tags of one, keys in their order. All that were learned are read with it."""

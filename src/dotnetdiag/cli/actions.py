@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 
 import click
@@ -23,8 +23,26 @@ ENDS_S = 30.0
 LOOK_S = 0.1
 
 
-def parse_action(ctx: click.Context, text: str) -> tuple[str, ...]:
-    """The words of a verb. Raises UsageError for one that is not there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """The words of a verb, of which so many are its name."""
+
+    words: tuple[str, ...]
+    name: int
+
+    def words_for(self, target: int | str, pid: int | None) -> list[str]:
+        """With ``{pid}`` replaced, and the process in front of what was given, where that names none."""
+        words = [word.replace(PID, str(target if pid is None else pid)) for word in self.words]
+        given = words[self.name :]
+        own = given[: given.index("--")] if "--" in given else given
+        if any(map(_names_target, own)) or (own and own[0].isdecimal()):
+            return words
+        named = ["-p", str(target)] if isinstance(target, int) else ["--diagnostic-port", target]
+        return [*words[: self.name], *named, *given]
+
+
+def parse_action(ctx: click.Context, text: str) -> Action:
+    """A verb with its options. Raises UsageError for one that is not there."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -38,39 +56,46 @@ def parse_action(ctx: click.Context, text: str) -> tuple[str, ...]:
             known = ", ".join(group.list_commands(ctx))
             raise UsageError(f"{text!r} is no verb of dotnetdiag: {name!r} is none of {known}")
         group, read = found, read + 1
-    return tuple(words)
+    return Action(words=tuple(words), name=read)
+
+
+def _names_target(word: str) -> bool:
+    """``-p5``, ``-p``, ``--name=x``, ``--name:x``."""
+    if word.startswith("--"):
+        return word.split("=")[0].split(":")[0] in _TARGET_OPTIONS
+    return word[:2] in _TARGET_OPTIONS
 
 
 class Actions:
     """Runs a verb (None: none is wanted) for targets. Use with ``with``: at its end those that run are told to end, and waited for."""
 
-    def __init__(self, words: Sequence[str] | None) -> None:
-        self._words = words
+    def __init__(self, action: Action | None) -> None:
+        self._action = action
         self._running: dict[int | str, subprocess.Popen[bytes]] = {}
+        self._is_ending = False
 
     def __enter__(self) -> Actions:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.signal(signal.SIGINT)
-        self.wait(ENDS_S)
+        if not self._is_ending:
+            self.signal(signal.SIGINT)
+            self.wait()
         for process in self._running.values():
             process.kill()
             process.wait()
 
-    def run(self, target: int | str | None) -> None:
-        """Begin the verb for a process id or a port; not where it still runs for the same one."""
-        if self._words is None or target is None:
+    def run(self, target: int | str | None, pid: int | None = None) -> None:
+        """Begin the verb for a process id or a port (with the process id of who is there); not where it still runs for the same one."""
+        if self._action is None or target is None or self._is_ending:
             return
         if target in self._running:
-            echo(f"{shlex.join(self._words)}: still runs for {target}; it is not begun again", err=True)
+            echo(f"{shlex.join(self._action.words)}: still runs for {target}; it is not begun again", err=True)
             return
-        words = [word.replace(PID, str(target)) for word in self._words]
-        if not any(word.split("=")[0].split(":")[0] in _TARGET_OPTIONS for word in words) and words == [*self._words]:
-            words += ["-p", str(target)] if isinstance(target, int) else ["--diagnostic-port", target]
+        words = self._action.words_for(target, pid)
         echo(f"dotnetdiag {shlex.join(words)}", err=True)
         self._running[target] = subprocess.Popen(
-            [sys.executable, "-m", "dotnetdiag", *words],
+            [sys.executable, "-P", "-m", "dotnetdiag", *words],  # nothing of the folder where somebody happens to stand
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno(),
             start_new_session=sys.platform != "win32",  # Ctrl-C is ours to pass on, once
@@ -82,18 +107,23 @@ class Actions:
             code = process.poll()
             if code is not None:
                 del self._running[target]
-                if code:
-                    echo(f"{shlex.join(self._words or ())}: exit code {code} for {target}", err=True)
+                if code and self._action is not None:
+                    echo(f"{shlex.join(self._action.words)}: exit code {code} for {target}", err=True)
 
     def signal(self, number: int) -> None:
-        """Pass a signal on."""
+        """Pass a signal on; nothing is begun after it, and what runs has :data:`ENDS_S`."""
+        self._is_ending = True
         for process in list(self._running.values()):
             with suppress(OSError, ValueError):
                 process.send_signal(number)
 
-    def wait(self, timeout_s: float = float("inf")) -> None:
-        """Until all have ended, or for so long."""
-        ends = time.monotonic() + timeout_s
-        while self._running and time.monotonic() < ends:
+    def wait(self) -> None:
+        """Until all have ended; when they were told to, not for longer than they have for it."""
+        ends = None
+        while self._running:
+            if self._is_ending:
+                ends = ends or time.monotonic() + ENDS_S
+                if time.monotonic() > ends:
+                    return
             time.sleep(LOOK_S)
             self.look()

@@ -13,7 +13,7 @@ from dotnetdiag.cli.launching import SHOW_CHILD_IO, launch_of, startup_options, 
 from dotnetdiag.cli.options import NO_TARGET, complete_name, complete_pid
 from dotnetdiag.cli.render import echo
 from dotnetdiag.errors import UsageError
-from dotnetdiag.tui.counter_changes import change_text, silence_text
+from dotnetdiag.tui.counter_changes import change_text, process_text, silence_text
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.counter_watch import CounterUpdate
@@ -190,3 +190,5 @@ def say_changes(update: CounterUpdate) -> None:
         echo(change_text(change), err=True)
     for silence in update.silences:
         echo(silence_text(silence), err=True)
+    for notice in update.notices:
+        echo(f"{process_text(notice.process)}: {notice.text}", err=True)

@@ -55,7 +55,7 @@ def watch(
     {tag=value} behind the brackets means the series with these tags; a figure after it is value, rate, count, sum, p50, p95 or p99: without one
     the rate per second of counters, p95 of histograms, else the value.
 
-    --then gets '-p PID' where it names no process itself; {pid} in it is replaced. What it prints goes to stderr.
+    --then gets '-p PID' where it names no process itself; {pid} in it is replaced by the process id. What it prints goes to stderr.
 
     \b
     dotnetdiag counters watch -p 1234 'System.Runtime[dotnet.process.cpu.time] > 0.8 for 30s' --then 'trace collect --duration 10s'
@@ -83,7 +83,8 @@ def watch(
                 for alarm in crossed[:1] if once else crossed:
                     _say(alarm, is_json=is_json)
                     process = alarm.process
-                    actions.run(process.pid if process.target.startswith("process ") else process.target)
+                    is_by_id = process.target.startswith("process ")
+                    actions.run(process.pid if is_by_id else process.target, process.pid)
                 actions.look()
                 has_fired = has_fired or bool(crossed)
                 if once and has_fired:

@@ -42,6 +42,8 @@ from dotnetdiag.trace.table import EventTable
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 PIECE_BYTES = 1 << 16
+MOST_TYPES = 4096
+"""Of events that nobody wants, which are remembered for all sessions."""
 TAKE_BYTES = 8 << 20
 """So much is taken of one session at a time; what it has beyond waits for the next."""
 
@@ -245,7 +247,8 @@ class LiveFleet:
                 number = 0
             else:
                 self._schemas[number] = schema
-            self._numbers[key] = number
+            if number or len(self._numbers) < MOST_TYPES:  # each session knows its own anyway
+                self._numbers[key] = number
         member.numbers[metadata_id] = metadata, number
         return number
 

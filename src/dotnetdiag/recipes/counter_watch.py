@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
@@ -34,6 +35,7 @@ from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_o
 from dotnetdiag.recipes.suspension import is_held, resume
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.discovery import endpoints
+from dotnetdiag.transport.waiting import start
 
 __all__ = [
     "DEFAULT_COUNTERS",
@@ -47,8 +49,13 @@ __all__ = [
 
 CONNECT_S = 5.0
 """For a target to answer, and to begin a session."""
-CONNECTING = 8
-"""So many are asked at once."""
+CONNECTING = 64
+"""So many are asked at once: one that stalls has its thread until its time is over."""
+AGAIN_S = 5.0
+"""After which time a process that could not be watched, and that nobody has named by its number, is tried again."""
+EVENT_COUNTERS = 2000
+"""Series of EventCounters that a process may have, beside those of meters, of which the session says how many."""
+LEAST_INTERVAL_S = 0.01
 Named: TypeAlias = int | str | Client
 """A process by its id, at a port, or through a client."""
 SILENT_INTERVALS, SILENT_S = 3, 3.0
@@ -75,8 +82,8 @@ class CounterOptions:
     def interval_s(self) -> float:
         """In seconds. Raises UsageError for none."""
         seconds = seconds_of(self.interval, "interval")
-        if not seconds:
-            raise UsageError(f"interval: {self.interval} is none")
+        if not seconds or seconds < LEAST_INTERVAL_S:
+            raise UsageError(f"interval: {self.interval} is none: write 0.01 (seconds) or more")
         return seconds
 
     def choices(self) -> tuple[CounterChoice, ...]:
@@ -156,15 +163,24 @@ class CounterSilence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CounterNotice:
+    """What a runtime says of our session: a limit was reached, or another tool has the session of meters."""
+
+    process: CounterProcess
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CounterUpdate:
     """One interval. ``counters``: the values that came in it, None before the first; ``processes`` are those that are watched now;
-    ``silences`` what is new of those that are silent, or were.
+    ``silences`` what is new of those that are silent, or were, ``notices`` what runtimes say for the first time.
     """
 
     counters: Counters | None
     changes: tuple[CounterChange, ...]
     processes: tuple[CounterProcess, ...]
     silences: tuple[CounterSilence, ...] = ()
+    notices: tuple[CounterNotice, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,12 +211,13 @@ class CounterWatch:
     def __init__(self, targets: CounterTargets, options: CounterOptions | None = None) -> None:
         self.options = options or CounterOptions()
         self._targets = targets
-        self._choices = {choice.provider: choice for choice in self.options.choices()}
+        self._choices = {choice.provider.casefold(): choice for choice in self.options.choices()}
         self._session = str(uuid4())
-        self.fold = CountersFold(sessions=[SHARED, self._session], series=self._is_wanted)
+        most = self.options.max_time_series + EVENT_COUNTERS
+        self.fold = CountersFold(sessions=[SHARED, self._session], series=self._is_wanted, per_process=most)
         self._fleet = LiveFleet(self.fold.wants)
-        self._pool = ThreadPoolExecutor(CONNECTING, thread_name_prefix="dotnetdiag fleet")
         self._beginning: list[Future[_Begun]] = []
+        self._waiting: deque[tuple[Future[_Begun], int, Named]] = deque()
         self._processes: dict[int, CounterProcess] = {}
         self._spoken: dict[int, _Spoken] = {}
         self._known: dict[int, int | None] = {}
@@ -209,7 +226,13 @@ class CounterWatch:
         self._looked_s = float("-inf")
         self._stopped = threading.Event()
         self._has_begun = False
-        self._errors: list[DiagnosticsError] = []
+        self._first_error: DiagnosticsError | None = None
+        self._failed = 0
+        self._again_s: dict[int, float] = {}
+        """By process id: when one that could not be watched is tried again."""
+        self._told: dict[int, str] = {}
+        """What was said of it."""
+        self._noticed: set[tuple[int | None, str, str]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -220,7 +243,7 @@ class CounterWatch:
     def close(self) -> None:
         """End all sessions."""
         self._stopped.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._waiting.clear()
         self._fleet.close()
         for future in self._beginning:
             future.add_done_callback(_leave)
@@ -265,11 +288,12 @@ class CounterWatch:
                 changes=tuple(changes),
                 processes=self.processes,
                 silences=tuple(self._silences(taken)),
+                notices=tuple(self._notices(taken)),
             )
             self._forget(changes)
             if is_over:
-                if len(self._errors) == self._next:
-                    raise self._errors[0]
+                if self._first_error is not None and self._failed == self._next:
+                    raise self._first_error
                 return
 
     # who is watched -----------------------------------------------------------------------------------------------------
@@ -277,7 +301,7 @@ class CounterWatch:
     def _is_wanted(self, key: SeriesKey) -> bool:
         """Whether the values of a series are to be shown: EventCounters that the meter of that name has too say the same twice."""
         instrument = key.instrument
-        choice = self._choices.get(instrument.provider)
+        choice = self._choices.get(instrument.provider.casefold())
         if choice is None or not choice.includes(instrument.name):
             return False
         if choice.event_counters_only:
@@ -293,7 +317,11 @@ class CounterWatch:
         there = {pid: system.start_time_ticks(pid) for pid in {one.pid for one in endpoints()}}
         new = [pid for pid, started in there.items() if self._known.get(pid, -1) != started]
         self._known = there
-        for pid in new:
+        self._told = {pid: text for pid, text in self._told.items() if pid in there}
+        due = [pid for pid, at in self._again_s.items() if at <= now]
+        for pid in due:
+            del self._again_s[pid]
+        for pid in dict.fromkeys([*new, *(pid for pid in due if pid in there)]):
             if pid not in self._targets.pids:
                 self._begin(pid)
 
@@ -307,7 +335,25 @@ class CounterWatch:
 
     def _begin(self, target: Named) -> None:
         number, self._next = self._next, self._next + 1
-        self._beginning.append(self._pool.submit(self._begun, number, target))
+        future: Future[_Begun] = Future()
+        self._beginning.append(future)
+        self._waiting.append((future, number, target))
+        self._connect()
+
+    def _connect(self) -> None:
+        """Begin with those that wait, as far as threads go: they are daemons, for one that waits for an answer must not hold the tool's end."""
+        running = len(self._beginning) - len(self._waiting)
+        while self._waiting and running < CONNECTING:
+            future, number, target = self._waiting.popleft()
+            running += 1
+
+            def work(future: Future[_Begun] = future, number: int = number, target: Named = target) -> None:
+                try:
+                    future.set_result(self._begun(number, target))
+                except BaseException as error:
+                    future.set_exception(error)
+
+            start(threading.Thread(target=work, name="dotnetdiag fleet", daemon=True))
 
     def _begun(self, number: int, target: Named) -> _Begun:
         """Of one target: who it is, and its session. In a thread beside."""
@@ -326,7 +372,7 @@ class CounterWatch:
             elif isinstance(target, int):
                 client = Client(target, timeout_s=CONNECT_S)
             else:
-                client = Client.connect(target)
+                client = Client.connect(target, timeout_s=CONNECT_S)
                 opened.callback(client.close)
             major = None
             try:
@@ -335,7 +381,7 @@ class CounterWatch:
                 process = replace(process, runtime="3.x")
             else:
                 text = info.runtime_version.partition(".")[0]
-                major = int(text) if text.isdigit() and info.runtime.startswith(".NET") else None
+                major = int(text) if text.isascii() and text.isdigit() and info.runtime.startswith(".NET") else None
                 process = replace(
                     process,
                     pid=process.pid or info.pid,
@@ -369,6 +415,7 @@ class CounterWatch:
         changes = []
         for future in [one for one in self._beginning if one.done()]:
             self._beginning.remove(future)
+            self._connect()
             begun = future.result()
             if begun.sessions:
                 for session in begun.sessions:
@@ -380,10 +427,17 @@ class CounterWatch:
                 continue
             if begun.error is None:
                 continue
-            self._errors.append(begun.error)
+            self._first_error = self._first_error or begun.error
+            self._failed += 1
+            pid = begun.process.pid
             is_none = isinstance(begun.error, ProcessNotFound) or getattr(begun.error, "code", "") == "not-dotnet"
             if begun.process.pid not in self._targets.pids and is_none:
                 continue  # it has ended meanwhile, or another program has the number of an earlier runtime: nobody has named it
+            if self._targets.grows and pid is not None and pid not in self._targets.pids:
+                self._again_s[pid] = time.monotonic() + AGAIN_S  # it may be stopped, or slow
+                if self._told.get(pid) == str(begun.error):
+                    continue
+                self._told[pid] = str(begun.error)
             changes.append(CounterChange(process=begun.process, joined=False, why=str(begun.error)))
         return changes
 
@@ -413,11 +467,24 @@ class CounterWatch:
                     process=process, seconds=silent_s, is_stopped=stopped, has_spoken=spoken.has_spoken
                 )
 
+    def _notices(self, taken: Counters | None) -> Iterator[CounterNotice]:
+        """What runtimes have said of our sessions, once."""
+        from dotnetdiag.analysis.counters import notice_text
+
+        for notice in taken.notices if taken is not None else ():
+            key = notice.pid, notice.event, notice.text
+            process = self._processes.get(-1 if notice.pid is None else notice.pid)
+            is_ours = notice.session in (SHARED, self._session) or notice.event == "MultipleSessionsNotSupportedError"
+            if key not in self._noticed and process is not None and is_ours:
+                self._noticed.add(key)
+                yield CounterNotice(process=process, text=notice_text(replace(notice, count=1)))
+
     def _forget(self, changes: Sequence[CounterChange]) -> None:
         if self._has_begun:
             for change in changes:
                 if not change.joined:
                     self.fold.forget(change.process.number)
+                    self._noticed = {key for key in self._noticed if key[0] != change.process.number}
 
 
 def _pid_of(target: Named) -> int | None:
@@ -435,7 +502,7 @@ def _name_of(target: Named) -> str:
 
 def _leave(future: Future[_Begun]) -> None:
     """A session that began when nobody wanted it any more."""
-    if future.cancelled():
+    if future.cancelled() or future.exception() is not None:
         return
     begun = future.result()
     for session in begun.sessions:
