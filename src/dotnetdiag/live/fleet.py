@@ -193,6 +193,8 @@ class LiveFleet:
         return None
 
     def _end(self, member: _Member) -> None:
+        if not self._members:
+            self._numbers = {key: number for key, number in self._numbers.items() if number}
         self._lost += member.reader.lost.total
         self._lost_is_known &= member.reader.lost.known
         member.session.abort()
