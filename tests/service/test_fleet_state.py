@@ -66,7 +66,7 @@ def test_a_process_is_up_while_it_has_values() -> None:
     assert [one.total for one in made.series] == [4, 2], "what there was still counts"
 
 
-def test_a_process_that_never_had_a_value_is_not_stale() -> None:
+def test_a_process_that_never_had_a_value_is_up() -> None:
     watched = Watched()
     watched.take(None, ONE)
     assert ups(watched.take(None, ONE, s=60)) == {77: True}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics
-from tests.service.made import running, served, snapshot
+from tests.service.made import NOW_NS, running, served, snapshot
 
 from dotnetdiag.analysis.running_totals import RunningSeries
 from dotnetdiag.analysis.series import CounterKind
@@ -23,6 +25,8 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 BOTH = ("", OPENMETRICS)
 PROCESS = {"pid": "77", "process": "app", "service": "shop"}
 METER = {**PROCESS, "otel_scope_name": "Meter"}
+
+PATIENCE_S = 30.0
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -166,6 +170,70 @@ def test_instruments_that_nobody_can_tell_apart_are_both_there(accept: str) -> N
     assert [sample(samples, "orders_total", {**METER, "duplicate": str(number)}) for number in (2, 3, 4)] == [1, 2, 3]
 
 
+def of_orders(pages: PrometheusPages, *series: RunningSeries) -> dict[float, str | None]:
+    """What a page has of them: by value the label that parts one from its like."""
+    _, samples = parsed(snapshot(*series), pages=pages)
+    return {value: dict(labels).get("duplicate") for (name, labels), value in samples.items() if name == "orders_total"}
+
+
+def test_what_parts_one_from_its_like_stays_with_it() -> None:
+    pages = PrometheusPages()
+    first, second, third = (running(total=float(number), number=number) for number in range(3))
+    over, silent = replace(first, ended=True), replace(second, utc_ns=NOW_NS - 60_000_000_000)
+    assert of_orders(pages, first, second) == {0: None, 1: "2"}
+    assert of_orders(pages, over, second) == {1: "2"}
+    assert of_orders(pages, over, second, third) == {1: "2", 2: "3"}, "the first one's is nobody's"
+    assert of_orders(pages, over, silent, third) == {2: "3"}
+    assert of_orders(pages, over, third, second) == {1: "2", 2: "3"}, "the second has come back"
+    assert of_orders(pages, third) == {2: "3"}
+
+
+def test_when_all_of_them_are_over_they_begin_anew_and_nothing_is_kept_of_them() -> None:
+    pages = PrometheusPages()
+    of_orders(pages, running(total=0.0), running(total=1.0, number=1))
+    assert of_orders(pages, running(total=2.0, number=2)) == {2: None}
+    duplicates = pages._families._duplicates
+    assert (len(duplicates), len(duplicates._last)) == (1, 1)
+
+
+def test_one_whose_labels_change_is_among_others_then() -> None:
+    pages = PrometheusPages()
+    assert of_orders(pages, running(total=0.0), running(total=1.0, number=1)) == {0: None, 1: "2"}
+    assert of_orders(pages, running(total=0.0), running(total=1.0, number=1, tags={"a": "b"})) == {0: None, 1: None}
+
+
+def test_a_page_of_many_with_equal_labels_takes_steps_for_each_not_for_each_pair() -> None:
+    def steps(number_of_series: int) -> int:
+        pages = PrometheusPages()
+        pages.show(snapshot(*(running(total=1.0, number=number) for number in range(number_of_series))))
+        made = 0
+
+        def count(*_: object) -> None:
+            nonlocal made
+            made += 1
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            pages.page()
+        finally:
+            sys.setprofile(before)
+        return made
+
+    steps(1)  # modules are loaded
+    assert steps(400) < 5 * steps(100)
+
+
+def test_who_asks_for_a_page_that_is_there_does_not_wait_for_one_that_is_made() -> None:
+    pages, got = PrometheusPages(), []
+    there = pages.page()
+    asking = threading.Thread(target=lambda: got.append(pages.page()), daemon=True)
+    with pages._making:
+        asking.start()
+        asking.join(PATIENCE_S)
+        assert got == [there]
+
+
 def test_tags_of_an_instrument_are_labels_too() -> None:
     _, samples = parsed(snapshot(running(total=1.0, instrument_tags={"a": "1", "b": "2"}, tags={"b": "3"})))
     assert sample(samples, "orders_total", {**METER, "a": "1", "b": "3"}) == 1
@@ -202,6 +270,13 @@ def test_processes_are_up_or_not(accept: str) -> None:
     assert sample(samples, "dotnetdiag_up", {"diagnostic_port": "h:1"}) == 1
     assert sample(samples, "orders_total", METER) == 1
     assert [value for (name, _), value in samples.items() if name == "orders_total"] == [1]
+
+
+@pytest.mark.parametrize("accept", BOTH)
+def test_what_up_means_is_said_on_the_page(accept: str) -> None:
+    families, _ = parsed(snapshot(), accept)
+    assert "with values or none yet (1)" in families["dotnetdiag_up"].documentation
+    assert "silent after its first value (0)" in families["dotnetdiag_up"].documentation
 
 
 def test_a_process_whose_id_is_used_again_is_told_once() -> None:
@@ -289,7 +364,7 @@ def any_series(draw: st.DrawFn) -> RunningSeries:
 
 
 @settings(deadline=None)
-@given(st.lists(any_series(), max_size=6), st.sampled_from(BOTH))
+@given(st.lists(any_series(), max_size=6, unique_by=lambda one: one.series.number), st.sampled_from(BOTH))
 def test_whatever_programs_call_their_series_the_page_can_be_read(made: list[RunningSeries], accept: str) -> None:
     families, _ = parsed(snapshot(*made), accept)
     assert "dotnetdiag_up" in families

@@ -43,6 +43,20 @@ KINDS = (COUNTER, GAUGE, SUMMARY)
         ("latency.ms", "ms", SUMMARY, "latency_seconds"),
         ("latency_seconds", "s", SUMMARY, "latency_seconds"),
         ("ms", "ms", GAUGE, "seconds"),
+        ("queue", "total", GAUGE, "queue"),
+        ("queue", "total", COUNTER, "queue"),
+        ("queue", "total", SUMMARY, "queue"),
+        ("queue", "bucket", GAUGE, "queue_buckets"),
+        ("queue.bucket", "bucket", GAUGE, "queue_buckets"),
+        ("queue", "info", GAUGE, "queue_information"),
+        ("queue", "created", GAUGE, "queue_creation"),
+        ("queue", "sum", GAUGE, "queue_amount"),
+        ("queue", "sum", SUMMARY, "queue_amount"),
+        ("queue", "gcount", GAUGE, "queue_gnumber"),
+        ("queue", "By/total", GAUGE, "queue_bytes_per_totals"),
+        ("queue_bucket_total", "", GAUGE, "queue_buckets"),
+        ("queue", "a total", GAUGE, "queue_a_totals"),
+        ("total", "", GAUGE, "total"),
         ("requestTime", "", GAUGE, "request_time"),
         ("HTTPRequests", "", GAUGE, "httprequests"),
         ("requests_total", "", COUNTER, "requests"),
@@ -57,6 +71,15 @@ KINDS = (COUNTER, GAUGE, SUMMARY)
 )
 def test_a_name_has_words_and_its_unit(instrument: str, unit: str, family: str, name: str) -> None:
     assert family_name(instrument, unit, family)[0] == name
+
+
+@given(st.sampled_from(["", "queue", "a.total", "sum"]), st.sampled_from(KINDS), st.data())
+def test_no_name_ends_in_a_word_that_means_another_kind(instrument: str, family: str, data: st.DataObject) -> None:
+    said = data.draw(st.lists(st.sampled_from(["total", "bucket", "info", "created", "sum", "x", "By/"]), max_size=3))
+    name, unit = family_name(instrument, "_".join(said), family)
+    others = ("total", "bucket", "info", "created", *(() if family == COUNTER else ("sum", "count")))
+    assert not name.endswith(tuple(f"_{word}" for word in others))
+    assert not unit.word or name.endswith(unit.word)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 Who asks gets, of each series, the last value, and of what is added up the total since the first interval that was seen. Where the runtime tells
 a total of its own (:mod:`dotnetdiag.analysis.counters` says where) the difference to that of the first value counts, so that an event that was lost
-costs nothing; it is a smaller one when the runtime began anew, and adds to what there was. Elsewhere what the intervals brought is added.
+costs nothing. A total that is smaller than the one before is of a runtime that began anew, and adds to what there was, unless the interval's own
+difference is below zero too: then the program took something away, and nothing is added. Elsewhere what the intervals brought is added, as far as
+it is more than nothing.
 
 =============  ===============  ==================================  =====================================================
 kind           value            total                               count, sum, quantiles
@@ -68,8 +70,11 @@ class _Sum:
         if delta is not None and not isfinite(delta):
             delta = None
         if told is not None and isfinite(told):
-            if self.told is None or told < self.told:  # the first, or it began anew
-                added = delta if delta is not None and delta >= 0 else 0 if self.told is None else max(told, 0)
+            if self.told is None or told < self.told:  # the first, or it began anew, or something was taken away
+                if delta is None:
+                    added = 0 if self.told is None else max(told, 0)
+                else:
+                    added = max(delta, 0)
                 self.offset = self.total + added - told
             self.told = told
             self.total = max(self.total, self.offset + told)

@@ -13,7 +13,7 @@ from dotnetdiag.analysis.running_totals import RunningSeries, RunningTotals
 from dotnetdiag.recipes.counter_watch import CounterProcess, CounterUpdate
 
 STALE_INTERVALS = 3
-"""Without a value for so long a process that had some is not up, and a series is over."""
+"""Without a value for so long a process that had some is not up, and a series is over. One that never had any is up for as long as it is watched."""
 SLACK_S = 1.0
 """More, for values that are on their way: sessions are read once a second."""
 KEPT_S = 300.0
@@ -24,7 +24,10 @@ KEPT_PROCESSES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedProcess:
-    """One process. ``service``: see :mod:`dotnetdiag.recipes.service_names`."""
+    """One process. ``service``: see :mod:`dotnetdiag.recipes.service_names`.
+
+    ``is_up``: it is watched, and has not gone silent since its first value. One that never gave a value counts as up: it may have none to give.
+    """
 
     process: CounterProcess
     service: str

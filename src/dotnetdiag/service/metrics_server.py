@@ -34,6 +34,8 @@ REQUEST_S = 10.0
 POLL_S = 0.5
 METRICS, HEALTHY = "/metrics", "/-/healthy"
 _METHODS = ("GET", "HEAD")
+_SCHEME = "bearer"
+"""Of ``Authorization``, in lower case: HTTP takes any."""
 
 
 class _Page(Protocol):
@@ -163,7 +165,7 @@ class _Server(ThreadingMixIn, HTTPServer):
     ) -> None:
         self.address_family = family
         self.page, self.tls = page, tls
-        self.bearer = f"Bearer {token}".encode() if token else b""
+        self.token = token.encode()
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, _Connection] = {}
         """By the socket that was accepted, which is empty once TLS has taken it over."""
@@ -266,6 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Requests of one connection, one after another."""
 
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # who says none gets a status too
     timeout = REQUEST_S
     server: _Server
     server_version, sys_version = "dotnetdiag", ""
@@ -313,7 +316,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True  # what it sends besides is not read
-        path = urlsplit(self.path).path
+        try:
+            path = urlsplit(self.path).path
+        except ValueError:  # brackets around what is no address
+            self._send(HTTPStatus.BAD_REQUEST, b"the address cannot be read\n")
+            return
         allowed = path == HEALTHY or self._has_token()
         if self.command not in _METHODS:
             self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", headers={"Allow": ", ".join(_METHODS)})
@@ -338,9 +345,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, page.body, page.content_type)
 
     def _has_token(self) -> bool:
-        wanted = self.server.bearer
-        said = self.headers.get("Authorization", "").encode("utf-8", "replace")
-        return not wanted or hmac.compare_digest(said, wanted)
+        wanted = self.server.token
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        said = token.strip(" ").encode("utf-8", "replace")
+        return not wanted or (hmac.compare_digest(said, wanted) and scheme.lower() == _SCHEME)
 
     def _send(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ _SCOPE = "otel_scope_"
 _PROCESS_LABELS = ("pid", "process", "service", "diagnostic_port")
 _SCOPE_LABELS = (f"{_SCOPE}name", f"{_SCOPE}version")
 _AGAIN = "duplicate"
-"""The label of a series that has all labels of another: instruments may differ in what nobody can see."""
+"""The label of a series that has all labels of another: instruments may differ in what nobody can see. It stays with its series."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 MOST_FORMATS = 4
 """Pages of one snapshot that are kept."""
@@ -53,7 +53,8 @@ class Page:
 
 
 class PrometheusPages:
-    """Pages of the last snapshot that :meth:`show` was given. For any number of threads; a page that was made once for a snapshot is kept.
+    """Pages of the last snapshot that :meth:`show` was given. For any number of threads; a page that was made once for a snapshot is kept, and who
+    asks for it waits for nobody.
 
     Raises MissingDependency without the library.
     """
@@ -61,8 +62,13 @@ class PrometheusPages:
     def __init__(self) -> None:
         _check_library()
         self._lock = threading.Lock()
+        """For moments: of what is there."""
+        self._making = threading.Lock()
+        """Held by the one who makes a page that is not."""
         self._snapshot = FleetSnapshot()
+        self._paged: FleetSnapshot | None = None
         self._pages: dict[str, Page] = {}
+        """Those of that snapshot."""
         self._families = _Families()
         self._scrapes = 0
 
@@ -80,16 +86,28 @@ class PrometheusPages:
             encode, content_type = choose_encoder("")
         with self._lock:
             self._scrapes += 1
-            snapshot = self._snapshot
-            if self._families.snapshot is not snapshot:
-                self._families.build(snapshot, self._scrapes)
-                self._pages = {}
-            page = self._pages.get(content_type)
-            if page is None:
-                if len(self._pages) >= MOST_FORMATS:  # who asks names the version
-                    self._pages = {}
-                page = self._pages[content_type] = Page(body=encode(self._families), content_type=content_type)
+        page = self._made(self._snapshot, content_type)
+        if page is not None:
             return page
+        with self._making:
+            snapshot = self._snapshot
+            page = self._made(snapshot, content_type)  # by the one before
+            if page is None:
+                if self._families.snapshot is not snapshot:
+                    self._families.build(snapshot, self._scrapes)
+                page = Page(body=encode(self._families), content_type=content_type)
+                self._keep(snapshot, page)
+            return page
+
+    def _made(self, snapshot: FleetSnapshot, content_type: str) -> Page | None:
+        with self._lock:
+            return self._pages.get(content_type) if self._paged is snapshot else None
+
+    def _keep(self, snapshot: FleetSnapshot, page: Page) -> None:
+        with self._lock:
+            if self._paged is not snapshot or len(self._pages) >= MOST_FORMATS:  # who asks names the version
+                self._paged, self._pages = snapshot, {}
+            self._pages[page.content_type] = page
 
 
 class _Families:
@@ -99,6 +117,7 @@ class _Families:
         self.snapshot: FleetSnapshot | None = None
         self._names = FamilyNames(_RESERVED)
         self._labels: dict[int, tuple[Instrument, ServedProcess, dict[str, str]]] = {}
+        self._duplicates = _Duplicates()
         self._families: list[Metric] = []
         self._built = 0
 
@@ -110,6 +129,7 @@ class _Families:
         """Replace them by those of another snapshot."""
         made: dict[str, _Family] = {}
         used, labels = set(), {}
+        self._duplicates.keep(one.series.number for one in snapshot.series if not one.ended)
         for process, one in snapshot.iter_series():
             series = one.series
             family = _family_of(series)
@@ -118,7 +138,7 @@ class _Families:
             name, unit = self._names.name(*key)
             if name not in made:
                 help_text = series.instrument.description or f"{series.name} of {series.provider}"
-                made[name] = _Family(name, help_text, family, unit.word)
+                made[name] = _Family(name, help_text, family, unit.word, self._duplicates)
             known = self._labels.get(series.number)
             if known is None or known[0] is not series.instrument or known[1] != process:
                 known = series.instrument, process, _labels_of(process, one)
@@ -134,23 +154,60 @@ class _Families:
 
 
 class _Family:
-    """One, and which labels it has met."""
+    """One, of which no two samples have the same labels."""
 
-    def __init__(self, name: str, help_text: str, family: str, unit: str) -> None:
+    def __init__(self, name: str, help_text: str, family: str, unit: str, duplicates: _Duplicates) -> None:
         self.metric = _metric(name, help_text, family, unit)
-        self._seen: set[frozenset[tuple[str, str]]] = set()
+        self._name, self._duplicates = name, duplicates
 
     def add(self, one: RunningSeries, labels: Mapping[str, str], factor: float) -> None:
         samples = list(_samples(one, self.metric.type, factor))
         if not samples:
             return
-        own, number = dict(labels), 1
-        while (key := frozenset(own.items())) in self._seen:
-            number += 1
-            own[_AGAIN] = str(number)
-        self._seen.add(key)
+        number = self._duplicates.number(one.series.number, self._name, labels)
+        own = {**labels, _AGAIN: str(number)} if number > 1 else dict(labels)
         for end, more, value in samples:
             self.metric.add_sample(self.metric.name + end, {**own, **more} if more else own, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A number, and among which series it tells one."""
+
+    name: str
+    labels: Mapping[str, str]
+    alike: tuple[str, frozenset[tuple[str, str]]]
+    number: int
+
+
+class _Duplicates:
+    """Numbers of series of one family that have the same labels, from 1: each has its own until it is over, and no other gets it while any of them
+    lives.
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[int, _Given] = {}
+        """By the number of the series."""
+        self._last: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def number(self, series: int, name: str, labels: Mapping[str, str]) -> int:
+        """That of a series in the family ``name``."""
+        given = self._given.get(series)
+        if given is None or given.name != name or given.labels != labels:
+            alike = name, frozenset(labels.items())
+            number = self._last[alike] = self._last.get(alike, 0) + 1
+            given = self._given[series] = _Given(name, labels, alike, number)
+        return given.number
+
+    def keep(self, living: Iterable[int]) -> None:
+        """Forget all series but these."""
+        living = set(living)
+        self._given = {series: given for series, given in self._given.items() if series in living}
+        alike = {given.alike for given in self._given.values()}
+        self._last = {key: number for key, number in self._last.items() if key in alike}
 
 
 def _family_of(series: Series) -> str:
@@ -208,7 +265,10 @@ def _text(value: str) -> str:
 
 def _own(snapshot: FleetSnapshot, scrapes: int) -> Iterator[Metric]:
     up = _metric(
-        _UP, "Whether a process is watched and has values (1), or has ended, failed, or gone silent (0).", GAUGE, ""
+        _UP,
+        "Whether a process is watched, with values or none yet (1), or has ended, failed, or gone silent after its first value (0).",
+        GAUGE,
+        "",
     )
     told: dict[tuple[tuple[str, str], ...], ServedProcess] = {}
     for process in sorted(snapshot.processes, key=lambda one: one.process.number):

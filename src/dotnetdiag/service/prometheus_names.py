@@ -3,7 +3,8 @@
 Rule 1: a name is in lower case, its words parted by ``_``: ``dotnet.process.cpu.time`` is ``dotnet_process_cpu_time``, ``requestTime``
 ``request_time``. Its unit is its last word (``_seconds``), unless it ends with it already; of a counter ``_total`` follows.
 Rule 2: units are base units, and values are converted: milliseconds are seconds, megabytes bytes, and per cent a ratio of 1.
-Rule 3: words at the end that mean something there (``_total`` of what is no counter, ``_count`` of what is no summary) are replaced.
+Rule 3: words at the end that mean something there (``_total`` of what is no counter, ``_count`` of what is no summary) are replaced, in names and in
+units.
 
 Sources: OpenMetrics 1.0 ("Metric Naming and Namespaces"), OpenTelemetry's "Prometheus and OpenMetrics Compatibility", Prometheus' ``promlint``.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dotnetdiag.analysis.series import CounterKind
 
@@ -95,7 +96,7 @@ PER: Mapping[str, str] = {"s": "second", "min": "minute", "h": "hour", "d": "day
 """The words behind ``per``."""
 _ANNOTATION = re.compile(r"\{[^}]*\}")
 _LAST: Mapping[str, Mapping[str, str]] = {
-    COUNTER: {"created": "creation", "bucket": "buckets", "info": "information"},
+    COUNTER: {"total": "", "created": "creation", "bucket": "buckets", "info": "information"},
     GAUGE: {
         "total": "",
         "count": "number",
@@ -115,7 +116,9 @@ _LAST: Mapping[str, Mapping[str, str]] = {
         "info": "information",
     },
 }
-"""Last words that mean something of other kinds of families, and what stands in their place."""
+"""Last words that mean something of other kinds of families (of counters ``_total``, which follows anyway), and what stands in their place."""
+_PER_TOTAL = "totals"
+"""In place of the last word of a unit that cannot do without any."""
 _APART: Mapping[str, str] = {COUNTER: "added", GAUGE: "current", SUMMARY: "distribution"}
 """What parts a family from one of another kind that has its name already. (The names of kinds themselves are not to be in names.)"""
 CLAIMED: Mapping[str, tuple[str, ...]] = {
@@ -152,7 +155,7 @@ def words_of(text: str) -> str:
 
 def family_name(instrument: str, unit_text: str, family: str, *, apart: str = "") -> tuple[str, BaseUnit]:
     """The name of a family, without ``_total``, and its unit. ``apart`` is one word more, for one whose name another family has."""
-    unit = base_unit(unit_text, family)
+    unit = _without_meaning(base_unit(unit_text, family), family)
     words = words_of(instrument) or _NO_WORD
     if words[0].isdigit():
         words = f"_{words}"
@@ -163,12 +166,21 @@ def family_name(instrument: str, unit_text: str, family: str, *, apart: str = ""
             words = words[: -len(said) - 1]
             break
     words = "_".join(filter(None, [words, apart, unit.word]))
-    if not unit.word:
+    while not unit.word:  # behind one that goes there may be another
         start, _, last = words.rpartition("_")
         instead = _LAST[family].get(last)
-        if start and instead is not None:
-            words = "_".join(filter(None, [start, instead]))
+        if not start or instead is None:
+            break
+        words = "_".join(filter(None, [start, instead]))
     return words, unit
+
+
+def _without_meaning(unit: BaseUnit, family: str) -> BaseUnit:
+    start, _, last = unit.word.rpartition("_")
+    instead = _LAST[family].get(last)
+    if instead is None:
+        return unit
+    return replace(unit, word=f"{start}_{instead or _PER_TOTAL}" if start else instead)
 
 
 class FamilyNames:
