@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.analysis.counters_made import MadeCounters
 from tests.recipes.test_counter_watch import served
 
 from dotnetdiag.cli.commands import commands
 from dotnetdiag.cli.counter_screen import screen, value_lines
 from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.counter_watch import CounterProcess
+from dotnetdiag.testing import Runtime
 from dotnetdiag.tui.counter_values import ShownValue
 
 OFTEN = ("--refresh-interval", "50ms")
@@ -66,6 +68,33 @@ def test_collected_values_go_where_they_are_wanted(port: str, tmp_path: Path) ->
     )
     assert done.exit_code == 0, done.output
     assert f"{len(json.loads(path.read_bytes())):,} values of 1 process in" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["monitor", "collect"])
+def test_the_last_values_of_a_process_that_ends_keep_its_name(verb: str, tmp_path: Path) -> None:
+    made = MadeCounters()
+    for second in range(3):
+        made.at(100 + second).gauge("g", sessionId="SHARED", meterName="M", lastValue=str(second))
+    path = tmp_path / "x.jsonl"
+    words = ["--json"] if verb == "monitor" else ["-o", str(path)]
+    with Runtime("9.0", listen=str(tmp_path / "p"), name="ends", replay=made.data()) as runtime:
+        done = CliRunner().invoke(commands, ["counters", verb, "--dport", runtime.address, "--counters", "M", *words])
+    assert done.exit_code == 0, done.output
+    said = done.stdout if verb == "monitor" else path.read_text()
+    rows = [json.loads(line) for line in said.splitlines()]
+    assert [row["value"] for row in rows] == [0, 1, 2]
+    assert {row["process"] for row in rows} == {"ends"}
+    assert None not in {row["pid"] for row in rows}
+
+
+def test_where_nobody_came_no_file_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    done = CliRunner().invoke(
+        commands, ["counters", "collect", "-n", "nobody is called so", "-o", str(path), *OFTEN, "--duration", "0.1s"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "nobody was watched" in done.stderr
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("verb", ["monitor", "collect"])

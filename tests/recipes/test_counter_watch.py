@@ -224,6 +224,40 @@ def test_a_file_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None
     assert path.read_text() == "mine"
 
 
+def test_a_file_is_kept_until_somebody_is_watched(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    nobody = CounterTargets(ports=(f"{tmp_path / 'none'},connect",))
+    with pytest.raises(DiagnosticsError):
+        collect_counters(nobody, path, OFTEN)
+    assert not path.exists()
+    path.write_text("mine")
+    with pytest.raises(DiagnosticsError):
+        collect_counters(nobody, path, OFTEN, force=True)
+    assert path.read_text() == "mine"
+    with served(tmp_path, "a") as ports:
+        collect_counters(
+            CounterTargets(ports=tuple(ports)),
+            path,
+            OFTEN,
+            force=True,
+            on_update=_stops_after({0}),
+            on_begin=_begun,
+        )
+    assert path.read_text().startswith("ms,utc,")
+
+
+def test_everyone_is_who_is_watched_and_who_left(tmp_path: Path) -> None:
+    with served(tmp_path, "a", "b") as ports, CounterWatch(CounterTargets(ports=tuple(ports)), OFTEN) as watch:
+        until(watch, {0, 1})
+        there = watch.processes
+    update = CounterUpdate(
+        counters=None,
+        changes=(CounterChange(process=there[1], joined=True), CounterChange(process=there[1], joined=False)),
+        processes=there[:1],
+    )
+    assert update.everyone == there
+
+
 def test_only_some_formats_are_those_of_dotnet_counters(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not parquet"):
         collect_counters(CounterTargets(pids=(1,)), tmp_path / "x", OFTEN, form="parquet", compatible=True)

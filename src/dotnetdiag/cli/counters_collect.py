@@ -48,7 +48,7 @@ def collect(
 ) -> None:
     """Write the values of counters of one process or of many into a file, until Ctrl-C, --duration, or the last of them has ended.
 
-    The file has whole rows at any moment. Its columns are those of `counters report`, and pid and process.
+    The file is made with the first process, and has whole rows from then on. Its columns are those of `counters report`, and pid and process.
 
     \b
     dotnetdiag counters collect -p 1234 --duration 1m
@@ -57,7 +57,7 @@ def collect(
     """
     lean_numpy()
     from dotnetdiag.recipes.counter_files import collect_counters
-    from dotnetdiag.recipes.outputs import is_stdout
+    from dotnetdiag.recipes.outputs import is_stdout, is_stream
 
     chosen = form or (_SUFFIXES.get(path.suffix.lower()) if path is not None else None) or "csv"
     place = path if path is not None else Path(f"counter.{chosen}")
@@ -85,6 +85,9 @@ def collect(
             on_begin=begun,
             on_update=say_changes,
         )
+    if not totals.watched and not is_stream(place):
+        echo(f"nobody was watched: {shown_path(place)} was not written", err=True)
+        return
     where = "" if is_stdout(place) else f" in {shown_path(place)}"
     plural = "process" if totals.watched == 1 else "processes"
     echo(f"{totals.values:,} values of {totals.watched} {plural}{where}", err=True)

@@ -124,7 +124,7 @@ def _pieces(watch: CounterWatch, form: str, until_s: float | None) -> Iterator[b
         elif update.counters is None or not len(update.counters):
             continue
         elif form == TABLE:
-            text = "".join(f"{line}\n" for line in value_lines(shown_values(update.counters), update.processes))
+            text = "".join(f"{line}\n" for line in value_lines(shown_values(update.counters), update.everyone))
         else:
             text = _rows(update, form, heading=not started)
             started = True
@@ -139,7 +139,7 @@ def _screen(watch: CounterWatch, update: CounterUpdate, width: int, height: int)
     count = len(update.processes)
     status = f"{count} {'process' if count == 1 else 'processes'}, every {watch.options.interval_s:g} s; Ctrl+C ends it"
     values = [] if update.counters is None else shown_values(watch.fold.latest())
-    return screen(values, update.processes, status, width=width, height=height)
+    return screen(values, update.everyone, status, width=width, height=height)
 
 
 def _rows(update: CounterUpdate, form: str, *, heading: bool) -> str:
@@ -148,7 +148,7 @@ def _rows(update: CounterUpdate, form: str, *, heading: bool) -> str:
 
     assert update.counters is not None
     buffer = io.BytesIO()
-    table = rows_of(update.counters, update.processes)
+    table = rows_of(update.counters, update.everyone)
     if form == "csv":
         csv_table.write(table, buffer, heading=heading)
         return buffer.getvalue().decode()

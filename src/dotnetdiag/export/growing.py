@@ -1,14 +1,19 @@
 """Rows that come while a file is written: CSV, JSON lines, JSON and Parquet, piece by piece.
 
-What stands in the file is whole after each piece: a process that is killed leaves all the rows that it had written. Parquet alone has its
-directory at the end, and is no file without it.
+Rule 1: what stands in a file is whole after each write. A write that fails is taken back: the rows that are whole stay, and the error is raised.
+Rule 2: a process that is killed within a write leaves what the system had taken of it, which is all that lies in one page of the file, or
+nothing of that. So a write stays within a page where it can. What has to cross the border of two pages (a row of CSV or of JSON lines, a row
+longer than a page, the end of a JSON list that goes to the next page) is written alone: one who is killed just between those two pages leaves
+half of it. That is rare, and no order of writes excludes it. Nothing is promised for a machine that goes down.
+Rule 3: Parquet has its directory at the end, and is no file without it.
 """
 
 from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from dotnetdiag.export import csv_table, json_lines
@@ -17,25 +22,70 @@ from dotnetdiag.table import Table
 from dotnetdiag.table.arrow import parquet_writer
 
 FORMS = ("csv", "json", "jsonl", "parquet")
+PAGE_BYTES = 4096
+"""The smallest page of any system: borders of larger ones are borders of these too."""
 
 
 class Growing(ABC):
-    """A file that takes tables of the same columns one after another. Nothing is written after :meth:`close`."""
+    """A file that takes tables of the same columns one after another. Nothing is written after :meth:`close`.
+
+    ``file`` has no buffer of its own, or what failed might be written when it is closed. It is at its begin, or nobody can go back in it.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self._goes_back = file.seekable()
+        self._end = 0
+        """Where the next rows go: behind those that are whole."""
 
     @abstractmethod
     def add(self, rows: Table) -> None:
-        """Write these too, all at once."""
+        """Write these too. Raises OSError; the file is whole then, with the first of these rows or none."""
 
     def close(self) -> None:
         """The last rows have come. The file stays open: it is the caller's."""
         self._file.flush()
 
-    def _write(self, data: bytes) -> None:
-        self._file.write(data)
+    def _write_lines(self, lines: Iterable[bytes]) -> None:
+        """Lines that are whole one by one."""
+        for piece in self._pieces(lines) if self._goes_back else (b"".join(lines),):
+            self._write(piece)
+
+    def _pieces(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """As many as lie in one page; one that does not, alone. :meth:`_write` comes after each."""
+        some: list[bytes] = []
+        room = PAGE_BYTES - self._end % PAGE_BYTES
+        for line in lines:
+            if some and len(line) > room:
+                yield b"".join(some)
+                some, room = [], PAGE_BYTES - self._end % PAGE_BYTES
+            some.append(line)
+            room -= len(line)
+        if some:
+            yield b"".join(some)
+
+    def _write(self, data: bytes, tail: bytes = b"") -> None:
+        """Data behind what there is, and what ends it, over what had ended it before."""
+        try:
+            if self._goes_back:
+                self._file.seek(self._end)
+            self._put(data + tail)
+        except OSError:
+            if self._goes_back:
+                with suppress(OSError):
+                    self._take_back()
+            raise
+        self._end += len(data)
+
+    def _put(self, data: bytes) -> None:
+        """All of it, in one call where the system takes it so. Raises OSError."""
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) or 0 :]
         self._file.flush()
+
+    def _take_back(self) -> None:
+        self._file.truncate(self._end)
 
 
 class GrowingCsv(Growing):
@@ -46,7 +96,7 @@ class GrowingCsv(Growing):
         self._write(_csv(Table({name: [] for name in columns}), heading=True))
 
     def add(self, rows: Table) -> None:
-        self._write(_csv(rows, heading=False))
+        self._write_lines(_csv_rows(_csv(rows, heading=False)))
 
 
 class GrowingLines(Growing):
@@ -55,34 +105,71 @@ class GrowingLines(Growing):
     def add(self, rows: Table) -> None:
         buffer = io.BytesIO()
         json_lines.write(rows, buffer)
-        self._write(buffer.getvalue())
+        buffer.seek(0)
+        self._write_lines(buffer)
 
 
 class GrowingJson(Growing):
-    """A list of objects between ``head`` and ``tail``, which is valid all the time in a file; where nobody can go back, only at its end."""
+    """A list of objects between ``head`` and ``tail``, which is valid all the time in a file; where nobody can go back, only at its end.
+
+    There are spaces before a row that lies in the next page as a whole.
+    """
 
     def __init__(self, file: IO[bytes], head: bytes = b"[", tail: bytes = b"\n]\n") -> None:
         super().__init__(file)
-        self._tail, self._goes_back, self._is_empty = tail, file.seekable(), True
-        self._write(head + (tail if self._goes_back else b""))
-        self._end = len(head)
+        self._tail, self._separator = tail, b"\n"
+        self._has_tail = False
+        self._write(head, tail if self._goes_back else b"")
+        self._has_tail = self._goes_back
 
     def add(self, rows: Table) -> None:
-        lines = [line for piece in pieces_of_lines(rows) for line in piece]
-        if not lines:
+        lines = (line.encode("utf-8", "backslashreplace") for piece in pieces_of_lines(rows) for line in piece)
+        if not self._goes_back:
+            for line in lines:
+                self._write(self._separator + line)
+                self._separator = b",\n"
             return
-        data = (b"\n" if self._is_empty else b",\n") + ",\n".join(lines).encode("utf-8", "backslashreplace")
-        self._is_empty = False
-        if self._goes_back:
-            self._file.seek(self._end)
-            self._end += len(data)
-            data += self._tail
-        self._write(data)
+        some = b""
+        room = self._room()
+        for line in lines:
+            size = len(self._separator) + len(line)
+            if size > room:
+                if some:
+                    self._write(some, self._tail)
+                    some = b""
+                if size <= PAGE_BYTES - len(self._tail):
+                    self._turn_page()
+                room = self._room()
+            some += self._separator + line
+            room -= size
+            self._separator = b",\n"
+        if some:
+            self._write(some, self._tail)
 
     def close(self) -> None:
         if not self._goes_back:
             self._write(self._tail)
         super().close()
+
+    def _room(self) -> int:
+        """What this page takes before the tail."""
+        return PAGE_BYTES - self._end % PAGE_BYTES - len(self._tail)
+
+    def _turn_page(self) -> None:
+        """Lead the tail to the next page. Spaces are there before it: that page is in the file, and the border is crossed at once."""
+        spaces = b" " * (-self._end % PAGE_BYTES)
+        if spaces:
+            self._write(b"", self._tail + spaces)
+            self._write(spaces, self._tail)
+
+    def _take_back(self) -> None:
+        """The tail had its place already: a full disk takes it."""
+        if self._has_tail:
+            self._file.seek(self._end)
+            self._put(self._tail)
+            self._file.truncate(self._end + len(self._tail))
+        else:
+            super()._take_back()
 
 
 class GrowingParquet(Growing):
@@ -124,3 +211,13 @@ def _csv(rows: Table, *, heading: bool) -> bytes:
     buffer = io.BytesIO()
     csv_table.write(rows, buffer, heading=heading)
     return buffer.getvalue()
+
+
+def _csv_rows(data: bytes) -> Iterator[bytes]:
+    """Line feeds within quotes end no row."""
+    row = b""
+    for line in io.BytesIO(data):
+        row += line
+        if row.count(b'"') % 2 == 0:
+            yield row
+            row = b""

@@ -124,7 +124,7 @@ class _Points:
     def __init__(self) -> None:
         self._own: list[Any] = []
         self._quantiles: list[Any] = []
-        self._series: dict[frozenset[tuple[str, str]], list[int]] = {}
+        self._series: dict[frozenset[tuple[str, str]], dict[int, int]] = {}
 
     def add(self, one: RunningSeries, kind: CounterKind) -> None:
         from opentelemetry.sdk.metrics.export import HistogramDataPoint, NumberDataPoint
@@ -156,10 +156,8 @@ class _Points:
 
     def _attributes(self, one: RunningSeries) -> dict[str, str]:
         attributes = texts({**one.series.instrument.tags, **one.series.tags})
-        numbers = self._series.setdefault(frozenset(attributes.items()), [])
-        if one.series.number not in numbers:
-            numbers.append(one.series.number)
-        place = numbers.index(one.series.number)
+        places = self._series.setdefault(frozenset(attributes.items()), {})
+        place = places.setdefault(one.series.number, len(places))
         return {**attributes, AGAIN: str(place + 1)} if place else attributes
 
     def metrics(self, name: str, unit: str, description: str | None, kind: CounterKind) -> list[Metric]:

@@ -27,7 +27,8 @@ class CounterAlarms:
     each interval.
 
     A series is told when it has been beyond a limit for as long as that says, and then again when it has come back meanwhile; one that stays
-    is told again after the cool-down. A process is told once in ``cooldown`` (seconds, or ``"1m"``) for each limit, by whichever of its series.
+    is told again after the cool-down. A process is told once in ``cooldown`` (seconds, or ``"1m"``) for each limit, by whichever of its series;
+    one that ends is told for its last values, and then forgotten.
     Raises GrammarError and UsageError for options that make no sense.
     """
 
@@ -66,16 +67,17 @@ class CounterAlarms:
     def updates(self, until_s: float | None = None) -> Iterator[tuple[CounterUpdate, tuple[CounterAlarm, ...]]]:
         """One in each interval; as ``CounterWatch.updates``."""
         for update in self.watch.updates(until_s):
+            alarms = tuple(self._alarms(update))
             gone = [change.process.number for change in update.changes if not change.joined]
             for number in gone:
                 self._quiet_until_s = {key: until for key, until in self._quiet_until_s.items() if key[0] != number}
             self._crossings.forget_processes(gone)
-            yield update, tuple(self._alarms(update))
+            yield update, alarms
 
     def _alarms(self, update: CounterUpdate) -> Iterator[CounterAlarm]:
         if update.counters is None or not len(update.counters):
             return
-        known = {one.number: one for one in update.processes}
+        known = {one.number: one for one in update.everyone}
         now = time.monotonic()
         for crossing in self._crossings.feed(update.counters):
             process = known.get(crossing.pid if crossing.pid is not None else -1)

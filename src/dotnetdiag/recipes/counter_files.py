@@ -1,6 +1,7 @@
 """Counters into a file while they come: what ``counters collect`` does.
 
-A file holds whole rows at any moment, so that a tool that is killed leaves what it had (but for Parquet, whose directory is at its end).
+A file holds whole rows, so that a tool that is killed, or whose disk is full, leaves what it had: what that means is said where it is done
+(:mod:`dotnetdiag.export.growing`). What was there before is kept until somebody is watched.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.events import Column
 from dotnetdiag.export.growing import FORMS, Growing, GrowingCsv, GrowingJson, growing
 from dotnetdiag.recipes.counter_watch import CounterOptions, CounterProcess, CounterTargets, CounterUpdate, CounterWatch
-from dotnetdiag.recipes.outputs import check_outputs, open_in_place
+from dotnetdiag.recipes.outputs import check_outputs, is_stream, open_in_place
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:
+    import io
+
     from dotnetdiag.analysis.counters import Counters
 
 __all__ = ["FORMS", "CounterFile", "CounterTotals", "collect_counters", "rows_of"]
@@ -53,7 +56,7 @@ def rows_of(counters: Counters, processes: Sequence[CounterProcess]) -> Table:
 class CounterFile:
     """Takes updates, and writes their values in one of :data:`FORMS`; ``compatible``: with the columns of dotnet-counters (csv, json).
 
-    Raises UsageError, OutputExists and OutputError, before anything is watched.
+    Raises UsageError, OutputExists and OutputError, before anything is watched. A file is made, or emptied, with the first process.
     """
 
     def __init__(self, path: Path, form: str, *, compatible: bool = False, force: bool = False) -> None:
@@ -62,13 +65,13 @@ class CounterFile:
         if compatible and form not in COMPATIBLE:
             raise UsageError(f"dotnet-counters writes {' and '.join(COMPATIBLE)}, not {form}")
         check_outputs([path], force=force)
-        self._path, self._form, self._compatible = path, form, compatible
-        self._file = open_in_place(path, force=force)
+        self._path, self._form, self._compatible, self._force = path, form, compatible, force
+        self._file: IO[bytes] | None = None
         self._growing: Growing | None = None
         self._processes: dict[int, CounterProcess] = {}
         self.values = 0
-        if (not compatible and form != "parquet") or (compatible and form == "csv"):
-            self._begin()
+        if is_stream(path):
+            self._open()
 
     @property
     def watched(self) -> int:
@@ -79,6 +82,8 @@ class CounterFile:
         """Write the values of an interval. Raises OutputError."""
         self._processes |= {one.number: one for one in update.processes}
         self._processes |= {one.process.number: one.process for one in update.changes if one.joined}
+        if self._file is None and self._processes:
+            self._open()
         if update.counters is None or not len(update.counters):
             return
         rows = self._rows(update.counters)
@@ -86,15 +91,30 @@ class CounterFile:
         try:
             (self._growing or self._begin()).add(rows)
         except OSError as error:
-            raise OutputError(str(self._path), error.strerror or str(error)) from error
+            raise self._failed(error) from error
 
     def close(self) -> None:
-        """Nothing more comes. Raises OutputError."""
+        """Nothing more comes. Raises OutputError. Where nobody was watched no file is made."""
+        if self._file is None:
+            return
         try:
             with self._file:
                 (self._growing or self._begin()).close()
         except OSError as error:
-            raise OutputError(str(self._path), error.strerror or str(error)) from error
+            raise self._failed(error) from error
+
+    def _open(self) -> None:
+        """What is to be whole has no buffer. Raises OutputExists and OutputError."""
+        file = open_in_place(self._path, force=self._force)
+        self._file = file if self._form == "parquet" else cast("IO[bytes]", cast("io.BufferedWriter", file).detach())
+        if (not self._compatible and self._form != "parquet") or (self._compatible and self._form == "csv"):
+            try:
+                self._begin()
+            except OSError as error:
+                raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> OutputError:
+        return OutputError(str(self._path), error.strerror or str(error))
 
     def _rows(self, counters: Counters) -> Table:
         if not self._compatible:
@@ -106,6 +126,7 @@ class CounterFile:
     def _begin(self) -> Growing:
         from dotnetdiag.analysis.counters import FIXED
 
+        assert self._file is not None
         if not self._compatible:
             example = Table({name: [] for name in (*FIXED, *OF_PROCESS)})
             self._growing = growing(self._form, self._file, example)
@@ -135,7 +156,7 @@ def collect_counters(
 ) -> CounterTotals:
     """Write the counters of processes to a file until all are gone, ``duration`` is over, or the watch that ``on_begin`` gets is stopped.
 
-    Raises as :class:`CounterFile` and ``CounterWatch.updates``; what was written stays then.
+    Raises as :class:`CounterFile` and ``CounterWatch.updates``; what was written stays then, and where nobody was watched, what was there before.
     """
     seconds = seconds_of(duration)
     watch = CounterWatch(targets, options)

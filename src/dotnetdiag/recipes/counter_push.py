@@ -123,7 +123,7 @@ class CounterPush:
 
     def take(self, update: CounterUpdate) -> None:
         """Have an update of a watch sent. Does not wait."""
-        for process in update.processes:
+        for process in update.everyone:
             self._know(process)
         if update.counters is not None:
             self._totals.feed(update.counters)

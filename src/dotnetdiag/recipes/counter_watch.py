@@ -182,6 +182,13 @@ class CounterUpdate:
     silences: tuple[CounterSilence, ...] = ()
     notices: tuple[CounterNotice, ...] = ()
 
+    @property
+    def everyone(self) -> tuple[CounterProcess, ...]:
+        """Those that are watched, and those that left in this update: ``counters`` may have values of them."""
+        there = {one.number for one in self.processes}
+        left = {one.process.number: one.process for one in self.changes if not one.joined}
+        return self.processes + tuple(one for number, one in left.items() if number not in there)
+
 
 @dataclass(slots=True, kw_only=True)
 class _Spoken:
