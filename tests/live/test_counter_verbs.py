@@ -19,6 +19,8 @@ from tests.cli.test_commands import run
 from tests.live.runtimes import command, workload
 from tests.shared import needs
 
+import dotnetdiag as dd
+
 pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")]
 
 WITH_METERS = ("8", "9", "10", "NativeAOT")
@@ -55,6 +57,12 @@ def rows_until(process: subprocess.Popen[str], wanted: Any) -> list[dict[str, An
         if wanted(rows):
             return rows
     raise AssertionError(f"it has ended: {process.communicate()[1]}")
+
+
+def pids_in(path: Path) -> set[str]:
+    """Of a file that is there from when the first process is watched."""
+    text = path.read_text() if path.exists() else ""
+    return {row["pid"] for row in csv.DictReader(io.StringIO(text))}
 
 
 @pytest.mark.parametrize("runtime", ["3.1", *WITH_METERS])
@@ -106,7 +114,7 @@ def test_collect_writes_many_processes_and_those_that_come_and_go(tmp_path: Path
         assert process.stderr is not None
         ends_by = iter(process.stderr.readline, "")
         next(line for line in ends_by if "Starting" in line)
-        while {str(stays.pid), str(ends.pid)} - {row["pid"] for row in csv.DictReader(io.StringIO(path.read_text()))}:
+        while {str(stays.pid), str(ends.pid)} - pids_in(path):
             assert process.poll() is None
         ends.process.kill()
         said = next(line for line in ends_by if str(ends.pid) in line and "watched" not in line)
@@ -205,3 +213,15 @@ def test_a_program_that_fails_gives_its_code() -> None:
     done = run("counters", "monitor", "--json", "--", sys.executable, "-c", "import sys; sys.exit(7)")
     assert done.returncode == 7
     assert "connected" in done.stderr
+
+
+def test_who_waits_at_its_start_and_was_not_named_by_its_number_is_left_alone() -> None:
+    with (
+        workload("10", "counters+meters", suspended=True) as target,
+        verb("monitor", "-n", "workload", *OFTEN, "--json", "--duration", f"{PATIENCE_S}s") as process,
+    ):
+        assert process.stderr is not None
+        line = next(line for line in iter(process.stderr.readline, "") if str(target.pid) in line)
+        assert "is suspended at startup: it is watched when it runs" in line
+        dd.Client(target.pid).resume()
+        rows_until(process, lambda rows: any(row["pid"] == target.pid for row in rows))

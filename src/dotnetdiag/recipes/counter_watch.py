@@ -76,7 +76,9 @@ class CounterOptions:
     max_histograms: int = MAX_HISTOGRAMS
     buffer_mb: int = BUFFER_MB
     resume: bool = True
-    """Let a runtime run that waits at its start, once it is watched."""
+    """Let a runtime run that waits at its start, once it is watched: one that was named by its number, its port or a client. Others that wait
+    are watched when they run.
+    """
 
     @property
     def interval_s(self) -> float:
@@ -406,9 +408,13 @@ class CounterWatch:
                 max_histograms=self.options.max_histograms,
                 session_id=self._session,
             )
+            is_ours = not isinstance(target, int) or target in self._targets.pids
+            held = is_held(client)
+            if held and not is_ours:  # somebody holds it, and a session that ends before it runs may kill it
+                raise DiagnosticsError(f"process {target} is suspended at startup: it is watched when it runs")
             for part in asked.parts:
                 sessions.append(client.trace(part, rundown_keyword=0, buffer_mb=self.options.buffer_mb))
-            if self.options.resume and is_held(client):
+            if held and self.options.resume:
                 resume(client, over=target.partition(",")[0] if isinstance(target, str) else None)
         except DiagnosticsError as error:
             for session in sessions:

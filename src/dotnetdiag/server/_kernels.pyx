@@ -181,6 +181,14 @@ cdef extern from *:
     static volatile struct dnd_note *volatile dnd_children;
     static volatile size_t dnd_children_count;
 
+    /* lstat is one of the C library's own functions since glibc 2.33 only: what is built there would not load before */
+    #if defined(__GLIBC__) && defined(SYS_newfstatat)
+    #include <fcntl.h>
+    #define dnd_lstat(path, file) syscall(SYS_newfstatat, AT_FDCWD, path, file, AT_SYMLINK_NOFOLLOW)
+    #else
+    #define dnd_lstat(path, file) lstat(path, file)
+    #endif
+
     static int dnd_has_ended(pid_t child) {
         siginfo_t how;
         how.si_pid = 0;
@@ -196,7 +204,7 @@ cdef extern from *:
         for (at = 0; at < length; at++)
             path[at] = note->path[at];
         path[length] = 0;
-        if (lstat(path, &file) == 0 && (uint64_t)file.st_dev == note->device && (uint64_t)file.st_ino == note->inode)
+        if (dnd_lstat(path, &file) == 0 && (uint64_t)file.st_dev == note->device && (uint64_t)file.st_ino == note->inode)
             unlink(path);
     }
 
