@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dotnetdiag.errors import AmbiguousName
-from dotnetdiag.transport import discovery, processes
+from dotnetdiag.transport import directories, discovery, processes
 from dotnetdiag.transport.addresses import PipeAddress, UnixAddress
 from dotnetdiag.transport.discovery import MOST_CANDIDATES, Endpoint, candidates, endpoints, pipe_endpoints
 from dotnetdiag.transport.inside import resolve_inside
@@ -247,6 +247,37 @@ def test_garbage_in_proc_hides_nobody_else(fake: FakeProc, plain_tmp: Path, tool
     (fake.path / "4").mkdir()
     assert {endpoint.pid for endpoint in endpoints(proc=fake.path, tmpdir=str(tool_tmp))} == {5, 6, 7}
     assert reach(fake, 7, tool_tmp).pid == 7
+
+
+def test_a_directory_that_does_not_change_is_listed_once(
+    fake: FakeProc, plain_tmp: Path, tool_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty threads that each listed a full /tmp took minutes."""
+    listdir = os.listdir
+    listed: list[str] = []
+
+    def counted(path: str) -> list[str]:
+        if path == str(plain_tmp):
+            listed.append(path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    fake.process(7)
+    fake.socket(plain_tmp, "dotnet-diagnostic-7-1000-socket")
+
+    def found() -> list[str]:
+        return paths(candidates(7, proc=fake.path, tmpdir=str(plain_tmp)))
+
+    assert len(found()) == len(found()) == 1
+    assert len(listed) == 2, "its clock may be too coarse to tell of what comes next"
+    monkeypatch.setattr(directories, "SETTLED_NS", 0)
+    assert [len(found()) for _ in range(50)] == [1] * 50
+    assert len(listed) == 3
+    other = fake.socket(plain_tmp, "dotnet-diagnostic-7-999-socket")
+    assert len(found()) == 2
+    other.unlink()
+    assert len(found()) == 1
+    assert len(listed) == 5
 
 
 def test_without_proc_the_temp_directories_are_listed(short_tmp: Path, tool_tmp: Path, fake: FakeProc) -> None:

@@ -390,7 +390,6 @@ def _collect_of(
 
 WRONG_COLLECTS = {
     "no providers": _collect_of(0, providers=0),
-    "a count of providers larger than the data": _collect_of(2),
     "level 6": _collect_of(1, level=6),
     "an empty name": _collect_of(1, name=""),
     "a null name": _collect_of(1, name=None),
@@ -399,6 +398,9 @@ DEADLY_COLLECTS = {
     "a buffer of 0 MB": _collect_of(1, buffer_mb=0),
     "format 2": _collect_of(1, trace_format=2),
     "1001 providers": _collect_of(1001, providers=1001),
+    # CoreCLR 8 to 10 free what the missing provider's place in memory held before: after sessions they die of it, one
+    # in forty times (6 runtimes of each, 25 sessions and twice as many of these: 4, 5 and 2 of them died).
+    "a count of providers larger than the data": _collect_of(2),
 }
 
 
@@ -426,7 +428,7 @@ def _refused(target: Target) -> None:
     "a session out of its limits is BAD_ENCODING",
     sends=f"CollectTracing2 with {', '.join(DEADLY_COLLECTS)}",
     document="ipc-protocol.md §7, §21.1",
-    kills=("8", "9", NATIVE_AOT),
+    kills=(*CORECLR_8_ON, NATIVE_AOT),
 )
 def _deadly(target: Target) -> None:
     for what, data in DEADLY_COLLECTS.items():
