@@ -12,13 +12,19 @@ from tests.service.made import NOW_NS, running
 from dotnetdiag.analysis.running_totals import RunningSeries
 from dotnetdiag.analysis.series import CounterKind
 from dotnetdiag.export.otlp_metrics import build_metrics, count_points
+from dotnetdiag.export.otlp_series import SeriesName, SeriesNames
 
 APP: dict[str, str | int] = {"service.name": "shop", "process.pid": 77, "service.instance.id": "a"}
 ODD = {"a,b": "c=d", 'q"': '"x', "zażółć": "🐍\n", "empty": "", "1": "\\"}
 
 
 def points(*series: RunningSeries, **attributes: Any) -> list[Metric]:
-    return list(metrics_of(encode_metrics(build_metrics([({**APP, **attributes}, series)]))))
+    return list(metrics_of(encode_metrics(build_metrics([({**APP, **attributes}, named(*series))]))))
+
+
+def named(*series: RunningSeries) -> list[tuple[SeriesName, RunningSeries]]:
+    names = SeriesNames()
+    return [(names.of(one.series), one) for one in series]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +119,7 @@ def test_each_process_is_a_resource_with_typed_attributes() -> None:
     other = {**APP, "process.pid": 78, "service.instance.id": "b"}
     series = [running("a", CounterKind.GAUGE, value=1.0)]
     later = [running("a", CounterKind.GAUGE, value=2.0, utc_ns=NOW_NS + 1)]
-    made = build_metrics([(APP, series), (other, series), (APP, later)])
+    made = build_metrics([(APP, named(*series)), (other, named(*series)), (APP, named(*later))])
     found = list(metrics_of(encode_metrics(made)))
     assert [(one.resource, one.value) for one in found] == [(APP, 1.0), (APP, 2.0), (other, 1.0)]
     assert len(made.resource_metrics) == 2
@@ -122,6 +128,17 @@ def test_each_process_is_a_resource_with_typed_attributes() -> None:
 def test_series_that_differ_in_nothing_that_is_told_are_told_apart() -> None:
     made = points(*(running("a", number=number, total=1.0) for number in (1, 2, 1)))
     assert [one.tags for one in made] == [{}, {"duplicate": "2"}, {}]
+
+
+def test_the_number_of_a_series_stays_while_it_lives_and_goes_to_no_other() -> None:
+    names, (one, other) = SeriesNames(), (running("a", number=number, total=1.0).series for number in (1, 2))
+    assert [names.of(series).attributes for series in (one, other)] == [{}, {"duplicate": "2"}]
+    names.keep([2])
+    assert names.of(other).attributes == {"duplicate": "2"}
+    assert names.of(one).attributes == {"duplicate": "3"}, "2 lives, and 1 was somebody else's"
+    names.keep([])
+    assert len(names) == 0
+    assert names.of(one).attributes == {}
 
 
 def test_what_has_no_figure_makes_no_point() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from tests.transport.certificates import security
 from dotnetdiag.analysis.series import CounterKind
 from dotnetdiag.errors import MissingDependency, UsageError, WrongCombination
 from dotnetdiag.export.otlp_metrics import build_metrics
+from dotnetdiag.export.otlp_series import SeriesNames
 from dotnetdiag.recipes.collector import Delivery, Signal, collector_options
 from dotnetdiag.recipes.exporters import connect_collector
 
-ONE = build_metrics([({"service.name": "shop"}, [running("a", CounterKind.GAUGE, value=1.0)])])
+A = running("a", CounterKind.GAUGE, value=1.0)
+ONE = build_metrics([({"service.name": "shop"}, [(SeriesNames().of(A.series), A)])])
 
 
 @pytest.mark.parametrize(
@@ -184,6 +187,7 @@ def test_a_redirection_is_no_delivery() -> None:
 
 @pytest.mark.parametrize("protocol", COLLECTORS)
 def test_the_loggers_of_the_library_are_as_before_when_it_is_closed(protocol: str) -> None:
+    import_module(f"dotnetdiag.recipes.collector_{protocol}")  # the library adds a filter when it is imported
     loggers = [logging.getLogger(name) for name in ("opentelemetry", "opentelemetry.exporter.otlp.proto.grpc.exporter")]
     before = [(one.propagate, list(one.handlers), list(one.filters)) for one in loggers]
     with COLLECTORS[protocol]() as (url, _):

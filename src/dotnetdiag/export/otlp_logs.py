@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dotnetdiag.analysis.log_entries import LEVELS, LogEntry
-from dotnetdiag.export.otlp_metrics import Attributes, resource_of, texts, utf8
+from dotnetdiag.export.otlp_metrics import Attributes, resource_of
+from dotnetdiag.export.otlp_series import texts, utf8
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -18,13 +18,13 @@ Names, units and tags are what the program says: names in OTLP need no change. T
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.analysis.running_totals import RunningSeries
-from dotnetdiag.analysis.series import CounterKind, Instrument
+from dotnetdiag.analysis.series import CounterKind
+from dotnetdiag.export.otlp_series import MetricName, SeriesName, utf8
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric, MetricsData
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 Attributes: TypeAlias = Mapping[str, "str | int"]
 """Of a process: what tells it from all others (OpenTelemetry calls it a resource)."""
 
-AGAIN = "duplicate"
-"""The attribute of a series that has everything in common with another: a program may create an instrument twice."""
 QUANTILE = "quantile"
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _SUMS = (CounterKind.COUNTER, CounterKind.RATE)
 
 
@@ -48,7 +45,7 @@ def count_points(one: RunningSeries) -> int:
     return int(_figure(one, meant_kind(one.series)) is not None)
 
 
-def build_metrics(processes: Iterable[tuple[Attributes, Iterable[RunningSeries]]]) -> MetricsData:
+def build_metrics(processes: Iterable[tuple[Attributes, Iterable[tuple[SeriesName, RunningSeries]]]]) -> MetricsData:
     """What an exporter takes. A process may come more than once, with values of other times."""
     from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
 
@@ -56,8 +53,8 @@ def build_metrics(processes: Iterable[tuple[Attributes, Iterable[RunningSeries]]
     for attributes, series in processes:
         resource = resource_of(attributes)
         of_process = made.setdefault(resource, _Process())
-        for one in series:
-            of_process.add(one)
+        for name, one in series:
+            of_process.add(name, one)
     return MetricsData(
         resource_metrics=[
             ResourceMetrics(
@@ -80,41 +77,25 @@ def resource_of(attributes: Attributes) -> Resource:
     return Resource({key: utf8(value) if isinstance(value, str) else value for key, value in attributes.items()})
 
 
-def utf8(text: str) -> str:
-    """What UTF-8 can say of it."""
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
-
-
-def texts(tags: Mapping[str, str]) -> dict[str, str]:
-    """Tags as attributes."""
-    return {utf8(key): utf8(value) for key, value in tags.items()}
-
-
 class _Process:
     """Metrics of one process, by instrument."""
 
     def __init__(self) -> None:
-        self._points: dict[tuple[InstrumentationScope, str, str, str, CounterKind], _Points] = {}
-        self._scopes: dict[int, InstrumentationScope] = {}
+        self._points: dict[MetricName, _Points] = {}
 
-    def add(self, one: RunningSeries) -> None:
+    def add(self, name: SeriesName, one: RunningSeries) -> None:
         """All that is known of a series."""
-        series, instrument = one.series, one.series.instrument
-        scope = self._scopes.get(id(instrument))
-        if scope is None:
-            scope = self._scopes[id(instrument)] = _scope_of(instrument)
-        key = scope, utf8(series.name), utf8(series.unit), utf8(instrument.description), meant_kind(series)
-        points = self._points.get(key)
+        points = self._points.get(name.metric)
         if points is None:
-            points = self._points[key] = _Points()
-        points.add(one, key[4])
+            points = self._points[name.metric] = _Points()
+        points.add(name.attributes, one, name.metric.kind)
 
     def scopes(self) -> Iterable[tuple[InstrumentationScope, list[Metric]]]:
         """The metrics of each."""
         made: dict[InstrumentationScope, list[Metric]] = {}
-        for (scope, name, unit, description, kind), points in self._points.items():
-            metrics = made.setdefault(scope, [])
-            metrics += points.metrics(name, unit, description or None, kind)
+        for metric, points in self._points.items():
+            metrics = made.setdefault(metric.scope, [])
+            metrics += points.metrics(metric.name, metric.unit, metric.description or None, metric.kind)
         return ((scope, metrics) for scope, metrics in made.items() if metrics)
 
 
@@ -124,12 +105,10 @@ class _Points:
     def __init__(self) -> None:
         self._own: list[Any] = []
         self._quantiles: list[Any] = []
-        self._series: dict[frozenset[tuple[str, str]], dict[int, int]] = {}
 
-    def add(self, one: RunningSeries, kind: CounterKind) -> None:
+    def add(self, attributes: Mapping[str, str], one: RunningSeries, kind: CounterKind) -> None:
         from opentelemetry.sdk.metrics.export import HistogramDataPoint, NumberDataPoint
 
-        attributes = self._attributes(one)
         if kind is not CounterKind.HISTOGRAM:
             figure = _figure(one, kind)
             if figure is not None:
@@ -154,12 +133,6 @@ class _Points:
                 NumberDataPoint({**attributes, QUANTILE: quantile}, one.begin_ns, one.utc_ns, float(value))
             )
 
-    def _attributes(self, one: RunningSeries) -> dict[str, str]:
-        attributes = texts({**one.series.instrument.tags, **one.series.tags})
-        places = self._series.setdefault(frozenset(attributes.items()), {})
-        place = places.setdefault(one.series.number, len(places))
-        return {**attributes, AGAIN: str(place + 1)} if place else attributes
-
     def metrics(self, name: str, unit: str, description: str | None, kind: CounterKind) -> list[Metric]:
         from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Histogram, Metric, Sum
 
@@ -179,14 +152,3 @@ class _Points:
 
 def _figure(one: RunningSeries, kind: CounterKind) -> float | None:
     return one.total if kind in _SUMS else one.value
-
-
-def _scope_of(instrument: Instrument) -> InstrumentationScope:
-    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-
-    return InstrumentationScope(
-        utf8(instrument.key.provider),
-        utf8(instrument.key.version) or None,
-        utf8(instrument.schema_url) or None,
-        texts(instrument.meter_tags),
-    )

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dotnetdiag.analysis.activity_spans import ActivitySpan
-from dotnetdiag.export.otlp_metrics import Attributes, resource_of, texts, utf8
+from dotnetdiag.export.otlp_metrics import Attributes, resource_of
+from dotnetdiag.export.otlp_series import texts, utf8
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

@@ -17,6 +17,7 @@ from dotnetdiag.analysis.running_totals import RunningSeries, RunningTotals
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export.otlp_logs import build_logs
 from dotnetdiag.export.otlp_metrics import Attributes, build_metrics, count_points
+from dotnetdiag.export.otlp_series import SeriesName, SeriesNames
 from dotnetdiag.export.otlp_spans import build_spans
 from dotnetdiag.recipes.collector import CollectorOptions, Delivery, Signal
 from dotnetdiag.recipes.counter_watch import CounterProcess, CounterUpdate
@@ -84,6 +85,7 @@ class CounterPush:
                 raise
         self._services = ServiceNames()
         self._totals = RunningTotals()
+        self._names = SeriesNames()
         self._attributes: dict[int, Attributes] = {}
         self._seen_ns: dict[int, int] = {}
         """By series: the time of the value that was sent last."""
@@ -129,6 +131,7 @@ class CounterPush:
             self._totals.feed(update.counters)
         latest = self._totals.latest()
         self._put(latest)
+        self._names.keep(one.series.number for one in latest if not one.ended)
         gone = {change.process.number for change in update.changes if not change.joined}
         for number in gone:
             self._totals.forget(number)
@@ -152,12 +155,12 @@ class CounterPush:
 
     def _put(self, latest: Sequence[RunningSeries]) -> None:
         """What is new of them."""
-        by_process: dict[int, list[RunningSeries]] = {}
+        by_process: dict[int, list[tuple[SeriesName, RunningSeries]]] = {}
         for one in latest:
             number = one.series.pid or 0
             if number in self._attributes and self._seen_ns.get(one.series.number, -1) < one.utc_ns:
                 self._seen_ns[one.series.number] = one.utc_ns
-                by_process.setdefault(number, []).append(one)
+                by_process.setdefault(number, []).append((self._names.of(one.series), one))
         for number, series in by_process.items():
             for some, points in _pieces(series):
                 self._outbox.put(
@@ -185,12 +188,14 @@ class _Sender:
         return self._exporters.send(signal, _BUILDERS[signal](contents))
 
 
-def _pieces(series: list[RunningSeries]) -> Iterator[tuple[list[RunningSeries], int]]:
+def _pieces(
+    series: list[tuple[SeriesName, RunningSeries]],
+) -> Iterator[tuple[list[tuple[SeriesName, RunningSeries]], int]]:
     """Pieces that fit a request, and how many points each has."""
-    some: list[RunningSeries] = []
+    some: list[tuple[SeriesName, RunningSeries]] = []
     points = 0
     for one in series:
-        own = count_points(one)
+        own = count_points(one[1])
         if some and points + own > BATCH:
             yield some, points
             some, points = [], 0

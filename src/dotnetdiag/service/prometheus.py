@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dotnetdiag.analysis.alike_series import AlikeNumbers
 from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.analysis.running_totals import RunningSeries
 from dotnetdiag.analysis.series import Instrument, Series
@@ -117,7 +118,7 @@ class _Families:
         self.snapshot: FleetSnapshot | None = None
         self._names = FamilyNames(_RESERVED)
         self._labels: dict[int, tuple[Instrument, ServedProcess, dict[str, str]]] = {}
-        self._duplicates = _Duplicates()
+        self._duplicates = AlikeNumbers()
         self._families: list[Metric] = []
         self._built = 0
 
@@ -156,7 +157,7 @@ class _Families:
 class _Family:
     """One, of which no two samples have the same labels."""
 
-    def __init__(self, name: str, help_text: str, family: str, unit: str, duplicates: _Duplicates) -> None:
+    def __init__(self, name: str, help_text: str, family: str, unit: str, duplicates: AlikeNumbers) -> None:
         self.metric = _metric(name, help_text, family, unit)
         self._name, self._duplicates = name, duplicates
 
@@ -168,46 +169,6 @@ class _Family:
         own = {**labels, _AGAIN: str(number)} if number > 1 else dict(labels)
         for end, more, value in samples:
             self.metric.add_sample(self.metric.name + end, {**own, **more} if more else own, value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A number, and among which series it tells one."""
-
-    name: str
-    labels: Mapping[str, str]
-    alike: tuple[str, frozenset[tuple[str, str]]]
-    number: int
-
-
-class _Duplicates:
-    """Numbers of series of one family that have the same labels, from 1: each has its own until it is over, and no other gets it while any of them
-    lives.
-    """
-
-    def __init__(self) -> None:
-        self._given: dict[int, _Given] = {}
-        """By the number of the series."""
-        self._last: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
-
-    def __len__(self) -> int:
-        return len(self._given)
-
-    def number(self, series: int, name: str, labels: Mapping[str, str]) -> int:
-        """That of a series in the family ``name``."""
-        given = self._given.get(series)
-        if given is None or given.name != name or given.labels != labels:
-            alike = name, frozenset(labels.items())
-            number = self._last[alike] = self._last.get(alike, 0) + 1
-            given = self._given[series] = _Given(name, labels, alike, number)
-        return given.number
-
-    def keep(self, living: Iterable[int]) -> None:
-        """Forget all series but these."""
-        living = set(living)
-        self._given = {series: given for series, given in self._given.items() if series in living}
-        alike = {given.alike for given in self._given.values()}
-        self._last = {key: number for key, number in self._last.items() if key in alike}
 
 
 def _family_of(series: Series) -> str:
