@@ -52,6 +52,7 @@ _PUBLIC: dict[str, str] = {
             "diff",
             "filter",
             "follow",
+            "gc",
             "info",
             "merge",
             "redact",
@@ -189,6 +190,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import diff as diff
     from dotnetdiag.recipes.verbs import filter as filter
     from dotnetdiag.recipes.verbs import follow as follow
+    from dotnetdiag.recipes.verbs import gc as gc
     from dotnetdiag.recipes.verbs import info as info
     from dotnetdiag.recipes.verbs import merge as merge
     from dotnetdiag.recipes.verbs import redact as redact

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.live.runtimes import CACHE, command, unpack
+from tests.live.compiling import compiled
+from tests.live.runtimes import command
 from tests.shared import needs
 
 import dotnetdiag as dd
@@ -53,19 +54,7 @@ PROVIDERS = "System.Diagnostics.Metrics:0x2:4:SessionId=tags;Metrics=Tag.Meter;R
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, made = unpack(), tmp_path_factory.mktemp("tags")
-    (made / "tags.cs").write_text(PROGRAM, encoding="utf-8")
-    references = [f"-r:{path}" for path in (folder / "dotnet/shared/Microsoft.NETCore.App/8.0.33").glob("*.dll")]
-    subprocess.run(
-        [str(folder / "dotnet/dotnet"), str(folder / "bincore/csc.dll"), "-nologo", "-noconfig", "-nostdlib", *references,
-         f"-out:{made / 'tags.dll'}", str(made / "tags.cs")],
-        env={**os.environ, "DOTNET_ROOT": str(CACHE / "dotnet"), "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"},
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    (made / "tags.runtimeconfig.json").write_text(
-        '{"runtimeOptions":{"tfm":"net8.0","framework":{"name":"Microsoft.NETCore.App","version":"8.0.0"}}}'
-    )
-    return made / "tags.dll"
+    return compiled(PROGRAM, tmp_path_factory.mktemp("tags"), "tags")
 
 
 @pytest.fixture(scope="module", params=["8", "9", "10"])

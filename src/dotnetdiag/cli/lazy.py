@@ -51,8 +51,12 @@ class LazyGroup(click.Group):
 
 
 class Kinds(LazyGroup):
-    """A verb in several kinds, each with options of its own; without one it is the first."""
+    """A verb in several kinds, each with options of its own; without one it is the first. A kind may stand behind the first argument too, where
+    dotnet-trace has its own: ``trace report FILE gc``.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        first = next(iter(self.entries))
+        first, *others = self.entries
+        if args[1:] and args[1] in others and args[0] not in self.entries and not args[0].startswith("-"):
+            args = [args[1], args[0], *args[2:]]
         return super().parse_args(ctx, args if args and args[0] in self.entries else [first, *args])

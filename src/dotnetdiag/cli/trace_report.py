@@ -111,6 +111,7 @@ def view_of(
 
 KINDS = {
     "topN": ("trace_report", "top", "The methods that took the most time."),
+    "gc": ("trace_gc", "gc", "Collections of the garbage collector: why, how long, what they found and left."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }
 
@@ -121,6 +122,7 @@ def report() -> None:
 
     \b
     dotnetdiag trace report app.nettrace
+    dotnetdiag trace report app.nettrace gc
     dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
     """
 
@@ -182,7 +184,7 @@ def _require_kind(context: click.Context, _: click.Parameter, kind: str) -> str:
     return kind
 
 
-@click.command("topN", cls=Command, epilog="Other kinds: `dotnetdiag trace report spans --help`.")
+@click.command("topN", cls=Command, epilog="Other kinds: `dotnetdiag trace report gc --help`, `spans`.")
 @click.argument("file", type=_FILE)
 @click.argument(
     "kind", type=click.Choice(["topN"]), default="topN", expose_value=False, metavar="", callback=_require_kind

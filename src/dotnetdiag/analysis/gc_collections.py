@@ -1,0 +1,467 @@
+"""Collections of the garbage collector: why each was, how long it stopped the program and where that went, what it found and left.
+
+A pause is from the beginning of a suspension for the collector to the end of the restart behind it. A collection has the pause in which it
+begins; one in the background has also those behind it that the collector asks for by another reason (*preparation*), until it ends. Where
+several begin in one pause (8 to 10: a young one right behind one in the background) each has it from its own begin to that of the next: no
+time counts twice.
+
+Sizes before are those that the heaps tell of themselves (GC/PerHeapHistory), those after of GC/HeapStats: the heaps of 3.1 tell nothing of
+generations older than the collected. Where a recording has no heaps' history (.NET Core before 3) sizes before are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.gc_events import (
+    GENERATIONS,
+    GLOBAL,
+    HEAP,
+    PER_GENERATION,
+    PER_HEAP,
+    RESTARTED,
+    START,
+    STOP,
+    SUSPENDED,
+    SUSPENDING,
+    GcEvents,
+    Kept,
+    is_gc,
+)
+from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.columns import Coded
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.table import Table
+from dotnetdiag.trace.symbol_events import RUNTIME
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_FOR_GC, _PREPARATION = 1, 6
+"""Reasons of suspensions."""
+_BACKGROUND = 1
+"""The type of a collection."""
+_PROMOTED = tuple(f"TotalPromotedSize{place}" for place in range(len(GENERATIONS)))
+_SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
+_MARKS, _PLAN, _RELOCATE_OR_SWEEP, _COMPACT = slice(0, 5), 5, 6, 7
+_COMPACTING = 1 << 1
+"""Of GlobalMechanisms."""
+_US = 1000.0
+_REASONS = {
+    5: "OutOfSpaceSOH",
+    6: "OutOfSpaceLOH",
+    7: "InducedNotForced",
+    8: "Internal",
+    10: "InducedCompacting",
+    11: "LowMemoryHost",
+    12: "PMFullGC",
+    13: "LowMemoryHostBlocking",
+    14: "BgcTuningSOH",
+    15: "BgcTuningLOH",
+    16: "BgcStepping",
+    17: "InducedAggressive",
+}
+"""As TraceEvent writes them, where the runtime's manifest has another word or none."""
+_INDUCED = (1, 7, 9, 10, 17)
+NO_EVENTS = "no collections: the recording has no events of them, or none took place; profiles gc-collect and gc-verbose have them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GcTotals:
+    """Of all collections. ``pause_percent`` is of the time of the recording; ``allocated_bytes`` is the sum of what came
+    to gen0, large and pinned objects from one collection to the next. None: not known.
+    """
+
+    count: int
+    induced: int
+    pause_ms: float
+    max_pause_ms: float
+    mean_pause_ms: float | None
+    pause_percent: float | None
+    pauses_ms: Mapping[str, float]
+    allocated_bytes: int | None
+    promoted_bytes: int
+    max_before_bytes: int | None
+    heaps: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GcReport:
+    """``collections``: a row for each. ``notes``: what the recording lacks."""
+
+    collections: Table
+    totals: GcTotals
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """``collections``, a row for each, and ``totals``."""
+        return {
+            "collections": self.collections.to_pylist(),
+            "totals": asdict(self.totals),
+            "notes": list(self.notes),
+        }
+
+
+def gc(trace: Trace) -> GcReport:
+    """Every collection of a recording, and what they come to."""
+    (made,) = fold(trace, GcFold(seconds=trace.duration.total_seconds()))
+    return made
+
+
+class GcFold:
+    """What :func:`gc` asks, window by window. ``seconds``: how long was recorded, for the share of the pauses."""
+
+    def __init__(self, *, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._events = GcEvents()
+        self._window: EventTable | None = None
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Events that tell of collections."""
+        return is_gc(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._window = window
+        self._events.feed(window)
+
+    def result(self) -> GcReport:
+        """The answer."""
+        by_process = [made for pid in self._pids() if (made := _Process(self._events, pid)).count]
+        columns = _columns(by_process, self._window)
+        trace = None if self._window is None else self._window.trace
+        notes = () if by_process else (NO_EVENTS,)
+        table = Table(
+            columns,
+            title="collections",
+            units={name: _unit(name) for name in columns if _unit(name)},
+            notes=notes,
+            **({} if trace is None else {"losses": trace.losses}),
+        )
+        return GcReport(collections=table, totals=_totals(by_process, self._seconds), notes=notes)
+
+    def _pids(self) -> list[int]:
+        return np.unique(self._events.kept(START).pid).tolist()  # type: ignore[no-any-return]
+
+
+class _Process:
+    """The collections of one process, in the order of their starts."""
+
+    def __init__(self, events: GcEvents, pid: int) -> None:
+        def own(number: int) -> Kept:
+            kept = events.kept(number)
+            return kept.of(np.flatnonzero(kept.pid == pid))
+
+        self.starts = own(START)
+        self.count = len(self.starts)
+        stops, heaps = own(STOP), own(HEAP)
+        suspensions = own(SUSPENDING)
+        reasons = suspensions.fields["Reason"]
+        suspensions = suspensions.of(np.flatnonzero((reasons == _FOR_GC) | (reasons == _PREPARATION)))
+        self.is_background = self.starts.fields["Type"] == _BACKGROUND
+        self.stop_row = _stops(self.starts, stops)
+        """Of each, the row of its stop; -1: none came."""
+        self.stop_ms = _picked(stops.ms, self.stop_row, np.nan)
+        self._pauses(suspensions, own(SUSPENDED), own(RESTARTED))
+        started = np.full(len(stops), -1)
+        started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
+        self.heap_row = _rows(self.count, started, np.searchsorted(stops.ms, heaps.ms, "right") - 1)
+        self.heaps = heaps
+        self._history(stops, started, own(PER_HEAP), own(GLOBAL))
+        self._allocated(events, pid)
+
+    def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
+        begin = suspensions.ms
+        # of the same thread: others (a sampler) stop the program too, and end that while this one waits for its turn
+        end, stopped = _next(restarted, suspensions), _next(suspended, suspensions)
+        stopped[~(stopped <= end)] = np.nan
+        starts = self.starts.ms
+        at = np.searchsorted(begin, starts, "right") - 1
+        at = np.where((at >= 0) & (_picked(end, at, np.nan) >= starts), at, -1)
+        follows, precedes = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
+        follows[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
+        precedes[:-1] = follows[1:]
+        self.pause_start_ms = np.where(follows, starts, _picked(begin, at, np.nan))
+        self.pause_ms = (
+            np.where(precedes, np.append(starts[1:], np.nan), _picked(end, at, np.nan)) - self.pause_start_ms
+        )
+        self.suspend_ms = np.where(follows, 0, _picked(stopped - begin, at, np.nan))
+        background = np.flatnonzero(self.is_background)
+        if not len(background):
+            return
+        # pauses behind the first: those in which no other collection begins
+        loose = np.ones(len(begin), np.bool_)
+        loose[at[at >= 0]] = False
+        loose &= (suspensions.fields["Reason"] == _PREPARATION) & ~np.isnan(end)
+        rows = np.flatnonzero(loose)
+        of = np.searchsorted(self.starts.ms[background], begin[rows], "right") - 1
+        owner = background[np.maximum(of, 0)]
+        fits = (of >= 0) & ~(begin[rows] > self.stop_ms[owner])
+        np.add.at(self.pause_ms, owner[fits], (end - begin)[rows[fits]])
+        np.add.at(self.suspend_ms, owner[fits], np.nan_to_num((stopped - begin)[rows[fits]]))
+
+    def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
+        generations, values = len(GENERATIONS), len(PER_GENERATION)
+        self.generations = np.zeros((self.count, generations, values))
+        self.has_generations = np.zeros(self.count, np.bool_)
+        rows = _owners(self.starts, self.is_background, stops, started, per_heap)
+        known = (rows >= 0) & ~np.isnan(per_heap.more).any(axis=(1, 2))
+        np.add.at(self.generations, rows[known], per_heap.more[known])
+        self.has_generations[rows[known]] = True
+        after = PER_GENERATION.index("SizeAfter")
+        for place, name in enumerate(_SIZES):
+            told = self.of_heaps(name)
+            self.generations[:, place, after] = np.where(np.isnan(told), self.generations[:, place, after], told)
+        rows = _owners(self.starts, self.is_background, stops, started, overall)
+        self.overall_row = np.full(self.count, -1)
+        self.overall_row[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+        self.overall = overall
+
+    def _allocated(self, events: GcEvents, pid: int) -> None:
+        """What came to gen0, large and pinned objects since the collection before; since when, of the first, is not known: there it is what
+        ticks tell.
+        """
+        self.has_ticks = any(own == pid for own, _ in events.ticked)
+        places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
+        before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
+        grown = np.zeros_like(before)
+        # one in the background neither collects what is young nor tells how it was when it began
+        own = np.flatnonzero(~self.is_background)
+        grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
+        self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
+        if self.count:
+            self.allocated[0] = events.ticked.get((pid, 0), 0) if self.has_ticks else np.nan
+
+    def _objects(self, when: str) -> Array:
+        """Bytes of objects: without what is free between them."""
+        size, listed, between = (
+            self.generations[:, :, PER_GENERATION.index(f"{name}{when}")] for name in ("Size", "FreeList", "FreeObj")
+        )
+        return np.asarray(size - listed - between)
+
+    def generation(self, place: int, name: str) -> Array:
+        """A value of one generation, NaN where the heaps have told nothing."""
+        values = self.generations[:, place, PER_GENERATION.index(name)]
+        return np.asarray(np.where(self.has_generations, values, np.nan))
+
+    def of_heaps(self, name: str) -> Array:
+        """A field of GC/HeapStats."""
+        values = _picked(self.heaps.fields[name].astype(np.float64), self.heap_row, np.nan)
+        return np.where(values < 0, np.nan, values)
+
+    def summed(self, names: Sequence[str]) -> Array:
+        """Several fields of GC/HeapStats."""
+        known: Array = np.nansum([self.of_heaps(name) for name in names], axis=0)
+        return np.where(self.heap_row >= 0, known, np.nan)
+
+    def of_all(self, name: str) -> Array:
+        """A field of GC/GlobalHeapHistory."""
+        values = _picked(self.overall.fields[name].astype(np.float64), self.overall_row, np.nan)
+        return np.where(values < 0, np.nan, values)
+
+    def phase_ms(self, phase: int | slice) -> Array:
+        """What a phase took."""
+        times = self.overall.more[:, phase, 0]
+        times = times.sum(axis=1) if times.ndim > 1 else times
+        return _picked(times, self.overall_row, np.nan) / _US
+
+
+def _stops(starts: Kept, stops: Kept) -> Array:
+    """Of each start the row of the first stop behind it with its number; -1 where there is none."""
+    order = np.lexsort((stops.ms, stops.fields["Count"]))
+    numbers, times = stops.fields["Count"][order], stops.ms[order]
+    first = np.searchsorted(numbers, starts.fields["Count"], "left")
+    last = np.searchsorted(numbers, starts.fields["Count"], "right")
+    made = np.full(len(starts), -1)
+    for row in range(len(starts)) if (last - first > 1).any() else ():
+        # a number that comes more than once: the runtime began anew under the same process id
+        place = first[row] + int(np.searchsorted(times[first[row] : last[row]], starts.ms[row]))
+        made[row] = order[place] if place < last[row] else -1
+    if (last - first > 1).any():
+        return made
+    there = (last > first) & (_picked(times, np.where(last > first, first, -1), -np.inf) >= starts.ms)
+    made[there] = order[first[there]]
+    return made
+
+
+def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, events: Kept) -> Array:
+    """The collections that histories are of. They come before the next stop, which another thread may have written where there are several heaps;
+    those of the threads of the background come before or behind it, and there is one in the background at a time. -1 where none is found.
+    """
+    made = np.full(len(events), -1)
+    in_background = (started >= 0) & is_background[np.maximum(started, 0)]
+    # on a busy machine the thread that asks for one in the background ends it itself now and then (8 to 10)
+    threads = np.setdiff1d(stops.tid[in_background], stops.tid[~in_background])
+    apart = np.isin(events.tid, threads)
+    rows, own = np.flatnonzero(~apart), np.flatnonzero(~np.isin(stops.tid, threads))
+    at = np.searchsorted(stops.ms[own], events.ms[rows], "left")
+    there = at < len(own)
+    made[rows[there]] = started[own[at[there]]]
+    rows, own = np.flatnonzero(apart), np.flatnonzero(is_background)
+    at = np.searchsorted(starts.ms[own], events.ms[rows], "right") - 1
+    there = at >= 0
+    made[rows[there]] = own[at[there]]
+    return made
+
+
+def _rows(count: int, started: Array, stop: Array) -> Array:
+    """Of each collection, the last event that belongs to its stop."""
+    made = np.full(count, -1)
+    for row, of in enumerate(stop.tolist()):
+        if of >= 0 and started[of] >= 0 and made[started[of]] < 0:
+            made[started[of]] = row
+    return made
+
+
+def _next(events: Kept, since: Kept) -> Array:
+    """When the first event of the same thread came behind each of ``since``; NaN where none did, or another of ``since`` before it."""
+    made = np.full(len(since), np.nan)
+    for tid in np.unique(since.tid).tolist():
+        rows = np.flatnonzero(since.tid == tid)
+        times = events.ms[events.tid == tid]
+        first = np.append(times, np.nan)[np.searchsorted(times, since.ms[rows], "left")]
+        made[rows] = np.where(first <= np.append(since.ms[rows][1:], np.inf), first, np.nan)
+    return made
+
+
+def _picked(values: Array, rows: Array, missing: float) -> Array:
+    """Values by rows; ``missing`` where the row is -1."""
+    if not len(values):
+        return np.full(len(rows), missing)
+    return np.where(rows >= 0, values[rows], missing)
+
+
+_FIGURES: Mapping[str, Callable[[_Process], Array]] = {
+    "start_ms": lambda one: one.starts.ms,
+    "duration_ms": lambda one: one.stop_ms - one.starts.ms,
+    "pause_start_ms": lambda one: one.pause_start_ms,
+    "pause_ms": lambda one: one.pause_ms,
+    "suspend_ms": lambda one: one.suspend_ms,
+    "mark_ms": lambda one: one.phase_ms(_MARKS),
+    "plan_ms": lambda one: one.phase_ms(_PLAN),
+    "relocate_ms": lambda one: _if(one, one.phase_ms(_RELOCATE_OR_SWEEP), compacting=True),
+    "compact_ms": lambda one: _if(one, one.phase_ms(_COMPACT), compacting=True),
+    "sweep_ms": lambda one: _if(one, one.phase_ms(_RELOCATE_OR_SWEEP), compacting=False),
+}
+_COUNTS: Mapping[str, Callable[[_Process], Array]] = {
+    "before_bytes": lambda one: _total(one, "SizeBefore"),
+    "after_bytes": lambda one: _total(one, "SizeAfter", one.has_generations | (one.heap_row >= 0)),
+    "promoted_bytes": lambda one: one.summed(_PROMOTED),
+    "allocated_bytes": lambda one: one.allocated,
+    "heaps": lambda one: one.of_all("NumHeaps"),
+    "pinned_objects": lambda one: one.of_heaps("PinnedObjectCount"),
+    "finalized_objects": lambda one: one.of_heaps("FinalizationPromotedCount"),
+    "handles": lambda one: one.of_heaps("GCHandleCount"),
+    "memory_load_percent": lambda one: one.of_all("MemoryPressure"),
+} | {
+    f"{generation}_{name}_bytes": lambda one, place=place, fields=fields: np.asarray(
+        sum(one.generation(place, field) for field in fields)
+    )
+    for place, generation in enumerate(GENERATIONS)
+    for name, fields in {
+        "before": ("SizeBefore",),
+        "after": ("SizeAfter",),
+        "survived": ("PinnedSurv", "NonePinnedSurv"),
+        "free": ("FreeListAfter", "FreeObjAfter"),
+        "budget": ("NewAllocation",),
+    }.items()
+}
+
+
+def _if(one: _Process, values: Array, *, compacting: bool) -> Array:
+    mechanisms = one.of_all("GlobalMechanisms")
+    is_compacting = (np.nan_to_num(mechanisms).astype(np.int64) & _COMPACTING) > 0
+    return np.where(np.isnan(mechanisms) | (is_compacting != compacting), np.nan, values)
+
+
+def _total(one: _Process, name: str, known: Array | None = None) -> Array:
+    return np.where(
+        one.has_generations if known is None else known,
+        one.generations[:, :, PER_GENERATION.index(name)].sum(axis=1),
+        np.nan,
+    )
+
+
+def _columns(processes: Sequence[_Process], window: EventTable | None) -> dict[str, Column]:
+    def joined(make: Callable[[_Process], Array]) -> Array:
+        return np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
+
+    def named(field: str, own: Mapping[int, str]) -> Column:
+        numbers = joined(lambda one: one.starts.fields[field]).astype(np.int64)
+        words = (None if window is None else _names(window, field)) or str
+        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda number: own.get(number) or words(number))
+
+    columns: dict[str, Column] = {
+        "pid": _whole(joined(lambda one: one.starts.pid)),
+        "number": _whole(joined(lambda one: one.starts.fields["Count"])),
+        "generation": _whole(joined(lambda one: one.starts.fields["Depth"])),
+        "reason": named("Reason", _REASONS),
+        "type": named("Type", {}),
+    }
+    for name, make in _FIGURES.items():
+        values = joined(make)
+        columns[name] = Scalar(np.nan_to_num(values), _valid(values), Kind.F8)
+    for name, make in _COUNTS.items():
+        columns[name] = _whole(joined(make))
+    return columns
+
+
+def _names(window: EventTable, field: str) -> Callable[[int], str] | None:
+    """The words for the values of a field of GC/Start."""
+    for number, schema in window.schemas.items():
+        if schema.provider == RUNTIME and schema.event_id == START:
+            given = window.enumerations_of(number).get(field)
+            return None if given is None else given.text
+    return None
+
+
+def _whole(values: Array) -> Column:
+    plain = values.astype(np.float64)
+    return Scalar(np.nan_to_num(plain).astype(np.int64), _valid(plain), Kind.I8)
+
+
+def _valid(values: Array) -> Array | None:
+    known = ~np.isnan(values)
+    return None if known.all() else known
+
+
+def _unit(name: str) -> str:
+    return (
+        "ms"
+        if name.endswith("_ms")
+        else "bytes"
+        if name.endswith("_bytes")
+        else "%"
+        if name.endswith("_percent")
+        else ""
+    )
+
+
+def _totals(processes: Sequence[_Process], seconds: float | None) -> GcTotals:
+    def joined(make: Callable[[_Process], Array]) -> Array:
+        made = np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
+        return made[~np.isnan(made.astype(np.float64))]
+
+    pauses = joined(lambda one: one.pause_ms)
+    quantiles = np.quantile(pauses, [0.5, 0.95, 0.99, 1]).tolist() if len(pauses) else []
+    allocated = joined(_COUNTS["allocated_bytes"])
+    heaps, before = joined(_COUNTS["heaps"]), joined(_COUNTS["before_bytes"])
+    return GcTotals(
+        count=sum(one.count for one in processes),
+        induced=int(sum(np.isin(one.starts.fields["Reason"], _INDUCED).sum() for one in processes)),
+        pause_ms=float(pauses.sum()),
+        max_pause_ms=float(pauses.max(initial=0.0)),
+        mean_pause_ms=float(pauses.mean()) if len(pauses) else None,
+        pause_percent=float(pauses.sum()) / seconds / 10 if seconds else None,
+        pauses_ms=dict(zip(("median", "95 %", "99 %", "most"), quantiles, strict=False)),
+        allocated_bytes=int(allocated.sum()) if len(allocated) else None,
+        promoted_bytes=int(joined(_COUNTS["promoted_bytes"]).sum()),
+        max_before_bytes=int(before.max()) if len(before) else None,
+        heaps=int(heaps.max()) if len(heaps) else None,
+    )

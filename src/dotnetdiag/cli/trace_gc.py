@@ -1,0 +1,101 @@
+"""``trace report gc``: what the garbage collector did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.losses import say_losses_of
+from dotnetdiag.cli.output import format_option, show
+from dotnetdiag.cli.render import echo, table
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.gc_collections import GcReport
+
+_PHASES = ("mark", "plan", "relocate", "compact", "sweep")
+
+
+@click.command("gc", cls=Command)
+@click.argument("file", type=RecordingPath())
+@click.option(
+    "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest pauses."
+)
+@format_option
+def gc(file: Path, number: int, form: str) -> None:
+    """Show the collections of a trace FILE: what they come to, and those with the longest pauses.
+
+    The formats for programs have all of them, in the order of their begins, with the sizes of each generation. It
+    needs a recording with events of the collector: --profile gc-collect, gc-verbose, or dotnet-common.
+
+    \b
+    dotnetdiag trace report app.nettrace gc
+    dotnetdiag trace report app.nettrace gc --json | jq .totals
+    dotnetdiag trace report app.nettrace gc --format csv > gc.csv
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.trace_files import open_trace
+    from dotnetdiag.recipes.verbs import gc as ask
+
+    trace = open_trace(file)
+    made = ask(trace)
+    show(form, lambda: made.collections, people=lambda: _show(made, number), document=made.to_json, digits=3)
+    say_losses_of(trace)
+
+
+def _show(made: GcReport, number: int) -> None:
+    totals = made.totals
+    if not totals.count:
+        for note in made.notes:
+            echo(f"note: {note}")
+        return
+    generations = made.collections.values("generation")
+    by_generation = ", ".join(f"{generations.count(one):,} of gen{one}" for one in sorted(set(generations)))
+    induced = f"; {totals.induced:,} induced" if totals.induced else ""
+    echo(f"{totals.count:,} collections: {by_generation}{induced}")
+    share = "" if totals.pause_percent is None else f", {totals.pause_percent:.2f} % of the time"
+    parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.pauses_ms.items())
+    echo(f"paused {totals.pause_ms:,.3f} ms{share}; {parts}" if parts else "how long they paused is not told")
+    sizes = {
+        "allocated": totals.allocated_bytes,
+        "promoted": totals.promoted_bytes,
+        "largest heap": totals.max_before_bytes,
+    }
+    echo(", ".join(f"{name} {_megabytes(value)} MB" for name, value in sizes.items() if value is not None))
+    echo()
+    rows = [row for row in made.collections.to_pylist() if row["pause_ms"] is not None]
+    rows.sort(key=lambda row: -row["pause_ms"])
+    several = len({row["pid"] for row in rows}) > 1
+    columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *_PARTS)
+    right = tuple(name for name in columns if name not in ("reason", "type"))
+    if number:
+        table(columns, [_cells(row, several) for row in rows[:number]], right=right)
+
+
+_PARTS = ("suspend", *_PHASES, "before MB", "after MB", "promoted MB")
+
+
+def _cells(row: dict[str, Any], several: bool) -> tuple[str, ...]:
+    return (
+        *((str(row["pid"]),) if several else ()),
+        str(row["number"]),
+        str(row["generation"]),
+        row["reason"],
+        row["type"].removesuffix("GC"),
+        f"{row['start_ms']:,.3f}",
+        f"{row['pause_ms']:,.3f}",
+        *(_or_nothing(row[f"{phase}_ms"]) for phase in ("suspend", *_PHASES)),
+        *(_megabytes(row[f"{name}_bytes"]) for name in ("before", "after", "promoted")),
+    )
+
+
+def _or_nothing(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3f}"
+
+
+def _megabytes(value: int | None) -> str:
+    return "" if value is None else f"{value / 1e6:,.2f}"

@@ -1,0 +1,28 @@
+"""Programs in C# that a test brings along, compiled for .NET 8, which 9 and 10 run too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.live.runtimes import CACHE, unpack
+
+FRAMEWORK = '{"runtimeOptions":{"tfm":"net8.0","framework":{"name":"Microsoft.NETCore.App","version":"8.0.0"}}}'
+
+
+def compiled(source: str, folder: Path, name: str) -> Path:
+    """``folder/name.dll``: give it to the words of :func:`tests.live.runtimes.command` in the place of the workload."""
+    runtimes = unpack()
+    (folder / f"{name}.cs").write_text(source, encoding="utf-8")
+    references = [f"-r:{path}" for path in (runtimes / "dotnet/shared/Microsoft.NETCore.App/8.0.33").glob("*.dll")]
+    compiler = [str(runtimes / "dotnet/dotnet"), str(runtimes / "bincore/csc.dll"), "-nologo", "-noconfig", "-nostdlib"]
+    subprocess.run(
+        [*compiler, *references, f"-out:{folder / name}.dll", str(folder / f"{name}.cs")],
+        env={**os.environ, "DOTNET_ROOT": str(CACHE / "dotnet"), "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (folder / f"{name}.runtimeconfig.json").write_text(FRAMEWORK, encoding="ascii")
+    return folder / f"{name}.dll"
