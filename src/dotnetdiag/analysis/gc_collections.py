@@ -224,10 +224,10 @@ class _Process:
         self.overall = overall
 
     def _allocated(self, events: GcEvents, pid: int) -> None:
-        """What came to gen0, large and pinned objects since the collection before; since when, of the first, is not known: there it is what
-        ticks tell.
+        """What came to gen0, large and pinned objects since the collection before. Sizes do not tell it of the first, whose predecessor is not known,
+        nor of one in the background and the one behind it: there it is what allocation ticks tell, where there are any.
         """
-        self.has_ticks = any(own == pid for own, _ in events.ticked)
+        has_ticks = any(own == pid for own, _ in events.ticked)
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
         before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
         grown = np.zeros_like(before)
@@ -235,8 +235,14 @@ class _Process:
         own = np.flatnonzero(~self.is_background)
         grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
         self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
-        if self.count:
-            self.allocated[0] = events.ticked.get((pid, 0), 0) if self.has_ticks else np.nan
+        untold = self.is_background.copy()
+        untold[1:] |= self.is_background[:-1]
+        untold[:1] = True
+        if has_ticks:
+            ticked = np.array([events.ticked.get((pid, place), 0) for place in range(self.count)], np.float64)
+            self.allocated = np.where(untold, ticked, self.allocated)
+        else:
+            self.allocated[:1] = np.nan
 
     def _objects(self, when: str) -> Array:
         """Bytes of objects: without what is free between them."""
