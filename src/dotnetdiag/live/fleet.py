@@ -44,6 +44,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 PIECE_BYTES = 1 << 16
 MOST_TYPES = 4096
 """Of events that nobody wants, which are remembered for all sessions."""
+LEAVE_S, LOOK_S = 0.5, 0.002
+"""For sessions to end when they are left, all together, and how often they are asked whether they have."""
 TAKE_BYTES = 8 << 20
 """So much is taken of one session at a time; what it has beyond waits for the next."""
 
@@ -118,10 +120,38 @@ class LiveFleet:
                     member.session.stop()
 
     def close(self) -> None:
-        """End all sessions at once."""
+        """End all sessions, each nicely where it does so soon: a runtime that is only hung up on keeps what it had begun until it notices, which
+        was seen to disturb who came next for two seconds.
+        """
         self._over += [(number, "") for number in sorted(self.numbers)]
-        while self._members:
-            self._end(self._members.pop())
+        self._leave(self._members)
+
+    def drop(self, number: int) -> None:
+        """End the sessions of a number as :meth:`close` does; :meth:`ended` does not tell it."""
+        self._leave([member for member in self._members if member.number == number])
+
+    def _leave(self, members: list[_Member]) -> None:
+        for number in {member.number for member in members}:
+            self.stop(number)
+        left, ends = list(members), time.monotonic() + LEAVE_S
+        while left and time.monotonic() < ends:
+            left = [member for member in left if not self._has_ended(member)]
+            if left:
+                time.sleep(LOOK_S)
+        for member in tuple(members):
+            self._members.remove(member)
+            self._end(member)
+
+    def _has_ended(self, member: _Member) -> bool:
+        """Whether a session that was stopped has come to its end; what it still says is not kept."""
+        try:
+            while member.session.read(PIECE_BYTES, timeout_s=0):
+                pass
+        except TimedOut:
+            return False
+        except DiagnosticsError:
+            pass
+        return True
 
     def ended(self) -> list[tuple[int, str]]:
         """The numbers whose sessions have ended since the last time, and why, in one line: empty when it was we who ended them."""

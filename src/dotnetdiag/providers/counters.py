@@ -23,6 +23,8 @@ EVENT_COUNTERS_ONLY = "EventCounters\\"
 METRICS_PROVIDER = "System.Diagnostics.Metrics"
 _TIME_SERIES_VALUES, _INSTRUMENTS_PUBLISHED = 0x2, 0x4
 _LEVEL = 4
+_NO_METER = "dotnetdiag.none"
+"""Who joins a shared session has to name a meter: else the runtime does not publish its instruments (8 to 10)."""
 SHARED_SINCE = 8
 """The first major version of .NET whose sessions of meters may be shared; before, and by another name, there is one at a time."""
 ONE_SESSION_SINCE = 9
@@ -163,11 +165,17 @@ def counter_session(
     return CounterSession(parts=(tuple(made),), session=session)
 
 
-def listing_providers(sources: Sequence[str]) -> tuple[Provider, ...]:
+def listing_providers(sources: Sequence[str], runtime_major: int | None = None) -> tuple[Provider, ...]:
     """What has a runtime publish all its instruments (.NET 6 and later), also those that nobody reads, and send the EventCounters of these sources
     each second: as most tools ask, for all sessions get them as often as the most eager one wants.
+
+    ``runtime_major``: the target's version; one that has shared sessions (8 and later) is asked in that, which others may have too.
     """
+    shared = ""
+    if runtime_major is not None and runtime_major >= SHARED_SINCE:
+        limits = f"RefreshInterval=1;MaxTimeSeries={MAX_TIME_SERIES};MaxHistograms={MAX_HISTOGRAMS}"
+        shared = f"SessionId={SHARED};Metrics={_NO_METER};{limits};ClientId={uuid4()}"
     return (
-        Provider(name=METRICS_PROVIDER, keywords=_INSTRUMENTS_PUBLISHED, level=_LEVEL, arguments=""),
+        Provider(name=METRICS_PROVIDER, keywords=_INSTRUMENTS_PUBLISHED, level=_LEVEL, arguments=shared),
         *(Provider(name=name, keywords=0, level=_LEVEL, arguments="EventCounterIntervalSec=1") for name in sources),
     )

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.analysis.counters import CountersFold
 from dotnetdiag.client import Client
-from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
 from dotnetdiag.live.fleet import LiveFleet
 from dotnetdiag.providers.counters import listing_providers
 from dotnetdiag.providers.known_counters import KNOWN_EVENT_COUNTERS
+from dotnetdiag.recipes.processes import runtime_major
 from dotnetdiag.table import HasTable, Table
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def list_counters(
     fold = CountersFold()
     has_begun = False
     with LiveFleet(fold.wants) as fleet:
-        fleet.add(0, client.trace(listing_providers(asked), rundown_keyword=0, buffer_mb=BUFFER_MB))
+        providers = listing_providers(asked, _major_of(client))
+        fleet.add(0, client.trace(providers, rundown_keyword=0, buffer_mb=BUFFER_MB))
         ends = time.monotonic() + observe_s
         while (left := ends - time.monotonic()) > 0:
             check()
@@ -86,6 +88,14 @@ def list_counters(
                 raise DiagnosticsError(why)
             time.sleep(min(LOOK_S, left))
     return CounterList(_listed(fold.result()) if has_begun else (), asked)
+
+
+def _major_of(client: Client) -> int | None:
+    """The version of the runtime, where it tells one."""
+    try:
+        return runtime_major(client.process_info())
+    except UnsupportedCommand:
+        return None
 
 
 def _listed(found: Counters) -> list[ListedCounter]:

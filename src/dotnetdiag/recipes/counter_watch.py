@@ -31,7 +31,7 @@ from dotnetdiag.providers.counters import (
     counter_session,
     parse_counters,
 )
-from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_text
+from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_major, runtime_text
 from dotnetdiag.recipes.suspension import is_held, resume
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.discovery import endpoints
@@ -52,7 +52,11 @@ CONNECT_S = 5.0
 CONNECTING = 64
 """So many are asked at once: one that stalls has its thread until its time is over."""
 AGAIN_S = 5.0
-"""After which time a process that could not be watched, and that nobody has named by its number, is tried again."""
+"""After which time a process that could not be watched is tried again: one that nobody has named by its number, or that a signal has stopped."""
+REJOIN_S = (1.5, 3.0, 6.0)
+"""When a runtime that says that somebody else has the session of meters is asked once more: most had one that ended a moment ago, killed maybe,
+which the runtime has not noticed yet. After the last time it is told."""
+_IN_THE_WAY = ("MultipleSessionsNotSupportedError", "MultipleSessionsConfiguredIncorrectlyError")
 EVENT_COUNTERS = 2000
 """Series of EventCounters that a process may have, beside those of meters, of which the session says how many."""
 LEAST_INTERVAL_S = 0.01
@@ -199,6 +203,8 @@ class _Spoken:
     last_s: float
     has_spoken: bool = False
     told_s: float | None = None
+    gap_s: float = 0.0
+    """Between its last two values: a runtime that others ask less often gives ours less often too."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -242,6 +248,14 @@ class CounterWatch:
         self._told: dict[int, str] = {}
         """What was said of it."""
         self._noticed: set[tuple[int | None, str, str]] = set()
+        self._counts: dict[tuple[int | None, str, str], int] = {}
+        """How often each was said."""
+        self._named: dict[int, Named] = {}
+        """By number: what a process was named by."""
+        self._rejoined: dict[int, int] = {}
+        """By number: how often one was asked anew."""
+        self._rejoin_s: dict[int, float] = {}
+        """By number: when it is."""
 
     def __enter__(self) -> Self:
         return self
@@ -279,6 +293,7 @@ class CounterWatch:
         while not self._stopped.is_set() and (until_s is None or time.monotonic() < until_s):
             changes: list[CounterChange] = []
             while True:
+                self._rejoin()
                 self._look()
                 changes += self._arrivals()
                 window = self._fleet.take()
@@ -287,7 +302,7 @@ class CounterWatch:
                     self._has_begun = True
                 changes += self._departures()
                 left = (following if until_s is None else min(following, until_s)) - time.monotonic()
-                is_over = not self._targets.grows and not self._fleet.numbers and not self._beginning
+                is_over = not (self._targets.grows or self._fleet.numbers or self._beginning or self._rejoin_s)
                 if left <= 0 or is_over or self._stopped.wait(min(left, LOOK_S)):
                     break
             following += step * max(1, int((time.monotonic() - following) / step) + 1)
@@ -318,21 +333,26 @@ class CounterWatch:
         return not (key.kind.is_event_counter and self.fold.has_meter(instrument.pid, instrument.provider))
 
     def _look(self) -> None:
-        """Begin with the processes that have come since the last look."""
+        """Begin with the processes that have come since the last look, and once more with those that could not be watched."""
         now = time.monotonic()
-        if not self._targets.grows or now - self._looked_s < LOOK_S:
+        if not (self._targets.grows or self._again_s) or now - self._looked_s < LOOK_S:
             return
         self._looked_s = now
-        there = {pid: system.start_time_ticks(pid) for pid in {one.pid for one in endpoints()}}
-        new = [pid for pid, started in there.items() if self._known.get(pid, -1) != started]
-        self._known = there
-        self._told = {pid: text for pid, text in self._told.items() if pid in there}
         due = [pid for pid, at in self._again_s.items() if at <= now]
         for pid in due:
             del self._again_s[pid]
-        for pid in dict.fromkeys([*new, *(pid for pid in due if pid in there)]):
-            if pid not in self._targets.pids:
-                self._begin(pid)
+        new: list[int] = []
+        if self._targets.grows:
+            there = {pid: system.start_time_ticks(pid) for pid in {one.pid for one in endpoints()}}
+            new = [
+                pid
+                for pid, started in there.items()
+                if self._known.get(pid, -1) != started and pid not in self._targets.pids
+            ]
+            self._known = there
+            self._told = {pid: text for pid, text in self._told.items() if pid in there}
+        for pid in dict.fromkeys([*new, *(pid for pid in due if system.exists(pid))]):
+            self._begin(pid)
 
     def _is_meant(self, target: Named, entry: str) -> bool:
         """Whether somebody wants its counters: by its number, by its command line, or by what it says that it runs (``entry``)."""
@@ -342,8 +362,30 @@ class CounterWatch:
         names = (program_of(target, argv), entry_assembly_of(argv), entry)
         return any(is_called(name, names) for name in self._targets.names)
 
-    def _begin(self, target: Named) -> None:
-        number, self._next = self._next, self._next + 1
+    def _rejoin(self) -> None:
+        """Ask those anew whose meters somebody else had."""
+        now = time.monotonic()
+        for number in [number for number, at in self._rejoin_s.items() if at <= now]:
+            del self._rejoin_s[number]
+            if number in self._processes:
+                self._begin(self._named[number], number)
+
+    def _gives_way(self, process: CounterProcess, event: str) -> bool:
+        """Whether our sessions are ended now, to be begun anew when that of somebody else has ended too."""
+        number, target = process.number, self._named.get(process.number)
+        times = self._rejoined.get(number, 0)
+        if event not in _IN_THE_WAY or isinstance(target, str) or target is None or times >= len(REJOIN_S):
+            return False
+        if number not in self._rejoin_s:
+            self._rejoined[number] = times + 1
+            self._rejoin_s[number] = time.monotonic() + REJOIN_S[times]
+            self._fleet.drop(number)
+        return True
+
+    def _begin(self, target: Named, number: int | None = None) -> None:
+        if number is None:
+            number, self._next = self._next, self._next + 1
+        self._named[number] = target
         future: Future[_Begun] = Future()
         self._beginning.append(future)
         self._waiting.append((future, number, target))
@@ -389,8 +431,7 @@ class CounterWatch:
             except UnsupportedCommand:
                 process = replace(process, runtime="3.x")
             else:
-                text = info.runtime_version.partition(".")[0]
-                major = int(text) if text.isascii() and text.isdigit() and info.runtime.startswith(".NET") else None
+                major = runtime_major(info)
                 process = replace(
                     process,
                     pid=process.pid or info.pid,
@@ -435,18 +476,22 @@ class CounterWatch:
                     self._fleet.add(
                         begun.process.number, session, begun.opened if session is begun.sessions[-1] else None
                     )
+                if begun.process.number not in self._processes:
+                    changes.append(CounterChange(process=begun.process, joined=True))
                 self._processes[begun.process.number] = begun.process
-                changes.append(CounterChange(process=begun.process, joined=True))
                 continue
+            self._named.pop(begun.process.number, None)
             if begun.error is None:
                 continue
-            self._first_error = self._first_error or begun.error
-            self._failed += 1
+            if self._processes.pop(begun.process.number, None) is None:
+                self._first_error = self._first_error or begun.error
+                self._failed += 1
             pid = begun.process.pid
             is_none = isinstance(begun.error, ProcessNotFound) or getattr(begun.error, "code", "") == "not-dotnet"
             if begun.process.pid not in self._targets.pids and is_none:
                 continue  # it has ended meanwhile, or another program has the number of an earlier runtime: nobody has named it
-            if self._targets.grows and pid is not None and pid not in self._targets.pids:
+            is_named = pid in self._targets.pids
+            if pid is not None and (system.is_stopped(pid) if is_named else self._targets.grows):
                 self._again_s[pid] = time.monotonic() + AGAIN_S  # it may be stopped, or slow
                 if self._told.get(pid) == str(begun.error):
                     continue
@@ -472,8 +517,11 @@ class CounterWatch:
             if number in heard:
                 if spoken.told_s is not None:
                     yield CounterSilence(process=process, seconds=silent_s, is_over=True, has_spoken=spoken.has_spoken)
-                self._spoken[number] = _Spoken(last_s=now, has_spoken=True)
-            elif spoken.told_s is None and silent_s > max(SILENT_INTERVALS * self.options.interval_s, SILENT_S):
+                gap_s = silent_s if spoken.has_spoken else 0.0
+                self._spoken[number] = _Spoken(last_s=now, has_spoken=True, gap_s=gap_s)
+            elif spoken.told_s is None and silent_s > max(
+                SILENT_INTERVALS * max(self.options.interval_s, spoken.gap_s), SILENT_S
+            ):
                 spoken.told_s = silent_s
                 stopped = process.pid is not None and system.is_stopped(process.pid)
                 yield CounterSilence(
@@ -486,18 +534,25 @@ class CounterWatch:
 
         for notice in taken.notices if taken is not None else ():
             key = notice.pid, notice.event, notice.text
+            is_new, self._counts[key] = self._counts.get(key, 0) < notice.count, notice.count
             process = self._processes.get(-1 if notice.pid is None else notice.pid)
             is_ours = notice.session in (SHARED, self._session) or notice.event == "MultipleSessionsNotSupportedError"
-            if key not in self._noticed and process is not None and is_ours:
+            if is_new and key not in self._noticed and process is not None and is_ours:
+                if self._gives_way(process, notice.event):
+                    continue
                 self._noticed.add(key)
                 yield CounterNotice(process=process, text=notice_text(replace(notice, count=1)))
 
     def _forget(self, changes: Sequence[CounterChange]) -> None:
+        for number in (change.process.number for change in changes if not change.joined):
+            for kept in (self._named, self._rejoined, self._rejoin_s):
+                kept.pop(number, None)
         if self._has_begun:
             for change in changes:
                 if not change.joined:
                     self.fold.forget(change.process.number)
                     self._noticed = {key for key in self._noticed if key[0] != change.process.number}
+                    self._counts = {key: n for key, n in self._counts.items() if key[0] != change.process.number}
 
 
 def _pid_of(target: Named) -> int | None:

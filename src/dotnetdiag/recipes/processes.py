@@ -177,6 +177,12 @@ def runtime_text(one: _HasRuntime) -> str:
     return one.runtime_version if one.runtime.startswith(".NET") else one.runtime or one.runtime_version
 
 
+def runtime_major(one: _HasRuntime) -> int | None:
+    """The version of .NET as far as the first point; None for anything else."""
+    text = one.runtime_version.partition(".")[0]
+    return int(text) if text.isascii() and text.isdigit() and one.runtime.startswith(".NET") else None
+
+
 def program_of(pid: int, argv: Sequence[str]) -> str:
     """The name of a process's program, ``""`` where the system does not say."""
     return (argv[0].rpartition("/")[2] if argv else "") or system.comm(pid) or ""

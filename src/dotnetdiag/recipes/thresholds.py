@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import GrammarError
 from dotnetdiag.providers.counters import EVENT_COUNTERS_ONLY, CounterChoice, parse_counters
@@ -215,7 +216,7 @@ class Crossings:
 
     def _meet(self, at: int, series: Series, ms: float, row: Mapping[str, Any]) -> Crossing | None:
         threshold = self._thresholds[at]
-        figure = threshold.figure_of(series.kind)
+        figure = threshold.figure_of(meant_kind(series))
         value = (row["quantiles"] or {}).get(QUANTILES[figure]) if figure in QUANTILES else row[figure]
         key = (at, series.number)
         if value is None or value != value or not threshold.is_crossed(value):

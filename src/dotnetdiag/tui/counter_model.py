@@ -17,6 +17,7 @@ from math import nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.tui.counter_changes import change_text, process_text, silence_text
 from dotnetdiag.tui.counter_values import instrument_text, shown_figure, tag_texts
 from dotnetdiag.tui.plain import clean
@@ -316,7 +317,7 @@ class CounterModel:
 
     def _limits(self, series: Series, figure: str) -> tuple[tuple[str, Threshold], ...]:
         """Those of a row: a threshold of a quantile is that quantile's, any other one of a histogram is that of :data:`COUNT`."""
-        named = ((one.figure_of(series.kind), one) for one in self._thresholds if one.concerns(series))
+        named = ((one.figure_of(meant_kind(series)), one) for one in self._thresholds if one.concerns(series))
         own = percentile(figure) if figure not in ("", COUNT) else ""
         return tuple((name, one) for name, one in named if (name == own if own else name in _FIGURES))
 

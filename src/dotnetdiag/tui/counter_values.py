@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dotnetdiag.analysis.meant_kinds import meant_kind
+
 if TYPE_CHECKING:
     from dotnetdiag.analysis.counters import Counters
     from dotnetdiag.analysis.series import Series
@@ -40,7 +42,7 @@ def shown_values(counters: Counters) -> list[ShownValue]:
 
 def instrument_text(series: Series) -> str:
     """The name, and the unit of what is shown of it: ``orders ({order}/s)``."""
-    unit = f"{series.unit or 'count'}/s" if series.kind in _RATES else series.unit
+    unit = f"{series.unit or 'count'}/s" if meant_kind(series) in _RATES else series.unit
     return f"{series.name} ({unit})" if unit else series.name
 
 
@@ -51,7 +53,7 @@ def tag_texts(series: Series) -> list[str]:
 
 def shown_figure(series: Series) -> Literal["rate", "value"]:
     """The column of a row that people look at; of histograms it is none, but the quantiles."""
-    return "rate" if series.kind in _RATES else "value"
+    return "rate" if meant_kind(series) in _RATES else "value"
 
 
 def _figures(series: Series, utc: str, row: dict[str, Any]) -> Iterator[ShownValue]:
