@@ -225,3 +225,50 @@ def test_who_waits_at_its_start_and_was_not_named_by_its_number_is_left_alone() 
         assert "is suspended at startup: it is watched when it runs" in line
         dd.Client(target.pid).resume()
         rows_until(process, lambda rows: any(row["pid"] == target.pid for row in rows))
+
+
+@pytest.mark.parametrize("runtime", WITH_METERS)
+def test_what_a_killed_tool_has_left_in_a_runtime_is_waited_for(runtime: str) -> None:
+    """It keeps the interval of the session that nobody has any more until it notices."""
+    wanted = ("--counters", "Workload.Meter", "--json")
+    with workload(runtime, "counters+meters") as target:
+        one = ("monitor", "-p", str(target.pid), *wanted)
+        with verb(*one, "--refresh-interval", "3", "--duration", f"{PATIENCE_S}s") as killed:
+            rows_until(killed, lambda rows: rows)
+            killed.kill()
+        with verb(*one, "--refresh-interval", "1", "--duration", f"{PATIENCE_S}s") as process:
+            rows = rows_until(process, lambda rows: len({row["utc"] for row in rows if row["interval_s"] == 1}) > 2)
+    assert rows[-1]["interval_s"] == 1
+
+
+@pytest.mark.parametrize("runtime", WITH_METERS)
+def test_the_list_joins_the_session_that_there_is_and_leaves_none_behind(runtime: str) -> None:
+    with workload(runtime, "counters+meters") as target:
+        pid = str(target.pid)
+        with verb(
+            "monitor", "-p", pid, "--counters", "Workload.Meter", "--json", "--duration", f"{PATIENCE_S}s"
+        ) as other:
+            rows_until(other, lambda rows: rows)
+            beside = {one["instrument"] for one in json.loads(run("counters", "list", "-p", pid, "--json").stdout)}
+            rows_until(other, lambda rows: len({row["utc"] for row in rows}) > 2)
+        again = {one["instrument"] for one in json.loads(run("counters", "list", "-p", pid, "--json").stdout)}
+        with verb(
+            "monitor", "-p", pid, "--counters", "Workload.Meter", "--json", "--duration", f"{PATIENCE_S}s"
+        ) as after:
+            rows_until(after, lambda rows: rows)
+    assert {"orders", "temperature"} <= beside
+    assert {"orders", "temperature"} <= again
+
+
+@pytest.mark.parametrize("runtime", ["9", "10"])
+def test_the_queue_of_the_thread_pool_is_its_length_and_no_rate(runtime: str) -> None:
+    """9 and 10 announce it as a counter."""
+    with workload(runtime, "threadpool", "jobs=3000", "wait=stdin", "linger=stdin") as target:
+        words = ("watch", "-p", str(target.pid), "System.Runtime[dotnet.thread_pool.queue.length] > 100", "--once")
+        with verb(*words, "--duration", f"{PATIENCE_S}s") as process:
+            assert process.stderr is not None
+            assert "watched" in process.stderr.readline()
+            target.say()
+            said, _ = process.communicate(timeout=2 * PATIENCE_S)
+    assert process.returncode == 10
+    assert "value" in said

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.cli.actions import Actions, parse_action
 from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import alarm_options, say_changes
@@ -108,7 +109,7 @@ def _say(alarm: CounterAlarm, *, is_json: bool) -> None:
                 "provider": series.provider,
                 "instrument": series.name,
                 "tags": dict(series.tags),
-                "figure": threshold.figure_of(series.kind),
+                "figure": threshold.figure_of(meant_kind(series)),
                 "value": crossing.value,
                 "lasted_s": round(crossing.lasted_s, 3),
             },
@@ -120,6 +121,6 @@ def _say(alarm: CounterAlarm, *, is_json: bool) -> None:
     lasted = f" for {crossing.lasted_s:.3g} s" if threshold.for_s else ""
     echo(
         f"{crossing.utc[:23]}  {process.name or process.target}{pid}  {series.provider}  {series.name}"
-        f"{f' {{{tags}}}' if tags else ''}  {threshold.figure_of(series.kind)} {amount(crossing.value)}"
+        f"{f' {{{tags}}}' if tags else ''}  {threshold.figure_of(meant_kind(series))} {amount(crossing.value)}"
         f" {threshold.comparison} {amount(threshold.limit)}{lasted}"
     )
