@@ -164,6 +164,7 @@ def test_completion_knows_verbs_and_options() -> None:
     [
         (("inof",), "Did you mean 'info'?"),
         (("trace", "colect"), "Did you mean 'collect'?"),
+        (("counters", "ps"), "Did you mean 'dotnetdiag ps'?"),
         (("info",), "Must specify either --process-id, --name, --wait-for, --diagnostic-port, or --dsrouter."),
         (("info", "-p", "x"), "is not a valid integer"),
         (("info", "-p", "999999999"), "process 999999999: is not running here"),

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.recipes.test_counter_watch import served
 
 from dotnetdiag.cli.commands import commands
 from dotnetdiag.cli.counter_screen import screen, value_lines
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.recipes.counter_watch import CounterProcess
 from dotnetdiag.testing import Runtime
 from dotnetdiag.tui.counter_values import ShownValue
@@ -101,7 +102,7 @@ def test_where_nobody_came_no_file_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "--process-id"),
+        ((), "which processes: -p (--process-id), -n (--name), --diagnostic-port, --all, or a command behind --."),
         (("-p", "1", "--counters", "A[x"), "a closing ']' is expected"),
         (("-p", "1", "--refresh-interval", "0"), "an interval of 0 is none"),
         (("-p", "1", "--refresh-interval", "soon"), "write 30s"),
@@ -112,6 +113,79 @@ def test_what_makes_no_sense_is_told_in_a_line(verb: str, words: tuple[str, ...]
     done = CliRunner().invoke(commands, ["counters", verb, *words])
     assert isinstance(done.exception, UsageError)
     assert said in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    "words", [("--all",), ("-p", "1", "-p", "2"), ("-n", "a", "-n", "b"), ("-p", "1", "--dport", "x")]
+)
+def test_columns_that_do_not_tell_processes_apart_are_refused_for_many(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(commands, ["counters", "collect", "--compat", *words])
+    assert isinstance(done.exception, UsageError)
+    assert "name one, or leave --compat out" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("monitor",),
+        ("collect", "-o", "x.csv"),
+        ("serve", "--bind", "127.0.0.1:0"),
+        ("watch", "A[x] > 1"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_nobody_has_is_said_to_be_waited_for(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(
+        commands, ["counters", *words, "-n", "nobody is called so", *OFTEN, "--duration", "100ms"]
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("waiting for a process named nobody is called so\n") == 1
+
+
+def test_how_to_come_to_a_port_that_listens_is_said(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        commands, ["counters", "monitor", "--dport", f"{tmp_path}/p,listen", *OFTEN, "--duration", "100ms"]
+    )
+    said = f"waiting for a runtime at {tmp_path}/p; start it with DOTNET_DiagnosticPorts={tmp_path}/p\n"
+    assert done.stderr.count(said) == 1
+
+
+def test_lines_for_dotnet_counters_work_and_what_has_no_effect_is_said(port: str) -> None:
+    plain = until_some("monitor", "--dport", port).stderr
+    assert "changes nothing" not in plain
+    said = until_some("monitor", "--dport", port, "--showDeltas", "--abbreviateLargeNumbers", "false").stderr
+    assert said.count("--showDeltas changes nothing") == 1
+    assert said.count("--abbreviateLargeNumbers changes nothing") == 1
+
+
+def test_who_is_there_is_not_waited_for(port: str) -> None:
+    assert "waiting" not in until_some("monitor", "--dport", port).stderr
+
+
+def test_why_a_verb_ends_is_not_said_before_too(tmp_path: Path) -> None:
+    ports = [f"{tmp_path}/{name},connect" for name in "ab"]
+    done = CliRunner().invoke(
+        commands, ["counters", "monitor", *(word for port in ports for word in ("--dport", port)), *OFTEN]
+    )
+    assert isinstance(done.exception, DiagnosticsError)
+    told = [line for line in done.stderr.splitlines() if str(tmp_path) in line]
+    assert len(told) == 1
+    assert str(done.exception) not in told[0]
+
+
+def test_who_could_not_be_watched_is_told_where_another_is(port: str, tmp_path: Path) -> None:
+    said = until_some("monitor", "--dport", port, "--dport", f"{tmp_path}/nobody,connect").stderr
+    assert [line for line in said.splitlines() if "nobody" in line] == [f"{tmp_path}/nobody: there is no such socket"]
+
+
+@pytest.mark.parametrize("verb", ["monitor", "serve", "push", "watch"])
+def test_help_names_no_other_verb_for_the_output_of_a_command(verb: str) -> None:
+    said = " ".join(CliRunner().invoke(commands, ["counters", verb, "--help"]).stdout.split())
+    assert "its output goes to stderr where stdout has results" in said
+    assert "trace watch" not in said
 
 
 def value(name: str, number: float | None, *, process: int = 1, tags: str = "", provider: str = "P") -> ShownValue:
@@ -132,7 +206,28 @@ def test_a_screen_has_groups_and_fits() -> None:
     assert all(len(line) <= 40 and "\x1b" not in line for line in lines)
     few = screen(values, [ONE], "status", width=40, height=5)
     assert len(few) == 5
-    assert few[-1].startswith("… 5 lines more")
+    assert few[-1].startswith("… 4 lines more")
+
+
+def test_processes_share_a_screen_that_is_too_small() -> None:
+    many = [value(f"v{number:02}", number, process=process) for process in (1, 2) for number in range(40)]
+    few = [value("v", 1, process=3)]
+    three = [replace(ONE, number=number, pid=number) for number in (1, 2, 3)]
+    lines = screen([*many, *few], three, "status", width=40, height=23)
+    assert len(lines) == 23
+    at = [lines.index(f"app ({number})") for number in (1, 2, 3)]
+    assert at == [2, 11, 20]
+    assert [line for line in lines if "more" in line] == ["… 34 lines more: choose counters"] * 2
+    assert lines[-1].split() == ["v", "1"]
+
+
+def test_processes_that_have_no_line_are_counted() -> None:
+    values = [value(f"v{number}", 1, process=process) for process in range(9) for number in range(9)]
+    nine = [replace(ONE, number=number, pid=number) for number in range(9)]
+    lines = screen(values, nine, "status", width=40, height=12)
+    assert len(lines) <= 12
+    assert [line for line in lines if line.startswith("app")] == ["app (0)", "app (1)"]
+    assert lines[-1] == "… 7 processes more"
 
 
 def test_a_value_is_a_line_with_its_process() -> None:

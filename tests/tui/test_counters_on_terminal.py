@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +14,11 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals of this kind", allow_module_level=True)
 
+from tests.analysis.counters_made import MadeCounters
 from tests.recipes.test_counter_watch import served
 from tests.tui.terminal import ALTERNATE, CURSOR, NORMAL, Terminal, on_terminal
+
+from dotnetdiag.testing import Runtime
 
 OFTEN = ("--refresh-interval", "200ms")
 WITHOUT_TEXTUAL = "sys.modules['textual'] = None; "
@@ -115,3 +119,31 @@ def test_without_the_full_screen_the_last_values_are_drawn(words: tuple[str, ...
         assert terminal.ended() == 0
         assert ALTERNATE not in terminal.output
         assert terminal.output.count(b"pip install 'dotnetdiag[tui]'") == (0 if words else 1)
+
+
+def test_what_is_drawn_stands_in_the_place_of_what_was_drawn_before(tmp_path: Path) -> None:
+    made = MadeCounters()
+    for second in range(3):
+        made.at(100 + second).gauge("g", sessionId="SHARED", meterName="M", lastValue=str(second), tags="k=\x1b[2J")
+    with (
+        Runtime("9.0", listen=str(tmp_path / "p"), replay=made.data(), waits=True) as runtime,
+        on_terminal(
+            "counters", "monitor", "--dport", runtime.address, "--counters", "M", "--plain", *OFTEN
+        ) as terminal,
+    ):
+        terminal.wait_for(b"[M]")
+        terminal.wait_for(b"A\r\x1b[J")
+        terminal.kill(signal.SIGINT)
+        assert terminal.ended() == 0
+        assert re.search(rb"\x1b\[\d+A\r\x1b\[J", terminal.output)
+        assert rb"\x1b[J" not in terminal.output
+        assert rb"k=\x1b[2J" in terminal.output
+        assert b"\x1b[2J" not in terminal.output
+
+
+def test_the_screen_says_who_is_waited_for() -> None:
+    with on_terminal("counters", "monitor", "-n", "nobody is called so", *OFTEN) as terminal:
+        terminal.wait_for(b"waiting for a process named nobody is called so")
+        assert ALTERNATE in terminal.output
+        terminal.press(b"q")
+        assert terminal.ended() == 0

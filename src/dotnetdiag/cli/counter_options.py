@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,16 +12,21 @@ import click
 
 from dotnetdiag.cli.command import LAUNCHED
 from dotnetdiag.cli.launching import SHOW_CHILD_IO, launch_of, startup_options, watched
-from dotnetdiag.cli.options import NO_TARGET, complete_name, complete_pid
+from dotnetdiag.cli.options import complete_name, complete_pid
 from dotnetdiag.cli.render import echo
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.tui.counter_changes import change_text, process_text, silence_text
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterUpdate
+    from dotnetdiag.recipes.counter_watch import CounterChange, CounterOptions, CounterTargets, CounterUpdate
     from dotnetdiag.recipes.launch import Launch
 
 F = TypeVar("F", bound=Callable[..., Any])
+_HELD = "dotnetdiag.cli.counter_options.held"
+"""In ``ctx.meta``: the first failure of a verb, as long as it may be what ends it."""
+NOBODY = (
+    "Must specify which processes: -p (--process-id), -n (--name), --diagnostic-port, --all, or a command behind --."
+)
 
 
 def _interval(_: click.Context, __: click.Parameter, text: str) -> float:
@@ -39,7 +45,7 @@ def _interval(_: click.Context, __: click.Parameter, text: str) -> float:
 _COUNTERS = click.option(
     "--counters",
     multiple=True,
-    help="As in System.Runtime,MyApp[orders,queue]; System.Runtime without it.",
+    help="As in System.Runtime,MyApp[orders,queue]; System.Runtime without it. EventCounters\\NAME means no meter of that name.",
 )
 
 
@@ -141,7 +147,7 @@ class _Given:
                 "a command that is started is what is watched: leave out -p, -n, --diagnostic-port and --all"
             )
         if launch is None and not is_targeted:
-            raise UsageError(NO_TARGET)
+            raise UsageError(NOBODY)
         if launch is None and (self.variables or self.hooks or self.profilers):
             raise UsageError(
                 "--env, --startup-hook and --profiler are of a command that is started: write it behind --"
@@ -193,7 +199,9 @@ def _declared(function: F, declared: tuple[Callable[[Any], Any], ...]) -> F:
         launch, options = given.launch(), given.options()
         if launch is not None:
             return _watching(function, launch, args, {**values, "options": options})
-        return function(*args, targets=given.targets(), options=options, **values)
+        targets = given.targets()
+        with _telling(targets):
+            return function(*args, targets=targets, options=options, **values)
 
     for option in reversed(declared):
         with_options = option(with_options)
@@ -205,16 +213,67 @@ def _watching(function: Callable[..., Any], launch: Launch, args: tuple[Any, ...
     from dotnetdiag.recipes.counter_watch import CounterTargets
 
     with watched(None, launch) as source:
-        function(*args, **others, targets=CounterTargets(clients=(source.client,)))
+        targets = CounterTargets(clients=(source.client,))
+        with _telling(targets):
+            function(*args, **others, targets=targets)
     if source.exit_code:
         raise click.exceptions.Exit(source.exit_code)
 
 
+@contextmanager
+def _telling(targets: CounterTargets) -> Iterator[None]:
+    """Why nobody could be watched is the error that ends a verb then: it is not said as what happened before, too."""
+    held: list[CounterChange] = []
+    if not targets.grows:
+        click.get_current_context().meta[_HELD] = held
+    text = ""
+    try:
+        yield
+    except DiagnosticsError as error:
+        text = str(error)
+        raise
+    finally:
+        for change in held:
+            if change.why != text:
+                echo(change_text(change), err=True)
+
+
 def say_changes(update: CounterUpdate) -> None:
     """Who has come, who has gone, and who is silent, on stderr."""
+    context = click.get_current_context(silent=True)
+    held: list[CounterChange] | None = None if context is None else context.meta.get(_HELD)
     for change in update.changes:
+        if context is not None and held is not None:
+            if not change.joined and change.why and not held:
+                held.append(change)
+                continue
+            if change.joined:
+                for before in held:
+                    echo(change_text(before), err=True)
+                held.clear()
+                held = context.meta[_HELD] = None
         echo(change_text(change), err=True)
     for silence in update.silences:
         echo(silence_text(silence), err=True)
     for notice in update.notices:
         echo(f"{process_text(notice.process)}: {notice.text}", err=True)
+
+
+def waiting_text(targets: CounterTargets) -> str:
+    """A line for whoever is not there yet; empty where nobody is waited for."""
+    from dotnetdiag.recipes.processes import names_of_nobody
+    from dotnetdiag.recipes.target import Target
+
+    texts = [f"waiting for a process named {name}" for name in names_of_nobody(targets.names)]
+    for port in targets.ports:
+        target = Target(port=port)
+        if target.listens:
+            where = target.watched_address
+            texts.append(f"waiting for a runtime at {where}; start it with DOTNET_DiagnosticPorts={where}")
+    return "; ".join(texts)
+
+
+def say_waiting(targets: CounterTargets) -> None:
+    """:func:`waiting_text`, on stderr."""
+    if text := waiting_text(targets):
+        echo(text, err=True)

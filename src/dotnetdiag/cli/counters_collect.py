@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import LaunchingCommand
-from dotnetdiag.cli.counter_options import say_changes, watch_options
+from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_options
 from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
 from dotnetdiag.cli.signals import handled
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
-from dotnetdiag.errors import OutputError
+from dotnetdiag.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterWatch
+    from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterUpdate, CounterWatch
 
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
 
@@ -35,7 +35,7 @@ _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "par
     type=click.Choice(["csv", "json", "jsonl", "parquet"]),
     help="Of the file; without it its suffix says, or csv.",
 )
-@click.option("--compat", is_flag=True, help="The columns of dotnet-counters (csv, json).")
+@click.option("--compat", is_flag=True, help="The columns of dotnet-counters (csv, json), of one process.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
 def collect(
     targets: CounterTargets,
@@ -56,6 +56,8 @@ def collect(
     dotnetdiag counters collect --all --refresh-interval 0.5 -o - --format jsonl | jq .value
     """
     lean_numpy()
+    if compat:
+        _require_one(targets)
     from dotnetdiag.recipes.counter_files import collect_counters
     from dotnetdiag.recipes.outputs import is_stdout, is_stream
 
@@ -64,14 +66,24 @@ def collect(
     if not place.suffix and not is_stdout(place):
         place = place.with_suffix(f".{chosen}")
     watches: list[CounterWatch] = []
+    joined: set[int] = set()
+    mixed: list[bool] = []
 
     def begun(watch: CounterWatch) -> None:
         watches.append(watch)
         echo("Starting a counter session. Press Ctrl+C to end.", err=True)
+        say_waiting(targets)
 
     def end(*_: object) -> None:
         for watch in watches:
             watch.stop()
+
+    def said(update: CounterUpdate) -> None:
+        say_changes(update)
+        joined.update(change.process.number for change in update.changes if change.joined)
+        if compat and len(joined) > 1 and not mixed:
+            mixed.append(True)
+            echo("--compat: several processes have come, and the file does not tell them apart", err=True)
 
     with handled(("SIGINT", "SIGTERM", "SIGHUP"), end), _nobody_reads(is_stdout(place)):
         totals = collect_counters(
@@ -83,7 +95,7 @@ def collect(
             force=force,
             duration=duration,
             on_begin=begun,
-            on_update=say_changes,
+            on_update=said,
         )
     if not totals.watched and not is_stream(place):
         echo(f"nobody was watched: {shown_path(place)} was not written", err=True)
@@ -91,6 +103,15 @@ def collect(
     where = "" if is_stdout(place) else f" in {shown_path(place)}"
     plural = "process" if totals.watched == 1 else "processes"
     echo(f"{totals.values:,} values of {totals.watched} {plural}{where}", err=True)
+
+
+def _require_one(targets: CounterTargets) -> None:
+    """Raises UsageError where several processes are named."""
+    named = (*targets.pids, *targets.names, *targets.ports)
+    if targets.everyone or len(named) > 1:
+        raise UsageError(
+            "--compat: the columns of dotnet-counters do not tell processes apart: name one, or leave --compat out"
+        )
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import LaunchingCommand
-from dotnetdiag.cli.counter_options import say_changes, watch_options
+from dotnetdiag.cli.counter_options import say_changes, say_waiting, waiting_text, watch_options
 from dotnetdiag.cli.counter_screen import screen, value_lines
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import TABLE, to_stdout
-from dotnetdiag.cli.render import clean_json, echo, is_terminal
+from dotnetdiag.cli.render import clean_json, echo, is_terminal, write_raw
 from dotnetdiag.cli.signals import handled, pressed
 from dotnetdiag.tui.counter_values import shown_values
 
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     metavar="THRESHOLD",
     help="Colour what crosses it on the full screen, as in 'MyApp[queue] > 100': see `counters watch`. May be repeated.",
 )
+@click.option("--showDeltas", "shows_deltas", type=click.BOOL, default=False, hidden=True)
+@click.option("--abbreviateLargeNumbers", "abbreviates", type=click.BOOL, default=None, hidden=True)
 def monitor(
     targets: CounterTargets,
     options: CounterOptions,
@@ -54,6 +56,8 @@ def monitor(
     form: str,
     plain: bool,
     thresholds: tuple[str, ...],
+    shows_deltas: bool,
+    abbreviates: bool | None,
 ) -> None:
     """Show the counters of one process or of many as they change: on a terminal as a full screen, else a line for each value as it comes.
 
@@ -75,15 +79,24 @@ def monitor(
     seconds = seconds_of(duration)
     limits = [parse_threshold(text) for text in thresholds]
     fills = form == TABLE and not plain and _may_fill_screen()
+    if shows_deltas and not fills:
+        echo("--showDeltas changes nothing here: only the full screen shows changes", err=True)
+    if abbreviates is not None:
+        echo("--abbreviateLargeNumbers changes nothing: large numbers are shown as they always are", err=True)
     with CounterWatch(targets, options) as watch:
         until_s = None if seconds is None else time.monotonic() + seconds
         if fills:
-            _fill_screen(watch, until_s, limits)
+            _fill_screen(watch, until_s, limits, waiting_text(targets))
             return
-        with handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()), to_stdout(form) as stream:
-            for piece in _pieces(watch, form, until_s):
-                stream.write(piece)
-                stream.flush()
+        say_waiting(targets)
+        with handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()):
+            if form == TABLE and is_terminal():
+                _draw(watch, until_s)
+                return
+            with to_stdout(form) as stream:
+                for piece in _pieces(watch, form, until_s):
+                    stream.write(piece)
+                    stream.flush()
 
 
 def _may_fill_screen() -> bool:
@@ -98,48 +111,50 @@ def _may_fill_screen() -> bool:
     return False
 
 
-def _fill_screen(watch: CounterWatch, until_s: float | None, limits: Sequence[Threshold]) -> None:
+def _fill_screen(watch: CounterWatch, until_s: float | None, limits: Sequence[Threshold], waiting: str) -> None:
     """Until it ends; who has left for a reason is told when the screen has gone. Stderr is made for terminals that take nothing any more."""
     from dotnetdiag.tui.counter_changes import change_text
     from dotnetdiag.tui.counters import show_counters
 
     with pressed(lambda *_, **__: watch.stop()):
-        departures = show_counters(watch, until_s, thresholds=limits, terminal=sys.stderr)
+        departures = show_counters(watch, until_s, thresholds=limits, waiting=waiting, terminal=sys.stderr)
     for change in departures:
         echo(change_text(change), err=True)
 
 
+def _draw(watch: CounterWatch, until_s: float | None) -> None:
+    """The last values of all, in each interval in the place of those before; what is to be told stands above them, and stays."""
+    drawn = 0
+    for update in watch.updates(until_s):
+        size = shutil.get_terminal_size()
+        values = [] if update.counters is None else shown_values(watch.fold.latest())
+        lines = screen(values, update.everyone, _status(watch, update), width=size.columns - 1, height=size.lines - 1)
+        if drawn:
+            write_raw(f"\x1b[{drawn}A\r\x1b[J")
+        if any(not change.joined and change.why for change in update.changes) or update.silences or update.notices:
+            say_changes(update)
+        write_raw("".join(f"{line}\n" for line in lines))
+        drawn = len(lines)
+
+
+def _status(watch: CounterWatch, update: CounterUpdate) -> str:
+    count = len(update.processes)
+    return f"{count} {'process' if count == 1 else 'processes'}, every {watch.options.interval_s:g} s; Ctrl+C ends it"
+
+
 def _pieces(watch: CounterWatch, form: str, until_s: float | None) -> Iterator[bytes]:
     """What to write for each interval."""
-    draws, drawn = is_terminal() and form == TABLE, 0
     started = False
     for update in watch.updates(until_s):
-        if not draws:
-            say_changes(update)
-        if draws:
-            size = shutil.get_terminal_size()
-            lines = _screen(watch, update, size.columns - 1, size.lines - 1)
-            text = (f"\x1b[{drawn}A\r\x1b[J" if drawn else "") + "\n".join(lines) + "\n"
-            drawn = len(lines)
-        elif update.counters is None or not len(update.counters):
+        say_changes(update)
+        if update.counters is None or not len(update.counters):
             continue
-        elif form == TABLE:
+        if form == TABLE:
             text = "".join(f"{line}\n" for line in value_lines(shown_values(update.counters), update.everyone))
         else:
             text = _rows(update, form, heading=not started)
             started = True
         yield text.encode("utf-8", "backslashreplace")
-
-
-def _screen(watch: CounterWatch, update: CounterUpdate, width: int, height: int) -> list[str]:
-    for change in update.changes:
-        if not change.joined and change.why:
-            say_changes(update)
-            break
-    count = len(update.processes)
-    status = f"{count} {'process' if count == 1 else 'processes'}, every {watch.options.interval_s:g} s; Ctrl+C ends it"
-    values = [] if update.counters is None else shown_values(watch.fold.latest())
-    return screen(values, update.everyone, status, width=width, height=height)
 
 
 def _rows(update: CounterUpdate, form: str, *, heading: bool) -> str:

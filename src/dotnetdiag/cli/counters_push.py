@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import LaunchingCommand
-from dotnetdiag.cli.counter_options import say_changes, watch_options
+from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_options
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
@@ -112,6 +112,7 @@ def push(
     try:
         with CounterWatch(targets, options) as watch, handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()):
             echo(f"Sending {what} to {collector.url}. Press Ctrl+C to end.", err=True)
+            say_waiting(targets)
             for update in watch.updates(None if seconds is None else time.monotonic() + seconds):
                 say_changes(update)
                 pushing.take(update)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import LaunchingCommand
-from dotnetdiag.cli.counter_options import say_changes, watch_options
+from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_options
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
@@ -80,6 +80,7 @@ def serve(
         handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()),
     ):
         echo(f"Serving {server.url} (Ctrl+C ends it)", err=True)
+        say_waiting(targets)
         for update in watch.updates(None if seconds is None else time.monotonic() + seconds):
             say_changes(update)
             pages.show(state.take(update, services.of))

@@ -10,7 +10,7 @@ import click
 from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.cli.actions import Actions, parse_action
 from dotnetdiag.cli.command import LaunchingCommand
-from dotnetdiag.cli.counter_options import alarm_options, say_changes
+from dotnetdiag.cli.counter_options import alarm_options, say_changes, say_waiting
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo, json_text
 from dotnetdiag.cli.signals import handled
@@ -79,6 +79,7 @@ def watch(
             actions.signal(number)
 
         with handled(("SIGINT", "SIGTERM", "SIGHUP"), end):
+            say_waiting(targets)
             for update, crossed in alarms.updates(None if seconds is None else time.monotonic() + seconds):
                 say_changes(update)
                 for alarm in crossed[:1] if once else crossed:

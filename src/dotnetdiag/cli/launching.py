@@ -91,7 +91,7 @@ def startup_options(function: Callable[..., Any]) -> Callable[..., Any]:
 SHOW_CHILD_IO = click.option(
     "--show-child-io",
     is_flag=True,
-    help="Leave the started command its input and output (to stderr where stdout has results: --json, trace watch).",
+    help="Leave the started command its input and output (its output goes to stderr where stdout has results).",
 )
 
 

@@ -35,6 +35,13 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             from difflib import get_close_matches
 
+            root = ctx.find_root()
+            if (
+                ctx is not root
+                and isinstance(root.command, click.Group)
+                and args[0] in root.command.list_commands(root)
+            ):
+                raise click.UsageError(f"{error.message} Did you mean 'dotnetdiag {args[0]}'?", ctx) from None
             close = get_close_matches(args[0], self.list_commands(ctx), n=1) if args else []
             if close:
                 raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx) from None

@@ -193,6 +193,18 @@ def is_called(name: str, names: Iterable[str]) -> bool:
     return name.casefold() in {one.casefold() for one in names if one}
 
 
+def names_of_nobody(names: Sequence[str]) -> list[str]:
+    """Those of the names that no runtime has, as the system calls them: none is asked."""
+    if not names:
+        return []
+    there: list[str] = []
+    problem = "a folder where a process may have its socket does not answer"
+    for pid in {one.pid for one in call_within(endpoints, Deadline(LIST_TIMEOUT_S), problem)}:
+        argv = system.argv(pid) or ()
+        there += (program_of(pid, argv), entry_assembly_of(argv))
+    return [name for name in names if not is_called(name, there)]
+
+
 def entry_assembly_of(argv: Sequence[str]) -> str:
     """As the command line has it: the DLL that ``dotnet`` was given, or the program itself (an apphost is called as its assembly)."""
     if not argv:

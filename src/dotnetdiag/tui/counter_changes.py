@@ -20,7 +20,7 @@ def change_text(change: CounterChange) -> str:
     if change.joined:
         return f"{who}: watched, {process.runtime}"
     if change.why:
-        return change.why if change.why.startswith(process.target) else f"{who}: {change.why}"
+        return change.why if change.why.startswith(process.target.partition(",")[0]) else f"{who}: {change.why}"
     return f"{who}: no longer watched"
 
 
@@ -41,4 +41,4 @@ def _silence(silence: CounterSilence) -> str:
 
 
 def _who(process: CounterProcess) -> str:
-    return f"{process.name} ({process.target})" if process.name else process.target
+    return f"{process.name} ({process.target})" if process.name not in ("", process.target) else process.target

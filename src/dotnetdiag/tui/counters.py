@@ -27,6 +27,7 @@ from dotnetdiag.tui.counter_columns import heading
 from dotnetdiag.tui.counter_model import CounterModel, CounterRow, Threshold, WatchedProcess
 from dotnetdiag.tui.counter_tree import CounterTree
 from dotnetdiag.tui.counter_view import CounterView, Line, SortBy, arranged
+from dotnetdiag.tui.plain import clean
 from dotnetdiag.tui.process_tabs import ProcessTab, ProcessTabs
 from dotnetdiag.tui.widths import cells, cut
 
@@ -108,13 +109,15 @@ class CounterApp(App[None]):
         until_s: float | None = None,
         *,
         thresholds: Sequence[Threshold] = (),
+        waiting: str = "",
         clock: Callable[[], float] = time.monotonic,
         time_of_day: Callable[[], datetime] = datetime.now,
     ) -> None:
-        """``until_s`` as of :meth:`Watch.updates`. ``clock`` and ``time_of_day`` as of :class:`CounterModel`."""
+        """``until_s`` as of :meth:`Watch.updates`; ``waiting`` says who is waited for, until something
+        happens. ``clock`` and ``time_of_day`` as of :class:`CounterModel`."""
         super().__init__()
         self.error: Exception | None = None
-        self._watch, self._until_s = watch, until_s
+        self._watch, self._until_s, self._waiting = watch, until_s, waiting
         self._model = CounterModel(thresholds, clock=clock, time_of_day=time_of_day)
         self._lock = threading.Lock()
         """Of the model."""
@@ -227,7 +230,7 @@ class CounterApp(App[None]):
             self._arrange()
             process = None if self._tab is None else self._model.processes.get(self._tab)
             banner = self._banner_text(process)
-            log = self._model.log[-1] if self._model.log else ""
+            log = self._model.log[-1] if self._model.log else clean(self._waiting)
             count = sum(not one.is_gone for one in self._model.processes.values())
             refused = self._model.refused
             kept = self._model.updates - self._paused_at
@@ -424,16 +427,17 @@ def show_counters(
     until_s: float | None = None,
     *,
     thresholds: Sequence[Threshold] = (),
+    waiting: str = "",
     terminal: TextIO | None = None,
 ) -> tuple[CounterChange, ...]:
     """Show the values of a watch until somebody ends it, until it ends, or until it is ``until_s`` (``time.monotonic``). The terminal is as
-    before then. Returns :attr:`CounterApp.departures`; raises what the watch raised.
+    before then. ``waiting`` as of :class:`CounterApp`. Returns :attr:`CounterApp.departures`; raises what the watch raised.
 
     Keys are read from stdin. ``terminal`` (stderr, where none is given) is drawn on: it should neither raise nor wait when the terminal has
     gone, for Textual's thread that writes would die of it, and what waits for that thread would wait forever.
     """
     with _drawn_on(sys.stderr if terminal is None else terminal), _size_of_the_terminal():
-        app = CounterApp(watch, until_s, thresholds=thresholds)
+        app = CounterApp(watch, until_s, thresholds=thresholds, waiting=waiting)
         app.run()
     app.finish()
     if app.error is not None:
