@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 from tests.cli.test_counters_push import pushing
 from tests.live.runtimes import Target, command, unpack, workload
-from tests.recipes.collectors import COLLECTORS, Received, attributes_of, http_collector
+from tests.recipes.collectors import COLLECTORS, PATIENCE_S, Received, attributes_of, http_collector
 from tests.shared import needs
+
+from dotnetdiag.client import Client
+from dotnetdiag.errors import DiagnosticsError
 
 pytestmark = [pytest.mark.live, needs("dotnet", "the workload on real runtimes")]
 
@@ -139,6 +143,68 @@ def test_requests_of_a_client_are_spans(runtime: str) -> None:
         assert [span.status.code for span in spans].count(2) == 1, "one in ten is a 500"
 
 
+REQUESTS = 50
+EVENTS = ("--logs", "Information", "--traces")
+
+
+@pytest.mark.parametrize("protocol", COLLECTORS)
+def test_a_program_that_is_started_is_sent_from_its_first_request_to_its_last(protocol: str) -> None:
+    words, environment = web_command(f"requests={REQUESTS}")
+    with (
+        COLLECTORS[protocol]() as (url, received),
+        pushing("--to", url, *EVENTS, "--", *words, interval="0.2", **environment, OTEL_SERVICE_NAME="shop") as ours,
+    ):
+        assert ours.process.wait(PATIENCE_S) == 0
+        said = ours.lines.until(": sent ")
+    expect_all(received)
+    assert {resource["service.name"] for resource, _, _ in (*received.logs(), *received.spans())} == {"shop"}
+    assert f"{len(received.logs())} log records" in said
+    assert f"{len(received.spans())} spans" in said
+
+
+def test_so_is_a_runtime_that_waits_at_its_start() -> None:
+    words, environment = web_command(f"requests={REQUESTS}")
+    held = subprocess.Popen(
+        words,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, **environment, "DOTNET_DefaultDiagnosticPortSuspend": "1"},
+    )
+    try:
+        await_answer(held.pid)
+        with (
+            http_collector() as (url, received),
+            pushing("-p", str(held.pid), "--to", url, *EVENTS, interval="0.2") as ours,
+        ):
+            assert ours.process.wait(PATIENCE_S) == 0
+            ours.lines.until(": sent ")
+    finally:
+        held.kill()
+        held.wait()
+    expect_all(received)
+
+
+def expect_all(received: Received) -> None:
+    """What the web application says of its requests, and what it does for them."""
+    logged = [(scope, record) for _, scope, record in received.logs()]
+    assert len([1 for scope, _ in logged if scope == "Web.Items"]) == REQUESTS * 8 // 10
+    assert len([1 for scope, _ in logged if scope == "Web.Fail"]) == REQUESTS // 10
+    assert "Microsoft.Hosting.Lifetime" in {scope for scope, _ in logged}, "that is said before the first request"
+    assert {record.severity_text for _, record in logged} == {"Information", "Error"}
+    for scope in ("Microsoft.AspNetCore", "System.Net.Http"):
+        assert len([1 for _, of, _ in received.spans() if of == scope]) == REQUESTS
+
+
+def await_answer(pid: int) -> None:
+    """Its runtime has a socket by now."""
+    pause = threading.Event()
+    for _ in range(int(PATIENCE_S / 0.05)):
+        with suppress(DiagnosticsError):
+            Client(pid).process_info()
+            return
+        pause.wait(0.05)
+    raise AssertionError("the runtime does not answer")
+
+
 def requests_of(received: Received) -> list[Any]:
     return [span for _, scope, span in received.spans() if scope == "System.Net.Http"]
 
@@ -150,12 +216,16 @@ def ask_until_heard(target: Target, received: Received) -> None:
     received.until(lambda all: any(scope == "Web.Fail" for _, scope, _ in all.logs()))
 
 
+def web_command(*arguments: str) -> tuple[list[str], dict[str, str]]:
+    """How the web application is started, and the environment that it takes."""
+    words, environment = command("10")
+    return [words[0], str(unpack() / "workload" / "web" / "web.dll"), *arguments], environment
+
+
 @contextmanager
 def web(*arguments: str) -> Iterator[Target]:
     """The web application; it is killed at the end."""
-    folder = unpack()
-    words, environment = command("10")
-    program = [words[0], str(folder / "workload" / "web" / "web.dll"), *arguments]
+    program, environment = web_command(*arguments)
     process = subprocess.Popen(
         program, stdout=subprocess.PIPE, stdin=subprocess.PIPE, env={**os.environ, **environment}
     )

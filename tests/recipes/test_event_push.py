@@ -12,6 +12,7 @@ import pytest
 from tests.recipes.test_counter_watch import served
 from tests.service.made import process
 
+from dotnetdiag.client import Client
 from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.collector import Signal
 from dotnetdiag.recipes.event_push import EventOptions, EventPush, EventsFailed
@@ -56,6 +57,44 @@ def test_messages_come_with_level_arguments_and_logger(tmp_path: Path, parcels: 
     assert one.arguments == {"0": "first", "1": 'zażółć, "x"', "{OriginalFormat}": "%s of %s"}
     assert events.unreadable == 0
     assert not any(one.name == "dotnetdiag events" for one in threading.enumerate())
+
+
+def test_a_session_over_a_client_is_there_at_once(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:
+    with served(tmp_path, "a") as (port,), Client.connect(port) as client:
+        events = EventPush(EventOptions(logs=""), parcels.put)
+        events.begin_held(process(3, pid=None, target=port), APP, client)
+        LOG.error("only once")
+        events.update([3])  # it has gone, as far as its counters tell
+        found: list[Any] = []
+        while not found:
+            found += [one for one in parcels.get(timeout=PATIENCE_S).content[1] if one.logger == LOG.name]
+        events.update([])
+    events.close()
+    assert [one.text for one in found] == ["only once"]
+
+
+def test_what_somebody_has_left_who_has_gone_is_read_to_its_end(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:
+    with served(tmp_path, "a") as (port,), Client.connect(port) as client:
+        events = EventPush(EventOptions(logs=""), parcels.put)
+        events.begin_held(process(3, pid=None, target=port), APP, client)
+        for number in range(5000):
+            LOG.error("%d", number)
+    events.update([3])
+    events.close()
+    found = []
+    while not parcels.empty():
+        found += [one.text for one in parcels.get().content[1] if one.logger == LOG.name]
+    assert found == [str(number) for number in range(5000)]
+
+
+def test_nobody_begins_after_the_end(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:
+    told: list[EventsFailed] = []
+    with served(tmp_path, "a") as (port,), Client.connect(port) as client:
+        events = EventPush(EventOptions(logs=""), parcels.put, told.append)
+        events.close()
+        events.begin_held(process(3, pid=None, target=port), APP, client)
+        events.begin_held(process(4, pid=None, target="nobody"), APP, Client.connect(f"{tmp_path}/nobody,connect"))
+    assert told == []
 
 
 def test_one_that_cannot_be_asked_is_told_and_others_go_on(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:

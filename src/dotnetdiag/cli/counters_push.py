@@ -77,7 +77,7 @@ def push(
     5 s at most.
 
     --logs sends messages of Microsoft.Extensions.Logging, --traces activities (System.Diagnostics.Activity) of all sources, which the runtime then
-    creates and marks as recorded.
+    creates and marks as recorded. Of a program that is started (behind --) they come from the first on.
 
     Without --to the variable OTEL_EXPORTER_OTLP_ENDPOINT says where, and OTEL_EXPORTER_OTLP_PROTOCOL how (http/protobuf, grpc).
     OTEL_EXPORTER_OTLP_HEADERS has headers.
@@ -86,6 +86,7 @@ def push(
     dotnetdiag counters push --all --to http://localhost:4318
     dotnetdiag counters push -n MyApp --to grpc://localhost:4317 --counters System.Runtime,MyApp.Orders --refresh-interval 10
     dotnetdiag counters push -p 4711 --to http://localhost:4318 --logs Warning --traces
+    dotnetdiag counters push --to http://localhost:4318 --logs --traces -- dotnet MyApp.dll
     dotnetdiag counters push --all --to https://otlp.example.com --header-variable api-key=API_KEY
     """
     lean_numpy()
@@ -110,7 +111,10 @@ def push(
     )
     what = ", ".join(["metrics", *(["logs"] if logs is not None else []), *(["traces"] if traces else [])])
     try:
-        with CounterWatch(targets, options) as watch, handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()):
+        with (
+            CounterWatch(targets, options, on_held=pushing.hold) as watch,
+            handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()),
+        ):
             echo(f"Sending {what} to {collector.url}. Press Ctrl+C to end.", err=True)
             say_waiting(targets)
             for update in watch.updates(None if seconds is None else time.monotonic() + seconds):

@@ -14,6 +14,7 @@ from typing import Any, Self
 from uuid import NAMESPACE_URL, uuid5
 
 from dotnetdiag.analysis.running_totals import RunningSeries, RunningTotals
+from dotnetdiag.client import Client
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export.otlp_logs import build_logs
 from dotnetdiag.export.otlp_metrics import Attributes, build_metrics, count_points
@@ -25,7 +26,7 @@ from dotnetdiag.recipes.event_push import EventOptions, EventPush, EventsFailed
 from dotnetdiag.recipes.exporters import connect_collector
 from dotnetdiag.recipes.outbox import BATCH, FINISH_S, ROOM, Notice, Outbox, Parcel, Sent
 from dotnetdiag.recipes.processes import program_of
-from dotnetdiag.recipes.service_names import ServiceNames
+from dotnetdiag.recipes.service_names import ServiceNames, service_of
 from dotnetdiag.transport import processes as system
 
 NOTHING = EventOptions()
@@ -100,6 +101,8 @@ class CounterPush:
     def close(self) -> Sent:
         """Send the rest. What has become of everything."""
         if self._sent is None:
+            if self._events is not None:
+                self._events.read_out()
             ends = time.monotonic() + self._finish_s
             self._put(self._totals.latest())
             self._services.__exit__()
@@ -122,6 +125,12 @@ class CounterPush:
     def totals(self) -> Sent:
         """What has become of everything so far."""
         return self._outbox.totals() if self._sent is None else self._sent
+
+    def hold(self, process: CounterProcess, client: Client) -> None:
+        """A process waits at its start until this returns: nothing of it will be missed. For ``CounterWatch(on_held=…)``; from any thread."""
+        known = self._attributes[process.number] = resource_attributes(process, service_of(process, client))
+        if self._events is not None:
+            self._events.begin_held(process, known, client)
 
     def take(self, update: CounterUpdate) -> None:
         """Have an update of a watch sent. Does not wait."""

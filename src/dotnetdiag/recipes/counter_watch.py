@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -220,11 +220,19 @@ class _Begun:
 class CounterWatch:
     """Sessions of counters of all that is targeted. Use with ``with``; :meth:`updates` gives an update in each interval.
 
-    Raises GrammarError and UsageError for options that make no sense.
+    ``on_held`` is called with each process that waits at its start, and its client, once it is watched and before it is let run; in a thread
+    beside. Raises GrammarError and UsageError for options that make no sense.
     """
 
-    def __init__(self, targets: CounterTargets, options: CounterOptions | None = None) -> None:
+    def __init__(
+        self,
+        targets: CounterTargets,
+        options: CounterOptions | None = None,
+        *,
+        on_held: Callable[[CounterProcess, Client], None] = lambda *_: None,
+    ) -> None:
         self.options = options or CounterOptions()
+        self._on_held = on_held
         self._targets = targets
         self._choices = {choice.provider.casefold(): choice for choice in self.options.choices()}
         self._session = str(uuid4())
@@ -455,6 +463,8 @@ class CounterWatch:
                 raise DiagnosticsError(f"process {target} is suspended at startup: it is watched when it runs")
             for part in asked.parts:
                 sessions.append(client.trace(part, rundown_keyword=0, buffer_mb=self.options.buffer_mb))
+            if held:
+                self._on_held(process, client)
             if held and self.options.resume:
                 resume(client, over=target.partition(",")[0] if isinstance(target, str) else None)
         except DiagnosticsError as error:

@@ -1,7 +1,9 @@
 """What processes log, and the activities that they end, as they happen: for a collector of OpenTelemetry.
 
 Rule 1: each process has one session for both, beside that of its counters; one that fails, or ends, ends alone, and is told.
-Rule 2: one thread reads all sessions, some times a second; a session begins in a few threads beside.
+Rule 2: one thread reads all sessions, some times a second; a session begins in a few threads beside, that of a process that waits at its start
+in the thread that lets it run, before that.
+Rule 3: of a process that has gone all that its session has is read, for it has written that before its end.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ BUFFER_MB = 32
 PARCEL_RECORDS = 1000
 DRAIN_S = 2.0
 """At the end, for what is still in the targets."""
+LAST_S, LAST_QUIET_S = 30.0, 2.0
+"""At the end, for what processes have left that have gone: in all, and without anything new."""
+PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +74,11 @@ class EventPush:
         put: Callable[[Parcel], None],
         notice: Callable[[EventsFailed], None] = lambda _: None,
     ) -> None:
-        logs = [] if options.logs is None else [logging_provider(options.logs)]
-        self._providers = (*logs, *([activities_provider()] if options.traces else []))
+        traces = [activities_provider()] if options.traces else []
+        self._providers, self._providers_at_start = (
+            (*([] if options.logs is None else [logging_provider(options.logs, at_start=at_start)]), *traces)
+            for at_start in (False, True)
+        )
         self._put, self._notice = put, notice
         self._fleet = LiveFleet(lambda schema: log_entries.is_log_entry(schema) or activity_spans.is_activity(schema))
         self._pool = ThreadPoolExecutor(CONNECTING, thread_name_prefix="dotnetdiag events")
@@ -79,9 +87,12 @@ class EventPush:
         self._beginning: list[tuple[CounterProcess, Future[tuple[TraceSession, ExitStack]]]] = []
         self._ended: dict[int, tuple[EventsFailed, int]] = {}
         """Sessions that ended by themselves, and how many updates ago: of a process that ends that is nothing to tell."""
+        self._gone: set[int] = set()
+        self._is_over = False
         self.unreadable = 0
         """Activities without ids or times as spans have them."""
         self._stopped = threading.Event()
+        self._has_read_out = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dotnetdiag events", daemon=True)
         self._thread.start()
 
@@ -96,12 +107,28 @@ class EventPush:
             self._watched[process.number] = process, attributes
             self._beginning.append((process, self._pool.submit(self._begun, process)))
 
+    def begin_held(self, process: CounterProcess, attributes: Attributes, client: Client) -> None:
+        """Begin the session of a process that waits at its start: it is there when this returns. The client stays its owner's."""
+        future: Future[tuple[TraceSession, ExitStack]] = Future()
+        try:
+            future.set_result((self._session(client, is_held=True), ExitStack()))
+        except DiagnosticsError as error:
+            future.set_exception(error)
+        with self._lock:
+            if not self._is_over:
+                self._watched[process.number] = process, attributes
+                self._beginning.append((process, future))
+                return
+        _leave(future)
+
     def update(self, gone: Iterable[int]) -> None:
         """An interval has passed, and some processes have gone."""
         told = []
         with self._lock:
             for number in gone:
                 self._ended.pop(number, None)
+                if number in self._watched:
+                    self._gone.add(number)
             for number, (failed, age) in list(self._ended.items()):
                 self._ended[number] = failed, age + 1
                 if age:
@@ -109,10 +136,15 @@ class EventPush:
         for failed in told:
             self._notice(failed)
 
-    def close(self) -> None:
-        """End all sessions, with what they still have, as long as the targets do not take too long for it."""
+    def read_out(self) -> None:
+        """The end: begin with no others, and wait for what processes have left that have gone."""
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._has_read_out.wait(LAST_S + DRAIN_S)
+
+    def close(self) -> None:
+        """End all sessions, with what they still have, as long as the targets do not take too long for it."""
+        self.read_out()
         self._thread.join(DRAIN_S)
 
     # the thread ---------------------------------------------------------------------------------------------------------
@@ -120,23 +152,47 @@ class EventPush:
     def _run(self) -> None:
         while not self._stopped.wait(LOOK_S):
             self._look()
-        self._look()
+        try:
+            self._look()
+            self._look_for_the_last()
+        finally:
+            self._has_read_out.set()
         self._fleet.stop()
         ends = time.monotonic() + DRAIN_S
         while len(self._fleet) and time.monotonic() < ends:
             self._look()
-            threading.Event().wait(0.02)
+            threading.Event().wait(PAUSE_S)
         self._fleet.close()
         with self._lock:
             left, self._beginning = self._beginning, []
+            self._is_over = True
         for _, future in left:
             future.add_done_callback(_leave)
 
-    def _look(self) -> None:
+    def _look_for_the_last(self) -> None:
+        """Read the sessions of processes that have gone to their end."""
+        heard = begun = time.monotonic()
+        while left := self._gone & self._fleet.numbers:
+            if self._look():
+                heard = time.monotonic()
+                if heard - begun < LAST_S:
+                    continue
+            elif time.monotonic() - heard < LAST_QUIET_S:
+                threading.Event().wait(PAUSE_S)
+                continue
+            for number in left:
+                process, _ = self._watched[number]
+                self._notice(EventsFailed(process=process, why="the last were not read in time"))
+            return
+
+    def _look(self) -> bool:
+        """Whether anything has come."""
         with self._lock:
             done = [one for one in self._beginning if one[1].done()]
             self._beginning = [one for one in self._beginning if one not in done]
         for process, future in done:
+            if future.cancelled():
+                continue
             try:
                 session, opened = future.result()
             except DiagnosticsError as error:
@@ -149,8 +205,10 @@ class EventPush:
         for number, why in self._fleet.ended():
             with self._lock:
                 process, _ = self._watched.pop(number)
+                self._gone.discard(number)
                 if why and not self._stopped.is_set():
                     self._ended[number] = EventsFailed(process=process, why=why), 0
+        return window is not None
 
     def _send(self, window: EventTable) -> None:
         entries = list(log_entries.iter_log_entries(window))
@@ -177,10 +235,14 @@ class EventPush:
             client = Client.connect(process.target)
             opened.callback(client.close)
         try:
-            return client.trace(self._providers, rundown_keyword=0, buffer_mb=BUFFER_MB), opened
+            return self._session(client), opened
         except DiagnosticsError:
             opened.close()
             raise
+
+    def _session(self, client: Client, *, is_held: bool = False) -> TraceSession:
+        providers = self._providers_at_start if is_held else self._providers
+        return client.trace(providers, rundown_keyword=0, buffer_mb=BUFFER_MB)
 
 
 def _by_process(records: list[T]) -> Iterator[tuple[int, list[T]]]:

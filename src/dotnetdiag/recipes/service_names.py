@@ -34,6 +34,14 @@ def service_in(environment: Mapping[str, str]) -> str:
     return ""
 
 
+def service_of(process: CounterProcess, client: Client) -> str:
+    """The service of a process, asked at once, over a client that somebody has. Waits for the answer."""
+    try:
+        return service_in(client.environment()) or process.name
+    except DiagnosticsError:
+        return process.name
+
+
 class ServiceNames:
     """Asks in threads beside; nobody waits for an answer. Leaving the ``with`` block lets go of who has not answered."""
 
@@ -68,10 +76,8 @@ def _asked(process: CounterProcess) -> str:
     try:
         if by_pid:
             assert process.pid is not None
-            environment = Client(process.pid, timeout_s=ASK_TIMEOUT_S).environment()
-        else:
-            with Client.connect(process.target, timeout_s=ASK_TIMEOUT_S) as client:
-                environment = client.environment()
+            return service_of(process, Client(process.pid, timeout_s=ASK_TIMEOUT_S))
+        with Client.connect(process.target, timeout_s=ASK_TIMEOUT_S) as client:
+            return service_of(process, client)
     except DiagnosticsError:
         return process.name
-    return service_in(environment) or process.name
