@@ -220,3 +220,8 @@ def test_a_program_that_is_started_needs_no_stdout_of_ours(closing: str, program
 )
 def test_durations_are_written_as_dotnet_trace_writes_them(seconds: float, text: str) -> None:
     assert render.timespan_text(seconds) == text
+
+
+def test_what_is_no_number_in_json_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    render.json_text({"a": [float("inf"), 1.5, (float("nan"),)], "b": "Infinity"}, indent=None)
+    assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5, [None]], "b": "Infinity"}

@@ -152,7 +152,7 @@ def test_a_program_that_is_started_is_sent_from_its_first_request_to_its_last(pr
     words, environment = web_command(f"requests={REQUESTS}")
     with (
         COLLECTORS[protocol]() as (url, received),
-        pushing("--to", url, *EVENTS, "--", *words, interval="0.2", **environment, OTEL_SERVICE_NAME="shop") as ours,
+        pushing("--to", url, *EVENTS, "--", *words, interval="20", **environment, OTEL_SERVICE_NAME="shop") as ours,
     ):
         assert ours.process.wait(PATIENCE_S) == 0
         said = ours.lines.until(": sent ")
@@ -173,7 +173,7 @@ def test_so_is_a_runtime_that_waits_at_its_start() -> None:
         await_answer(held.pid)
         with (
             http_collector() as (url, received),
-            pushing("-p", str(held.pid), "--to", url, *EVENTS, interval="0.2") as ours,
+            pushing("-p", str(held.pid), "--to", url, *EVENTS, interval="20") as ours,
         ):
             assert ours.process.wait(PATIENCE_S) == 0
             ours.lines.until(": sent ")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.analysis.counters_made import MadeCounters
@@ -26,6 +27,7 @@ from dotnetdiag.recipes.counter_watch import (
     CounterUpdate,
     CounterWatch,
 )
+from dotnetdiag.recipes.processes import runtime_major
 from dotnetdiag.server import DiagnosticServer, PythonCommands
 from dotnetdiag.server.registry import Registry
 from dotnetdiag.server.runtime_providers import add_runtime_providers
@@ -340,3 +342,16 @@ def test_a_meter_is_found_whatever_its_case() -> None:
 def test_an_interval_is_some_time(interval: float) -> None:
     with pytest.raises(UsageError, match="interval"):
         CounterWatch(CounterTargets(everyone=True), CounterOptions(interval=interval))
+
+
+def test_an_interval_is_no_longer_than_a_day() -> None:
+    """8 that is asked for 25 days gives no EventCounters to anybody any more."""
+    with pytest.raises(UsageError, match="longer than a day"):
+        CounterOptions(interval=86401).choices()
+
+
+def test_a_version_that_makes_no_sense_is_none() -> None:
+    """A process that says one of five thousand digits ended the watch of all."""
+    versions = {"10.0.1": 10, "9" * 5000: None, "": None, "²": None, "-1.0": None}
+    for text, major in versions.items():
+        assert runtime_major(SimpleNamespace(runtime=".NET", runtime_version=text)) == major

@@ -75,6 +75,7 @@ NOTICES: Mapping[int, str] = {
 }
 """Events that say what a session does not get, by id."""
 _WANTED = frozenset({COLLECTION_START, BEGIN_REPORTING, END_REPORTING, INSTRUMENT_PUBLISHED, *VALUES, *NOTICES})
+_DIGITS = 18
 NOTICES_LIMIT = 1000
 """Different ones of one fold."""
 _TICKS_S = 10_000_000
@@ -183,7 +184,7 @@ class MetricsReader:
                 said["meterName"],
                 said.get("meterVersion", ""),
                 said["instrumentName"],
-                int(said.get("instrumentId") or 0),
+                _number(said.get("instrumentId", "")),
             )
             if event == INSTRUMENT_PUBLISHED and key in self._registry.instruments:
                 continue
@@ -213,7 +214,7 @@ class MetricsReader:
         rows = self._whole(payloads)
         ms = window.trace.meaning.ms(window.headers[places])
         for row in rows.tolist():
-            session, *rest = payloads.row(row).items()
+            session, *rest = list(payloads.row(row).items()) or [("", "")]
             pid = int(pids[places[row]])
             parts = [str(value) if name == "errorMessage" else f"{name}={value}" for name, value in rest]
             key = (pid, str(session[1] or ""), NOTICES[event], " ".join(parts))
@@ -317,3 +318,8 @@ class _Intervals:
         """Keep the last of each session for the next window."""
         for key, started in self._starts.items():
             into[key] = started[-1][1]
+
+
+def _number(text: str) -> int:
+    """0 for what is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -45,8 +46,22 @@ def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
     file = sys.stderr if err else sys.stdout
     # what UTF-8 cannot say (a lone surrogate) becomes \uDC80 as it is written, which is JSON; other encodings would not make JSON of theirs
     is_utf8 = (file.encoding or "").lower().replace("-", "") == "utf8"
-    text = json.dumps(value, indent=indent, ensure_ascii=not is_utf8, default=str).translate(_JSON_CONTROLS)
+    form: dict[str, Any] = {"indent": indent, "ensure_ascii": not is_utf8, "default": str}
+    try:
+        text = json.dumps(value, allow_nan=False, **form)
+    except ValueError:  # JSON has no infinities
+        text = json.dumps(_finite(value), **form)
+    text = text.translate(_JSON_CONTROLS)
     write_raw(f"{text}\n", err=err)
+
+
+def _finite(value: Any) -> Any:
+    """The same, None where a number is none or infinite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def clean_json(text: str) -> str:

@@ -18,6 +18,7 @@ from dotnetdiag.live.fleet import LiveFleet
 from dotnetdiag.providers.counters import listing_providers
 from dotnetdiag.providers.known_counters import KNOWN_EVENT_COUNTERS
 from dotnetdiag.recipes.processes import runtime_major
+from dotnetdiag.recipes.suspension import is_held
 from dotnetdiag.table import HasTable, Table
 
 if TYPE_CHECKING:
@@ -69,9 +70,12 @@ def list_counters(
     check: Callable[[], None] = lambda: None,
 ) -> CounterList:
     """What a process counts, observed for ``observe_s``. ``sources`` are EventSources to ask beside the known ones; ``check`` is called several
-    times a second, and may raise to end it. Raises as ``Client.trace``, and DiagnosticsError when the session ends before.
+    times a second, and may raise to end it. Raises as ``Client.trace``, and DiagnosticsError when the session ends before, and for a runtime that
+    waits at its start.
     """
     asked = tuple(dict.fromkeys((*KNOWN_EVENT_COUNTERS, *sources)))
+    if is_held(client):
+        raise DiagnosticsError("it waits at its start, and has no counters yet: resume it first")
     fold = CountersFold()
     has_begun = False
     with LiveFleet(fold.wants) as fleet:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 from uuid import uuid4
@@ -60,6 +60,8 @@ _IN_THE_WAY = ("MultipleSessionsNotSupportedError", "MultipleSessionsConfiguredI
 EVENT_COUNTERS = 2000
 """Series of EventCounters that a process may have, beside those of meters, of which the session says how many."""
 LEAST_INTERVAL_S = 0.01
+LONGEST_INTERVAL_S = 86400.0
+"""8 that is asked for 25 days gives no EventCounters to anybody any more, and for more floods whoever asks."""
 Named: TypeAlias = int | str | Client
 """A process by its id, at a port, or through a client."""
 SILENT_INTERVALS, SILENT_S = 3, 3.0
@@ -90,6 +92,8 @@ class CounterOptions:
         seconds = seconds_of(self.interval, "interval")
         if not seconds or seconds < LEAST_INTERVAL_S:
             raise UsageError(f"interval: {self.interval} is none: write 0.01 (seconds) or more")
+        if seconds > LONGEST_INTERVAL_S:
+            raise UsageError(f"interval: {self.interval} is longer than a day")
         return seconds
 
     def choices(self) -> tuple[CounterChoice, ...]:
@@ -467,12 +471,14 @@ class CounterWatch:
                 self._on_held(process, client)
             if held and self.options.resume:
                 resume(client, over=target.partition(",")[0] if isinstance(target, str) else None)
-        except DiagnosticsError as error:
+        except Exception as error:  # whatever one process says must not end the others
             for session in sessions:
                 session.abort()
-                session.close()
+                with suppress(DiagnosticsError):
+                    session.close()
             opened.close()
-            return _Begun(process=process, error=error if self._is_meant(target, process.name) else None)
+            why = error if isinstance(error, DiagnosticsError) else DiagnosticsError(f"it makes no sense: {error}")
+            return _Begun(process=process, error=why if self._is_meant(target, process.name) else None)
         return _Begun(process=process, sessions=tuple(sessions), opened=opened)
 
     def _arrivals(self) -> list[CounterChange]:

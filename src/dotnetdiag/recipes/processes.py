@@ -177,10 +177,14 @@ def runtime_text(one: _HasRuntime) -> str:
     return one.runtime_version if one.runtime.startswith(".NET") else one.runtime or one.runtime_version
 
 
+_MAJOR_DIGITS = 6
+
+
 def runtime_major(one: _HasRuntime) -> int | None:
     """The version of .NET as far as the first point; None for anything else."""
     text = one.runtime_version.partition(".")[0]
-    return int(text) if text.isascii() and text.isdigit() and one.runtime.startswith(".NET") else None
+    is_version = text.isascii() and text.isdecimal() and len(text) < _MAJOR_DIGITS
+    return int(text) if is_version and one.runtime.startswith(".NET") else None
 
 
 def program_of(pid: int, argv: Sequence[str]) -> str:
