@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import os
+import select
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +22,15 @@ from tests.recipes.test_counter_watch import served
 
 from dotnetdiag.cli.commands import commands
 from dotnetdiag.cli.counter_screen import screen, value_lines
+from dotnetdiag.cli.signals import ONE_PRESS_S
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.recipes.counter_watch import CounterProcess
 from dotnetdiag.testing import Runtime
 from dotnetdiag.tui.counter_values import ShownValue
 
 OFTEN = ("--refresh-interval", "50ms")
+
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -86,6 +94,32 @@ def test_the_last_values_of_a_process_that_ends_keep_its_name(verb: str, tmp_pat
     assert [row["value"] for row in rows] == [0, 1, 2]
     assert {row["process"] for row in rows} == {"ends"}
     assert None not in {row["pid"] for row in rows}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how much a pipe takes is set as Linux does")
+@pytest.mark.parametrize("words", [("monitor", "--json"), ("collect", "-o", "-", "--format", "jsonl")])
+def test_a_reader_that_stands_still_does_not_keep_it_from_ending(port: str, words: tuple[str, ...]) -> None:
+    """It was in a write, and only SIGKILL ended it."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    verb = [sys.executable, "-m", "dotnetdiag", "counters", *words, "--dport", port, "--refresh-interval", "0.05"]
+    process = subprocess.Popen(verb, stdout=writing, stderr=subprocess.DEVNULL)
+    try:
+        poll = select.poll()
+        poll.register(writing, select.POLLOUT)
+        ends = time.monotonic() + PATIENCE_S
+        while poll.poll(0):
+            assert time.monotonic() < ends, "the pipe is not full"
+            time.sleep(0.01)
+        process.terminate()
+        time.sleep(ONE_PRESS_S + 0.1)
+        process.terminate()
+        assert process.wait(PATIENCE_S) != 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reading)
+        os.close(writing)
 
 
 def test_where_nobody_came_no_file_is_written(tmp_path: Path) -> None:

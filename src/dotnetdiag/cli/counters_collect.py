@@ -14,7 +14,7 @@ from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_optio
 from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
-from dotnetdiag.cli.signals import handled
+from dotnetdiag.cli.signals import stopping
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -74,7 +74,7 @@ def collect(
         echo("Starting a counter session. Press Ctrl+C to end.", err=True)
         say_waiting(targets)
 
-    def end(*_: object) -> None:
+    def end(_: int) -> None:
         for watch in watches:
             watch.stop()
 
@@ -85,7 +85,7 @@ def collect(
             mixed.append(True)
             echo("--compat: several processes have come, and the file does not tell them apart", err=True)
 
-    with handled(("SIGINT", "SIGTERM", "SIGHUP"), end), _nobody_reads(is_stdout(place)):
+    with stopping(end), _nobody_reads(is_stdout(place)):
         totals = collect_counters(
             targets,
             place,

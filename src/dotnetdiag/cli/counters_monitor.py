@@ -18,7 +18,7 @@ from dotnetdiag.cli.counter_screen import screen, value_lines
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import TABLE, to_stdout
 from dotnetdiag.cli.render import clean_json, echo, is_terminal, write_raw
-from dotnetdiag.cli.signals import handled, pressed
+from dotnetdiag.cli.signals import pressed, stopping
 from dotnetdiag.tui.counter_values import shown_values
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def monitor(
             _fill_screen(watch, until_s, limits, waiting_text(targets))
             return
         say_waiting(targets)
-        with handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()):
+        with stopping(lambda _: watch.stop()):
             if form == TABLE and is_terminal():
                 _draw(watch, until_s)
                 return

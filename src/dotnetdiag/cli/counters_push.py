@@ -15,7 +15,7 @@ from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_optio
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
-from dotnetdiag.cli.signals import handled
+from dotnetdiag.cli.signals import stopping
 from dotnetdiag.errors import InputError, UsageError
 from dotnetdiag.tui.counter_changes import process_text
 
@@ -113,7 +113,7 @@ def push(
     try:
         with (
             CounterWatch(targets, options, on_held=pushing.hold) as watch,
-            handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()),
+            stopping(lambda _: watch.stop()),
         ):
             echo(f"Sending {what} to {collector.url}. Press Ctrl+C to end.", err=True)
             say_waiting(targets)

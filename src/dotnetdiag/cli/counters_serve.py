@@ -13,7 +13,7 @@ from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_optio
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
-from dotnetdiag.cli.signals import handled
+from dotnetdiag.cli.signals import stopping
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def serve(
             certificate=certificate or "",
             key=key or "",
         ) as server,
-        handled(("SIGINT", "SIGTERM", "SIGHUP"), lambda *_: watch.stop()),
+        stopping(lambda _: watch.stop()),
     ):
         echo(f"Serving {server.url} (Ctrl+C ends it)", err=True)
         say_waiting(targets)

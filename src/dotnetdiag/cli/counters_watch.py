@@ -13,7 +13,7 @@ from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import alarm_options, say_changes, say_waiting
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo, json_text
-from dotnetdiag.cli.signals import handled
+from dotnetdiag.cli.signals import stopping
 from dotnetdiag.tui.counter_values import amount
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def watch(
     has_fired = False
     with CounterAlarms(targets, limits, options, cooldown=cooldown) as alarms, actions:
 
-        def end(number: int, _: object) -> None:
+        def end(number: int) -> None:
             alarms.stop()
             actions.signal(number)
 
-        with handled(("SIGINT", "SIGTERM", "SIGHUP"), end):
+        with stopping(end):
             say_waiting(targets)
             for update, crossed in alarms.updates(None if seconds is None else time.monotonic() + seconds):
                 say_changes(update)
