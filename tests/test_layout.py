@@ -98,7 +98,11 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "pyarrow": {"table"},
     "polars": {"table"},
     "duckdb": {"query"},
-    "google": {"export"},
+    "google": {
+        "export",
+        "recipes",  # collector_http.py: what the exporters bring along
+    },
+    "urllib3": {"recipes"},  # the same
     "matplotlib": {"export"},
     "websockets": {"router"},
     "dpkt": {"recipes"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dotnetdiag.analysis.activity_spans import ActivitySpan, _span
@@ -65,7 +67,14 @@ def test_one_without_a_display_name_has_its_own() -> None:
         ("StartTimeTicks", "1"),
         ("DurationTicks", "-1"),
         ("DurationTicks", "9" * 30),
+        ("DurationTicks", "9" * 5000),
+        ("StartTimeTicks", "²"),
     ],
 )
 def test_one_without_ids_or_times_is_none(name: str, value: str) -> None:
     assert span(**{name: value}) is None
+
+
+@pytest.mark.parametrize("arguments", [None, "text", 7, ["text"], [{"Value": "x"}], {"Key": "x"}])
+def test_arguments_that_are_no_pairs_are_none(arguments: Any) -> None:
+    assert _span({"SourceName": "Shop", "ActivityName": "In", "Arguments": arguments}, 7) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dotnetdiag.analysis.log_entries import LogEntry, LoggedException, _entry
+from dotnetdiag.analysis.log_entries import NO_LEVEL, LogEntry, LoggedException, _entry
 
 
 def entry(**fields: Any) -> LogEntry:
@@ -45,3 +45,16 @@ def test_an_exception_and_the_activity_come_with_it() -> None:
     assert made.exception == LoggedException(type="T", message="M", text="T: M at x")
     assert (made.trace_id[:4], made.span_id[:4], made.trace_flags) == ("1ac5", "3580", 1)
     assert (made.event_id, made.event_name) == (3, "Started")
+
+
+@pytest.mark.parametrize(
+    ("level", "number"), [("Warning", 3), ("loud", NO_LEVEL), ([1], 0), ("4", 4), (None, 0), ("9" * 5000, NO_LEVEL)]
+)
+def test_a_level_is_a_number_or_a_name_whatever_anybody_writes(level: Any, number: int) -> None:
+    assert entry(Level=level).level == number
+
+
+@pytest.mark.parametrize("value", ["²", "x", "9" * 5000, [], {}, None, 1.5, "9999999999"])
+def test_what_is_no_number_is_nought(value: Any) -> None:
+    made = entry(EventId=value, ActivityTraceFlags=value)
+    assert (made.event_id, made.trace_flags) == (0, 0)

@@ -94,3 +94,11 @@ def test_what_an_activity_does_not_say_a_span_does_not_have() -> None:
     plain = replace(SPAN, parent_id=0, kind="", status="", status_text="x", trace_state="", tags={}, source_version="")
     ((_, _, span),) = Received(requests=[encode_spans(build_spans([(APP, [plain])]))]).spans()
     assert (span.parent_span_id, span.kind, span.status.code, span.status.message) == (b"", 1, 0, "")
+
+
+def test_times_before_1970_are_1970() -> None:
+    log = replace(ENTRY, time_ns=-5)
+    ((_, _, record),) = Received(requests=[encode_logs(build_logs([(APP, [log])]))]).logs()
+    span = replace(SPAN, begin_ns=-5, end_ns=3)
+    ((_, _, made),) = Received(requests=[encode_spans(build_spans([(APP, [span])]))]).spans()
+    assert (record.time_unix_nano, made.start_time_unix_nano, made.end_time_unix_nano) == (0, 0, 3)

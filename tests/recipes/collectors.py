@@ -44,6 +44,7 @@ REQUESTS: dict[str, Any] = {
     "/v1/traces": trace_service_pb2.ExportTraceServiceRequest,
 }
 _NO_HTTP = {
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -61,6 +62,10 @@ class Received:
     """No request is answered before it is set."""
     changed: threading.Condition = field(default_factory=threading.Condition)
     asked: int = 0
+    body: bytes = b""
+    """Over HTTP: of each answer."""
+    missing: int = 0
+    """Over HTTP: so many bytes more are promised, and never come."""
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -166,8 +171,13 @@ def http_collector(
             request: Message = REQUESTS[self.path].FromString(body)
             code = kept.take(request, {name.lower(): value for name, value in self.headers.items()})
             self.send_response(code)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(kept.body) + kept.missing))
             self.end_headers()
+            self.wfile.write(kept.body)
+            if kept.missing:
+                self.wfile.flush()
+                assert self.rfile.read(1) == b"", "who asks has left"
+                self.close_connection = True
 
         def log_message(self, *_: Any) -> None:
             """Nothing."""
@@ -206,7 +216,7 @@ def grpc_collector(
         def Export(_: Any, request: Any, context: Any) -> Any:
             code = kept.take(request, {key: str(value) for key, value in context.invocation_metadata()})
             if code != 200:
-                context.abort(_NO_HTTP[code], f"said {code}")
+                context.abort(_NO_HTTP[code], "larger than max" if code == 413 else f"said {code}")
             return answer
 
         return Export

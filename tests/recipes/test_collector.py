@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.recipes.collectors import COLLECTORS, http_collector
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from tests.recipes.collectors import COLLECTORS, grpc_collector, http_collector
 from tests.service.made import running
 from tests.transport.certificates import security
 
@@ -19,6 +20,7 @@ from dotnetdiag.errors import MissingDependency, UsageError, WrongCombination
 from dotnetdiag.export.otlp_metrics import build_metrics
 from dotnetdiag.export.otlp_series import SeriesNames
 from dotnetdiag.recipes.collector import Delivery, Signal, collector_options
+from dotnetdiag.recipes.collector_http import HttpExporters
 from dotnetdiag.recipes.exporters import connect_collector
 
 A = running("a", CounterKind.GAUGE, value=1.0)
@@ -201,3 +203,51 @@ def test_without_the_libraries_the_extra_is_named(protocol: str, library: str, m
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingDependency, match=r"pip install 'dotnetdiag\[otlp\]'"):
         connect_collector(collector_options(f"{protocol}://127.0.0.1"))
+
+
+def test_what_the_library_raises_over_grpc_is_a_refusal() -> None:
+    with grpc_collector() as (url, received):
+        exporters = connect_collector(collector_options(url))
+        nothing: Any = "no metrics"
+        delivery = exporters.send(Signal.METRICS, nothing)
+        assert exporters.send(Signal.METRICS, ONE).taken
+        exporters.close()
+    assert (delivery.taken, delivery.again, delivery.apart) == (False, False, True)
+    assert delivery.why
+    assert len(received.requests) == 1
+
+
+@pytest.mark.parametrize("protocol", COLLECTORS)
+def test_a_request_that_is_too_large_may_go_in_smaller_ones(protocol: str) -> None:
+    with COLLECTORS[protocol]() as (url, received):
+        exporters = connect_collector(collector_options(url, timeout_s=0.5))
+        received.answers = [413] * 10
+        delivery = exporters.send(Signal.METRICS, ONE)
+        exporters.close()
+    assert (delivery.taken, delivery.again, delivery.apart) == (False, False, True)
+
+
+def test_what_a_collector_rejects_of_a_request_is_told() -> None:
+    answer = ExportMetricsServiceResponse()
+    answer.partial_success.rejected_data_points = 2
+    answer.partial_success.error_message = "too\nold"
+    with http_collector() as (url, received):
+        received.body = answer.SerializeToString()
+        exporters = connect_collector(collector_options(url))
+        delivery = exporters.send(Signal.METRICS, ONE)
+        received.body = b"<html>fine</html>"
+        fine = exporters.send(Signal.METRICS, ONE)
+        exporters.close()
+    assert delivery == Delivery(taken=True, rejected=2, why="too old")
+    assert fine == Delivery(taken=True)
+
+
+@pytest.mark.parametrize(("size", "missing"), [(1 << 20, 0), (10, 10)])
+def test_of_an_answer_only_so_much_is_read_for_so_long(size: int, missing: int) -> None:
+    with http_collector() as (url, received):
+        received.body, received.missing = b"x" * size, missing
+        exporters = HttpExporters(collector_options(url, timeout_s=0.5))
+        assert [exporters.send(Signal.METRICS, ONE).taken for _ in range(2)] == [True, True]
+        _, session = exporters._exporters[Signal.METRICS]
+        exporters.close()
+    assert len(session.body) == min(size, 1 << 16)

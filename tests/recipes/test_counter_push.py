@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from tests.recipes.collectors import COLLECTORS, http_collector
 from tests.recipes.test_counter_watch import OFTEN, PATIENCE, served
-from tests.service.made import process
+from tests.service.made import process, running
 
+from dotnetdiag.analysis.series import CounterKind
+from dotnetdiag.export.otlp_series import SeriesNames
 from dotnetdiag.recipes.collector import collector_options
-from dotnetdiag.recipes.counter_push import CounterPush, resource_attributes
+from dotnetdiag.recipes.counter_push import PARCEL_SIZE, CounterPush, _pieces, resource_attributes
 from dotnetdiag.recipes.counter_watch import CounterTargets, CounterUpdate, CounterWatch
 
 
@@ -65,3 +67,12 @@ def test_without_processes_nothing_is_sent() -> None:
     with http_collector() as (url, received), CounterPush(collector_options(url)) as pushing:
         pushing.take(CounterUpdate(counters=None, changes=(), processes=()))
     assert (received.asked, pushing.totals.sent) == (0, {})
+
+
+def test_pieces_of_many_long_names_are_limited_in_bytes() -> None:
+    names = SeriesNames()
+    made = [running("n" * 10_000 + str(number), CounterKind.GAUGE, value=1.0) for number in range(200)]
+    pieces = list(_pieces([(names.of(one.series), one) for one in made]))
+    assert [one for some, _, _ in pieces for _, one in some] == made
+    assert sum(points for _, points, _ in pieces) == 200
+    assert all(10_000 * points < size <= PARCEL_SIZE for _, points, size in pieces)

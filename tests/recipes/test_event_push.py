@@ -12,11 +12,13 @@ import pytest
 from tests.recipes.test_counter_watch import served
 from tests.service.made import process
 
+from dotnetdiag.analysis import log_entries
 from dotnetdiag.client import Client
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.recipes.collector import Signal
-from dotnetdiag.recipes.event_push import EventOptions, EventPush, EventsFailed
+from dotnetdiag.recipes.event_push import PARCEL_SIZE, EventOptions, EventPush, EventsFailed
 from dotnetdiag.recipes.outbox import Parcel
+from dotnetdiag.trace.event import Event
 
 PATIENCE_S = 60.0
 APP: dict[str, str | int] = {"service.name": "shop"}
@@ -130,3 +132,71 @@ def test_a_level_that_is_none_is_told_before_anything_begins() -> None:
     with pytest.raises(UsageError):
         EventPush(EventOptions(logs="loud"), lambda _: None)
     assert threading.active_count() == before
+
+
+def test_one_whose_events_cannot_be_read_ends_alone(
+    tmp_path: Path, parcels: queue.Queue[Parcel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = log_entries.log_entry
+
+    def picky(event: Event) -> log_entries.LogEntry:
+        if event.pid == 1:
+            raise TypeError("no such thing")
+        return read(event)
+
+    monkeypatch.setattr(log_entries, "log_entry", picky)
+    told: queue.Queue[EventsFailed] = queue.Queue()
+    with served(tmp_path, "a") as (port,):
+        events = EventPush(EventOptions(logs=""), parcels.put, told.put)
+        for number in (1, 2):
+            events.begin(process(number, pid=None, target=port), APP)
+        entries_until(parcels, "both")
+        failed = None
+        while failed is None:
+            assert {one.pid for one in entries_until(parcels, "still there")} == {2}
+            failed = None if told.empty() else told.get()
+        assert {one.pid for one in entries_until(parcels, "after that")} == {2}
+        events.close()
+    assert (failed.process.number, failed.why) == (1, "its events cannot be read: TypeError: no such thing")
+    assert told.empty()
+
+
+def test_those_that_have_not_begun_at_the_end_cost_nobody_the_last(
+    tmp_path: Path, parcels: queue.Queue[Parcel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dotnetdiag.recipes.event_push.CONNECTING", 1)
+    going, gate = threading.Event(), threading.Event()
+
+    def stalled(target: str) -> Client:
+        going.set()
+        assert gate.wait(PATIENCE_S)
+        raise DiagnosticsError(target)
+
+    with served(tmp_path, "a") as (port,), Client.connect(port) as client:
+        events = EventPush(EventOptions(logs=""), parcels.put)
+        events.begin_held(process(3, pid=None, target=port), APP, client)
+        monkeypatch.setattr(Client, "connect", stalled)
+        for number in range(4, 8):
+            events.begin(process(number, pid=None, target="stalled"), APP)
+        assert going.wait(PATIENCE_S)
+        LOG.error("last words")
+        events.close()
+        gate.set()
+        events.begin(process(9, pid=None, target="stalled"), APP)
+    found = []
+    while not parcels.empty():
+        found += [one.text for one in parcels.get().content[1] if one.logger == LOG.name]
+    assert found == ["last words"]
+
+
+def test_parcels_are_limited_in_bytes(tmp_path: Path, parcels: queue.Queue[Parcel]) -> None:
+    with served(tmp_path, "a") as (port,), Client.connect(port) as client:
+        events = EventPush(EventOptions(logs=""), parcels.put)
+        events.begin_held(process(3, pid=None, target=port), APP, client)
+        for _ in range(200):
+            LOG.error("x" * 10_000)
+        events.close()
+    made = [parcels.get() for _ in range(parcels.qsize())]
+    assert sum(one.records for one in made) == 200
+    assert len(made) > 2
+    assert all(sum(len(entry.text) for entry in one.content[1]) < one.size <= PARCEL_SIZE for one in made)

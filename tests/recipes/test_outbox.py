@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dotnetdiag.recipes.collector import Delivery, Signal
-from dotnetdiag.recipes.outbox import CollectorAway, CollectorBack, Dropped, Notice, Outbox, Parcel, Refused
+from dotnetdiag.recipes.outbox import BATCH_SIZE, CollectorAway, CollectorBack, Dropped, Notice, Outbox, Parcel, Refused
 
 PATIENCE_S = 60.0
 TAKEN = Delivery(taken=True)
@@ -190,3 +190,76 @@ def test_what_is_being_sent_when_nobody_waits_any_longer_counts_as_dropped(monke
     sender.gate.set()
     box._thread.join(PATIENCE_S)
     assert (box.totals().dropped, box.totals().sent, said) == ({Signal.METRICS: 7}, {}, [])
+
+
+class Choosy(Sender):
+    """Has a reason against requests with ``bad`` in them: raises it, or answers it."""
+
+    def __init__(self, bad: object, reason: Exception | Delivery, held: bool = True) -> None:
+        super().__init__(held=held)
+        self.bad, self.reason = bad, reason
+
+    def send(self, signal: Signal, contents: Sequence[Any]) -> Delivery:
+        if self.bad not in contents:
+            return super().send(signal, contents)
+        self.asked.release()
+        if isinstance(self.reason, Exception):
+            raise self.reason
+        return self.reason
+
+
+@pytest.mark.parametrize(
+    "reason", [ValueError("no such time"), Delivery(taken=False, why="ValueError: no such time", apart=True)]
+)
+def test_what_cannot_be_sent_costs_only_its_own_parcel(reason: Exception | Delivery) -> None:
+    sender, said = Choosy(5, reason), list[Notice]()
+    box = outbox(sender, said)
+    box.put(parcel(0))
+    sender.await_asked()
+    for number in range(1, 10):
+        box.put(parcel(number))
+    sender.gate.set()
+    sent = box.finish(PATIENCE_S)
+    assert contents(sender) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert (sent.sent, sent.refused) == ({Signal.METRICS: 9}, {Signal.METRICS: 1})
+    assert said == [Refused(signal=Signal.METRICS, records=1, why="ValueError: no such time")]
+
+
+def test_a_request_that_may_be_too_large_is_halved_when_it_is_sent_again() -> None:
+    class Small(Sender):
+        def send(self, signal: Signal, contents: Sequence[Any]) -> Delivery:
+            if len(contents) > 2:
+                return Delivery(taken=False, again=True, why="RESOURCE_EXHAUSTED", apart=True)
+            return super().send(signal, contents)
+
+    sender = Small(held=True)
+    box = outbox(sender, [])
+    box.put(parcel(0))
+    sender.await_asked()
+    for number in range(1, 7):
+        box.put(parcel(number))
+    sender.gate.set()
+    sent = box.finish(PATIENCE_S)
+    assert contents(sender) == list(range(7))
+    assert (sent.sent, sent.dropped, sent.refused) == ({Signal.METRICS: 7}, {}, {})
+
+
+def test_requests_are_limited_in_bytes_too() -> None:
+    sender = Sender(held=True)
+    box = outbox(sender, [])
+    box.put(parcel(0))
+    sender.await_asked()
+    for number in range(1, 6):
+        box.put(Parcel(signal=Signal.METRICS, content=number, records=1, size=BATCH_SIZE // 2))
+    sender.gate.set()
+    box.finish(PATIENCE_S)
+    assert [some for _, some in sender.sent] == [[0], [1, 2], [3, 4], [5]]
+
+
+def test_records_that_a_collector_rejects_of_a_request_are_refused() -> None:
+    sender, said = Sender(Delivery(taken=True, rejected=2, why="too old")), list[Notice]()
+    box = outbox(sender, said)
+    box.put(parcel(1, 5))
+    sent = box.finish(PATIENCE_S)
+    assert (sent.sent, sent.refused) == ({Signal.METRICS: 3}, {Signal.METRICS: 2})
+    assert said == [Refused(signal=Signal.METRICS, records=2, why="too old")]

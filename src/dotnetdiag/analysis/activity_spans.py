@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.table import EventTable
 
 PROVIDER = "Microsoft-Diagnostics-DiagnosticSource"
@@ -21,6 +22,7 @@ _EPOCH_TICKS = 621_355_968_000_000_000
 """1970, in units of 100 ns since the year 1."""
 _TICK_NS = 100
 _ID = re.compile(r"[0-9a-fA-F]+")
+_TICKS = re.compile(r"[0-9]{1,20}")
 _RECORDED = "Recorded"
 
 
@@ -58,14 +60,19 @@ def iter_spans(window: EventTable) -> Iterator[ActivitySpan | None]:
         return
     for event in window:
         if is_activity(event.schema):
-            yield _span(event.payload, event.pid)
+            yield activity_span(event)
+
+
+def activity_span(event: Event) -> ActivitySpan | None:
+    """The activity that an event is (:func:`is_activity`); None as with :func:`iter_spans`."""
+    return _span(event.payload, event.pid)
 
 
 def _span(said: Mapping[str, Any], pid: int | None) -> ActivitySpan | None:
-    told = {str(one["Key"]): str(one["Value"] or "") for one in said.get("Arguments") or ()}
+    told = _arguments(said.get("Arguments"))
     trace_id, span_id = _number(told.get("TraceId", ""), 32), _number(told.get("SpanId", ""), 16)
     begin, duration = told.get("StartTimeTicks", ""), told.get("DurationTicks", "")
-    if not trace_id or not span_id or not begin.isdecimal() or not duration.isdecimal():
+    if not (trace_id and span_id and _TICKS.fullmatch(begin) and _TICKS.fullmatch(duration)):
         return None
     begin_ns = (int(begin) - _EPOCH_TICKS) * _TICK_NS
     end_ns = begin_ns + int(duration) * _TICK_NS
@@ -89,6 +96,12 @@ def _span(said: Mapping[str, Any], pid: int | None) -> ActivitySpan | None:
         status_text=told.get("StatusDescription", ""),
         tags=_tags(told.get("Tags", "")),
     )
+
+
+def _arguments(said: object) -> dict[str, str]:
+    """The pairs of a list; nothing of what is none: anybody may write events of this name."""
+    pairs = [one for one in said if isinstance(one, Mapping)] if isinstance(said, list | tuple) else []
+    return {str(one.get("Key")): str(one.get("Value") or "") for one in pairs}
 
 
 def _number(text: str, digits: int) -> int:

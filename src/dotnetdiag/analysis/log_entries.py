@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.table import EventTable
 
 PROVIDER = "Microsoft-Extensions-Logging"
@@ -17,6 +18,8 @@ FORMAT = "{OriginalFormat}"
 """The argument that is the text with holes; what all loggers give it is called so."""
 LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical")
 """By number."""
+NO_LEVEL = -1
+_DIGITS = re.compile(r"-?[0-9]{1,10}")
 _HOLE = re.compile(r"\{([^{}:,]+)[^{}]*\}")
 
 
@@ -60,21 +63,25 @@ def iter_log_entries(window: EventTable) -> Iterator[LogEntry]:
         return
     for event in window:
         if is_log_entry(event.schema):
-            yield _entry(event.payload, event.pid, event.time_ns or 0)
+            yield log_entry(event)
+
+
+def log_entry(event: Event) -> LogEntry:
+    """The message that an event is (:func:`is_log_entry`)."""
+    return _entry(event.payload, event.pid, event.time_ns or 0)
 
 
 def _entry(said: Mapping[str, Any], pid: int | None, time_ns: int) -> LogEntry:
     arguments = _texts(said.get("ArgumentsJson"))
     error = _texts(said.get("ExceptionJson"))
     text = said.get("FormattedMessage")
-    flags = str(said.get("ActivityTraceFlags") or "0")
     return LogEntry(
         pid=pid,
         time_ns=time_ns,
-        level=int(said.get("Level") or 0),
+        level=_level(said.get("Level")),
         logger=str(said.get("LoggerName") or ""),
         text=_filled(arguments) if text is None else str(text),
-        event_id=int(said.get("EventId") or 0),
+        event_id=_whole(said.get("EventId")),
         event_name=str(said.get("EventName") or ""),
         arguments=arguments,
         exception=LoggedException(
@@ -84,8 +91,22 @@ def _entry(said: Mapping[str, Any], pid: int | None, time_ns: int) -> LogEntry:
         else None,
         trace_id=str(said.get("ActivityTraceId") or ""),
         span_id=str(said.get("ActivitySpanId") or ""),
-        trace_flags=int(flags) if flags.isdigit() else 0,
+        trace_flags=_whole(said.get("ActivityTraceFlags")),
     )
+
+
+def _whole(value: object) -> int:
+    """A number of 32 bits; 0 for what is none: anybody may write events of this name."""
+    text = str(value)
+    number = int(text) if _DIGITS.fullmatch(text) else 0
+    return number if -(1 << 31) <= number < 1 << 32 else 0
+
+
+def _level(value: object) -> int:
+    """By number, or by name; :data:`NO_LEVEL` for what is neither."""
+    if isinstance(value, str) and not _DIGITS.fullmatch(value):
+        return LEVELS.index(value) if value in LEVELS else NO_LEVEL
+    return _whole(value)
 
 
 def _texts(text: object) -> dict[str, str]:

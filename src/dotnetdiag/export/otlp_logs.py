@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dotnetdiag.analysis.log_entries import LEVELS, LogEntry
-from dotnetdiag.export.otlp_metrics import Attributes, resource_of
+from dotnetdiag.export.otlp_metrics import Attributes, resource_of, since_1970
 from dotnetdiag.export.otlp_series import texts, utf8
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def build_logs(processes: Iterable[tuple[Attributes, Iterable[LogEntry]]]) -> li
         for one in entries:
             is_known = 0 <= one.level < len(LEVELS)
             record = LogRecord(
-                timestamp=one.time_ns,
+                timestamp=since_1970(one.time_ns),
                 context=_context(one),
                 severity_text=LEVELS[one.level] if is_known else str(one.level),
                 severity_number=severities[one.level] if is_known else SeverityNumber.UNSPECIFIED,

@@ -35,6 +35,7 @@ Attributes: TypeAlias = Mapping[str, "str | int"]
 """Of a process: what tells it from all others (OpenTelemetry calls it a resource)."""
 
 QUANTILE = "quantile"
+_LAST_NS = (1 << 64) - 1
 _SUMS = (CounterKind.COUNTER, CounterKind.RATE)
 
 
@@ -77,6 +78,11 @@ def resource_of(attributes: Attributes) -> Resource:
     return Resource({key: utf8(value) if isinstance(value, str) else value for key, value in attributes.items()})
 
 
+def since_1970(time_ns: int) -> int:
+    """What OTLP can say of a time: none before 1970, and none after 2554."""
+    return min(max(time_ns, 0), _LAST_NS)
+
+
 class _Process:
     """Metrics of one process, by instrument."""
 
@@ -109,17 +115,18 @@ class _Points:
     def add(self, attributes: Mapping[str, str], one: RunningSeries, kind: CounterKind) -> None:
         from opentelemetry.sdk.metrics.export import HistogramDataPoint, NumberDataPoint
 
+        begin_ns, utc_ns = since_1970(one.begin_ns), since_1970(one.utc_ns)
         if kind is not CounterKind.HISTOGRAM:
             figure = _figure(one, kind)
             if figure is not None:
-                self._own.append(NumberDataPoint(attributes, one.begin_ns, one.utc_ns, float(figure)))
+                self._own.append(NumberDataPoint(attributes, begin_ns, utc_ns, float(figure)))
             return
         if one.count is not None:
             self._own.append(
                 HistogramDataPoint(
                     attributes=attributes,
-                    start_time_unix_nano=one.begin_ns,
-                    time_unix_nano=one.utc_ns,
+                    start_time_unix_nano=begin_ns,
+                    time_unix_nano=utc_ns,
                     count=one.count,
                     sum=float(one.sum or 0),
                     bucket_counts=(),
@@ -129,9 +136,7 @@ class _Points:
                 )
             )
         for quantile, value in sorted(one.quantiles.items(), key=lambda pair: float(pair[0])):
-            self._quantiles.append(
-                NumberDataPoint({**attributes, QUANTILE: quantile}, one.begin_ns, one.utc_ns, float(value))
-            )
+            self._quantiles.append(NumberDataPoint({**attributes, QUANTILE: quantile}, begin_ns, utc_ns, float(value)))
 
     def metrics(self, name: str, unit: str, description: str | None, kind: CounterKind) -> list[Metric]:
         from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Histogram, Metric, Sum

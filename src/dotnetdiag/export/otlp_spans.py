@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dotnetdiag.analysis.activity_spans import ActivitySpan
-from dotnetdiag.export.otlp_metrics import Attributes, resource_of
+from dotnetdiag.export.otlp_metrics import Attributes, resource_of, since_1970
 from dotnetdiag.export.otlp_series import texts, utf8
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def build_spans(processes: Iterable[tuple[Attributes, Iterable[ActivitySpan]]]) 
                     attributes=texts(one.tags),
                     kind=SpanKind.__members__.get(one.kind.upper(), SpanKind.INTERNAL),
                     status=Status(code, text),
-                    start_time=one.begin_ns,
-                    end_time=one.end_ns,
+                    start_time=since_1970(one.begin_ns),
+                    end_time=since_1970(one.end_ns),
                     instrumentation_scope=InstrumentationScope(utf8(one.source), utf8(one.source_version) or None),
                 )
             )

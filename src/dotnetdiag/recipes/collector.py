@@ -35,11 +35,16 @@ class Signal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Whether a collector has taken something. ``again``: it makes sense to send it once more. ``why`` not, in one line."""
+    """Whether a collector has taken something. ``again``: it makes sense to send it once more. ``why`` not, in one line.
+
+    ``apart``: of several parcels it may take some, in smaller requests. ``rejected``: records that it has not kept, although it took the request.
+    """
 
     taken: bool
     again: bool = False
     why: str = ""
+    apart: bool = False
+    rejected: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

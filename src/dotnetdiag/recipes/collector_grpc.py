@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,7 @@ _KINDS: dict[Signal, Any] = {
     Signal.LOGS: OTLPLogExporter,
     Signal.TRACES: OTLPSpanExporter,
 }
+_TOO_LARGE = re.compile(r"larger than max|exceeds (the )?max|too large", re.IGNORECASE)
 _LONGEST = 300
 """Characters of what a server or the library says."""
 
@@ -68,11 +70,16 @@ class GrpcExporters:
         try:
             with self._logs:
                 taken = exporter.export(payload).name == "SUCCESS"
-        except ValueError as error:  # the channel was closed meanwhile
-            return Delivery(taken=False, again=True, why=str(error))
+        except Exception as error:  # of its encoder, and of what it reads
+            if self._is_closed and isinstance(error, ValueError):  # the channel was closed meanwhile
+                return Delivery(taken=False, again=True, why=str(error))
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
+            return Delivery(taken=False, why=why, apart=True)
         if taken:
             return Delivery(taken=True)
-        return Delivery(taken=False, again=self._code in _AGAIN, why=self._why)
+        is_exhausted = self._code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        again = self._code in _AGAIN and not (is_exhausted and _is_too_large(self._why))
+        return Delivery(taken=False, again=again, why=self._why, apart=is_exhausted)
 
     def close(self) -> None:
         """Send no more; what is being sent is cancelled."""
@@ -107,5 +114,10 @@ class GrpcExporters:
             return
         said = " ".join(str(arguments[-1] or "").split())
         self._code, self._why = codes[0], f"{codes[0].name}: {said}"[:_LONGEST] if said else codes[0].name
-        if self._code in _AGAIN and self._on_trouble is not None:
+        if self._code in _AGAIN and self._on_trouble is not None and not _is_too_large(self._why):
             self._on_trouble(self._why)
+
+
+def _is_too_large(why: str) -> bool:
+    """Whether it is the size of a request that a server does not take: the code alone is also said by who has too much to do."""
+    return _TOO_LARGE.search(why) is not None

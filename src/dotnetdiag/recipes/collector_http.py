@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from http.client import HTTPException
 from typing import Any
 
 from dotnetdiag.errors import MissingDependency
@@ -13,14 +15,30 @@ from dotnetdiag.recipes.exporter_logs import ExporterLogs
 
 try:
     import requests
+    from google.protobuf.message import DecodeError
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+    from urllib3.exceptions import HTTPError
 except ImportError as exc:
     raise MissingDependency("opentelemetry-exporter-otlp-proto-http", extra="otlp", purpose="OTLP over HTTP") from exc
 
 _AGAIN = (408, 429, 500, 502, 503, 504)
 """What may pass. (OTLP 1.x, "Failures", has 429, 502, 503 and 504; 408 and 500 are said by what stands before a collector.)"""
+_TOO_LARGE = 413
+_MOST_BYTES = 1 << 16
+"""Of the body of an answer: no more of it is read."""
+_TIMEOUT_S = 10.0
+_LONGEST = 300
+"""Characters of what a server says."""
+_ANSWERS: dict[Signal, tuple[Any, str]] = {
+    Signal.METRICS: (ExportMetricsServiceResponse, "rejected_data_points"),
+    Signal.LOGS: (ExportLogsServiceResponse, "rejected_log_records"),
+    Signal.TRACES: (ExportTraceServiceResponse, "rejected_spans"),
+}
 _KINDS: dict[Signal, Any] = {
     Signal.METRICS: OTLPMetricExporter,
     Signal.LOGS: OTLPLogExporter,
@@ -50,10 +68,13 @@ class HttpExporters:
         with self._logs:
             taken = exporter.export(payload).name == "SUCCESS"
         if session.status is None:  # nobody has answered, or nothing was sent
-            return Delivery(taken=False, again=session.failed, why=session.why or self._logged)
+            again = session.failed
+            return Delivery(taken=False, again=again, why=session.why or self._logged, apart=not again)
         if taken and 200 <= session.status < 300:
-            return Delivery(taken=True)
-        return Delivery(taken=False, again=session.status in _AGAIN, why=session.why)
+            rejected, why = _rejected(signal, session.body)
+            return Delivery(taken=True, rejected=rejected, why=why)
+        is_apart = session.status == _TOO_LARGE
+        return Delivery(taken=False, again=session.status in _AGAIN, why=session.why, apart=is_apart)
 
     def close(self) -> None:
         """Send no more; what waits to be tried again is not."""
@@ -93,10 +114,14 @@ class _Session(requests.Session):
         self.status: int | None = None
         self.failed = False
         self.why = ""
+        self.body = b""
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
         """Remember what comes of it."""
         self.forget()
+        kwargs["stream"] = True
+        timeout_s = kwargs.get("timeout")
+        ends = time.monotonic() + (timeout_s if isinstance(timeout_s, int | float) else _TIMEOUT_S)
         kwargs.setdefault("verify", self.verify)  # else a variable of the environment is before what was chosen
         try:
             answer = super().request(*args, **kwargs)
@@ -105,6 +130,7 @@ class _Session(requests.Session):
             self._tell()
             raise
         self.status = answer.status_code
+        self.body = _body(answer, ends)
         if not 200 <= answer.status_code < 300:
             self.why = f"{answer.status_code} {answer.reason or ''}".strip()
             if answer.status_code in _AGAIN:
@@ -114,6 +140,37 @@ class _Session(requests.Session):
     def _tell(self) -> None:
         if self._on_trouble is not None:
             self._on_trouble(self.why)
+
+
+def _body(answer: requests.Response, ends: float) -> bytes:
+    """What there is of it up to a time (of ``time.monotonic``), and to our limit. What is longer is left, with its connection."""
+    body, is_whole = b"", False
+    read = getattr(answer.raw, "read1", answer.raw.read)  # urllib3 has it since 2.2
+    try:
+        while len(body) < _MOST_BYTES and time.monotonic() < ends:
+            piece = read(_MOST_BYTES - len(body), decode_content=True)
+            if not piece:
+                is_whole = True
+                break
+            body += piece
+    except (HTTPError, HTTPException, OSError, ValueError):
+        pass
+    if not is_whole:
+        answer.close()
+    answer._content, answer._content_consumed = body, True  # nobody reads the rest
+    return body
+
+
+def _rejected(signal: Signal, body: bytes) -> tuple[int, str]:
+    """How many records a collector has not kept of a request that it took, and what it says of it."""
+    message, name = _ANSWERS[signal]
+    try:
+        partial = message.FromString(body).partial_success
+    except DecodeError:  # not all answer as they should
+        return 0, ""
+    said = " ".join(partial.error_message.split())[:_LONGEST]
+    count = max(int(getattr(partial, name)), 0)
+    return count, (said or "rejected") if count else ""
 
 
 def _words(error: BaseException) -> str:

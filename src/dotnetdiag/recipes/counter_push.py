@@ -24,12 +24,16 @@ from dotnetdiag.recipes.collector import CollectorOptions, Delivery, Signal
 from dotnetdiag.recipes.counter_watch import CounterProcess, CounterUpdate
 from dotnetdiag.recipes.event_push import EventOptions, EventPush, EventsFailed
 from dotnetdiag.recipes.exporters import connect_collector
-from dotnetdiag.recipes.outbox import BATCH, FINISH_S, ROOM, Notice, Outbox, Parcel, Sent
+from dotnetdiag.recipes.outbox import BATCH, BATCH_SIZE, FINISH_S, ROOM, Notice, Outbox, Parcel, Sent
 from dotnetdiag.recipes.processes import program_of
 from dotnetdiag.recipes.service_names import ServiceNames, service_of
 from dotnetdiag.transport import processes as system
 
 NOTHING = EventOptions()
+PARCEL_SIZE = BATCH_SIZE // 4
+"""Bytes, about."""
+POINT_SIZE = 60
+"""Bytes, about, of a data point without its texts."""
 _VERSION = re.compile(r"\d+\.\d")
 
 
@@ -171,10 +175,9 @@ class CounterPush:
                 self._seen_ns[one.series.number] = one.utc_ns
                 by_process.setdefault(number, []).append((self._names.of(one.series), one))
         for number, series in by_process.items():
-            for some, points in _pieces(series):
-                self._outbox.put(
-                    Parcel(signal=Signal.METRICS, content=(self._attributes[number], some), records=points)
-                )
+            for some, points, size in _pieces(series):
+                content = self._attributes[number], some
+                self._outbox.put(Parcel(signal=Signal.METRICS, content=content, records=points, size=size))
 
 
 _BUILDERS: Mapping[Signal, Callable[[Sequence[Any]], Any]] = {
@@ -199,17 +202,26 @@ class _Sender:
 
 def _pieces(
     series: list[tuple[SeriesName, RunningSeries]],
-) -> Iterator[tuple[list[tuple[SeriesName, RunningSeries]], int]]:
-    """Pieces that fit a request, and how many points each has."""
+) -> Iterator[tuple[list[tuple[SeriesName, RunningSeries]], int, int]]:
+    """Pieces that fit a request, how many points each has, and about how many bytes."""
     some: list[tuple[SeriesName, RunningSeries]] = []
-    points = 0
+    points = size = 0
     for one in series:
         own = count_points(one[1])
-        if some and points + own > BATCH:
-            yield some, points
-            some, points = [], 0
+        more = own * _size(one[0])
+        if some and (points + own > BATCH or size + more > PARCEL_SIZE):
+            yield some, points, size
+            some, points, size = [], 0, 0
         if own:
             some.append(one)
             points += own
+            size += more
     if some:
-        yield some, points
+        yield some, points, size
+
+
+def _size(name: SeriesName) -> int:
+    """About how many bytes a point makes, with all that says of what it is: at most three for each character."""
+    metric = name.metric
+    said = sum(len(key) + len(value) + POINT_SIZE // 10 for key, value in name.attributes.items())
+    return POINT_SIZE + 3 * (said + len(metric.name) + len(metric.description) + len(metric.unit))

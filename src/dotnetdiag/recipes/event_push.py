@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -35,6 +35,12 @@ CONNECTING = 8
 BUFFER_MB = 32
 """Of a session in its target."""
 PARCEL_RECORDS = 1000
+PARCEL_SIZE = 500_000
+"""Bytes, about."""
+RECORD_SIZE = 100
+"""Bytes, about, of a record without its texts."""
+_LONGEST = 300
+"""Characters of what an error says."""
 DRAIN_S = 2.0
 """At the end, for what is still in the targets."""
 LAST_S, LAST_QUIET_S = 30.0, 2.0
@@ -104,8 +110,9 @@ class EventPush:
     def begin(self, process: CounterProcess, attributes: Attributes) -> None:
         """Have the session of a process begun. Does not wait."""
         with self._lock:
-            self._watched[process.number] = process, attributes
-            self._beginning.append((process, self._pool.submit(self._begun, process)))
+            if not self._stopped.is_set():
+                self._watched[process.number] = process, attributes
+                self._beginning.append((process, self._pool.submit(self._begun, process)))
 
     def begin_held(self, process: CounterProcess, attributes: Attributes, client: Client) -> None:
         """Begin the session of a process that waits at its start: it is there when this returns. The client stays its owner's."""
@@ -138,7 +145,8 @@ class EventPush:
 
     def read_out(self) -> None:
         """The end: begin with no others, and wait for what processes have left that have gone."""
-        self._stopped.set()
+        with self._lock:
+            self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._has_read_out.wait(LAST_S + DRAIN_S)
 
@@ -191,12 +199,15 @@ class EventPush:
             done = [one for one in self._beginning if one[1].done()]
             self._beginning = [one for one in self._beginning if one not in done]
         for process, future in done:
-            if future.cancelled():
+            if future.cancelled():  # the end has come before its turn
                 continue
             try:
                 session, opened = future.result()
             except DiagnosticsError as error:
                 self._notice(EventsFailed(process=process, why=str(error)))
+                continue
+            except Exception as error:  # a mistake of ours; others go on
+                self._notice(EventsFailed(process=process, why=f"{type(error).__name__}: {error}"))
                 continue
             self._fleet.add(process.number, session, opened)
         window = self._fleet.take()
@@ -211,21 +222,54 @@ class EventPush:
         return window is not None
 
     def _send(self, window: EventTable) -> None:
-        entries = list(log_entries.iter_log_entries(window))
-        spans = list(activity_spans.iter_spans(window))
-        usable = [one for one in spans if one is not None]
-        self.unreadable += len(spans) - len(usable)
-        for number, logged in _by_process(entries):
+        entries: dict[int, list[log_entries.LogEntry]] = {}
+        spans: dict[int, list[activity_spans.ActivitySpan]] = {}
+        broken: dict[int, Exception] = {}
+        for event in window:
+            number = event.pid or 0
+            try:
+                if log_entries.is_log_entry(event.schema):
+                    entries.setdefault(number, []).append(log_entries.log_entry(event))
+                elif activity_spans.is_activity(event.schema):
+                    span = activity_spans.activity_span(event)
+                    if span is None:
+                        self.unreadable += 1
+                    else:
+                        spans.setdefault(number, []).append(span)
+            except Exception as error:  # nobody else's are to end with it
+                broken[number] = error
+        for number, logged in entries.items():
             self._put_all(Signal.LOGS, number, logged)
-        for number, ended in _by_process(usable):
+        for number, ended in spans.items():
             self._put_all(Signal.TRACES, number, ended)
+        for number, why in broken.items():
+            self._break(number, why)
+
+    def _break(self, number: int, error: Exception) -> None:
+        """End the session of a process whose events are none, and tell it."""
+        self._fleet.drop(number)
+        with self._lock:
+            watched = self._watched.get(number)
+            self._gone.discard(number)
+        if watched is not None:
+            why = " ".join(f"its events cannot be read: {type(error).__name__}: {error}".split())[:_LONGEST]
+            self._notice(EventsFailed(process=watched[0], why=why))
 
     def _put_all(self, signal: Signal, number: int, records: list[T]) -> None:
         with self._lock:
             _, attributes = self._watched[number]
-        for first in range(0, len(records), PARCEL_RECORDS):
-            some = records[first : first + PARCEL_RECORDS]
-            self._put(Parcel(signal=signal, content=(attributes, some), records=len(some)))
+        own = sum(_size(key) + _size(str(value)) for key, value in attributes.items())
+        some: list[T] = []
+        size = own
+        for one in records:
+            more = _size_of(one)
+            if some and (len(some) >= PARCEL_RECORDS or size + more > PARCEL_SIZE):
+                self._put(Parcel(signal=signal, content=(attributes, some), records=len(some), size=size))
+                some, size = [], own
+            some.append(one)
+            size += more
+        if some:
+            self._put(Parcel(signal=signal, content=(attributes, some), records=len(some), size=size))
 
     def _begun(self, process: CounterProcess) -> tuple[TraceSession, ExitStack]:
         opened = ExitStack()
@@ -245,11 +289,21 @@ class EventPush:
         return client.trace(providers, rundown_keyword=0, buffer_mb=BUFFER_MB)
 
 
-def _by_process(records: list[T]) -> Iterator[tuple[int, list[T]]]:
-    made: dict[int, list[T]] = {}
-    for one in records:
-        made.setdefault(one.pid or 0, []).append(one)
-    yield from made.items()
+def _size(text: str) -> int:
+    """About how many bytes of UTF-8 it makes, with what stands around it."""
+    return (len(text) if text.isascii() else 3 * len(text)) + 8
+
+
+def _size_of(one: log_entries.LogEntry | activity_spans.ActivitySpan) -> int:
+    """About how many bytes a record makes."""
+    if isinstance(one, log_entries.LogEntry):
+        error = one.exception
+        texts = [one.text, one.logger, one.event_name, *([error.type, error.message, error.text] if error else [])]
+        pairs = one.arguments
+    else:
+        texts = [one.name, one.source, one.source_version, one.status_text, one.trace_state]
+        pairs = one.tags
+    return RECORD_SIZE + sum(map(_size, texts)) + sum(_size(key) + _size(value) for key, value in pairs.items())
 
 
 def _leave(future: Future[tuple[TraceSession, ExitStack]]) -> None:

@@ -2,7 +2,8 @@
 
 Rule 1: there is room for so many records (data points, log records, spans), of all signals together; beyond it the oldest go, and are counted.
 Rule 2: what a collector does not answer to is sent again, later and later; what it refuses is not. Signals do not wait for each other.
-Rule 3: :meth:`Outbox.finish` has a limit, behind which nothing of it goes on.
+Rule 3: a request that cannot be sent as it is, is halved, down to one parcel: what is wrong in one process costs nothing of others.
+Rule 4: :meth:`Outbox.finish` has a limit, behind which nothing of it goes on.
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ ROOM = 100_000
 """Records: an hour of the counters of one process, some 30 MB."""
 BATCH = 4000
 """Records of one request: about 1 MB, of the 4 MB that gRPC servers take as a rule."""
+BATCH_SIZE = 2_000_000
+"""Bytes of one request, as far as senders say how large their parcels are."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 15.0
 """Before something is sent again; twice as long each time. The exporters have tried for some seconds before."""
 FINISH_S = 5.0
 QUIET_S = 10.0
 """So often the same is said at most."""
 CLOSING_S = 1.0
+_LONGEST = 300
+"""Characters of what an error says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """Something of one signal to be sent, of ``records`` records."""
+    """Something of one signal to be sent, of ``records`` records, and of about ``size`` bytes (0: nobody has looked)."""
 
     signal: Signal
     content: Any
     records: int
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +119,8 @@ class Outbox:
         self._refused: Counter[Signal] = Counter()
         self._again_s: dict[Signal, tuple[float, float]] = {}
         """Of a signal that was not taken: when it is sent again, and how long it waits then."""
+        self._apart: dict[Signal, tuple[int, int]] = {}
+        """Of a signal whose last request was halved: up to which number so many parcels at most go together."""
         self._away_s: float | None = None
         self._said: dict[object, float] = {}
         self._is_finishing = self._is_last_try = self._is_over = False
@@ -167,7 +175,11 @@ class Outbox:
     def _run(self) -> None:
         while (parcels := self._taken()) is not None:
             signal = parcels[0][1].signal
-            delivery = self._sender.send(signal, [parcel.content for _, parcel in parcels])
+            try:
+                delivery = self._sender.send(signal, [parcel.content for _, parcel in parcels])
+            except Exception as error:  # whatever it is, others are to be sent
+                why = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
+                delivery = Delivery(taken=False, why=why, apart=True)
             self._settle(signal, parcels, delivery)
 
     def _taken(self) -> list[tuple[int, Parcel]] | None:
@@ -184,52 +196,83 @@ class Outbox:
                     break
                 waits = [self._again_s[signal][0] - now for signal in there]
                 self._changed.wait(min(waits, default=None))
-            parcels = self._waiting[min(ready, key=lambda signal: self._waiting[signal][0][0])]
-            taken = [parcels.popleft()]
-            records = taken[0][1].records
-            while parcels and records + parcels[0][1].records <= self._batch:
-                taken.append(parcels.popleft())
-                records += taken[-1][1].records
+            signal = min(ready, key=lambda signal: self._waiting[signal][0][0])
+            taken = self._together(signal)
+            records = sum(parcel.records for _, parcel in taken)
             self._size -= records
-            self._under_way = taken[0][1].signal, records
+            self._under_way = signal, records
             return taken
+
+    def _together(self, signal: Signal) -> list[tuple[int, Parcel]]:
+        """The oldest of a signal, and what goes with it in one request."""
+        parcels = self._waiting[signal]
+        last, most = self._apart.get(signal, (-1, 0))
+        is_halved = parcels[0][0] <= last
+        if not is_halved:
+            self._apart.pop(signal, None)
+        taken = [parcels.popleft()]
+        records, size = taken[0][1].records, taken[0][1].size
+        while parcels and not (is_halved and (len(taken) >= most or parcels[0][0] > last)):
+            records, size = records + parcels[0][1].records, size + parcels[0][1].size
+            if records > self._batch or size > BATCH_SIZE:
+                break
+            taken.append(parcels.popleft())
+        return taken
 
     def _settle(self, signal: Signal, parcels: list[tuple[int, Parcel]], delivery: Delivery) -> None:
         records = sum(parcel.records for _, parcel in parcels)
         now = time.monotonic()
-        notice: Notice | None = None
+        notices: list[Notice] = []
         with self._changed:
             if self._under_way is None:
                 return  # it was given up
             self._under_way = None
+            is_halved = delivery.apart and not delivery.taken and len(parcels) > 1 and not self._is_over
+            if is_halved:
+                self._apart[signal] = parcels[-1][0], len(parcels) // 2
             if delivery.taken:
-                self._sent[signal] += records
+                rejected = min(delivery.rejected, records)
+                self._sent[signal] += records - rejected
                 self._again_s.pop(signal, None)
                 if self._away_s is not None:
-                    notice, self._away_s = CollectorBack(seconds=now - self._away_s), None
+                    notices.append(CollectorBack(seconds=now - self._away_s))
+                    self._away_s = None
+                if rejected:
+                    notices += self._refuse(signal, rejected, delivery.why)
+            elif is_halved and not delivery.again:
+                self._put_back(signal, parcels)
+                self._make_room()
             elif not delivery.again:
-                self._refused[signal] += records
                 self._away_s = None  # it is there
-                key = signal, delivery.why
-                if now - self._said.get(key, float("-inf")) >= QUIET_S:
-                    self._said[key] = now
-                    notice = Refused(signal=signal, records=records, why=delivery.why)
+                notices += self._refuse(signal, records, delivery.why)
             elif self._is_over:
                 self._dropped[signal] += records
             else:
-                self._waiting[signal].extendleft(reversed(parcels))
-                self._size += records
-                if self._is_last_try:
+                self._put_back(signal, parcels)
+                if self._is_last_try and not is_halved:
                     self._drop_all(signal)
                 self._make_room()
                 if not self._is_finishing:
                     wait_s = min(self._again_s.get(signal, (0.0, self._first_wait_s))[1], LONGEST_WAIT_S)
                     self._again_s[signal] = now + wait_s, 2 * wait_s
-        if notice is not None:
+        for notice in notices:
             self._notice(notice)
         if not delivery.taken and delivery.again:
             self.on_trouble(delivery.why)
         self._say_dropped()
+
+    def _put_back(self, signal: Signal, parcels: list[tuple[int, Parcel]]) -> None:
+        self._waiting[signal].extendleft(reversed(parcels))
+        self._size += sum(parcel.records for _, parcel in parcels)
+
+    def _refuse(self, signal: Signal, records: int, why: str) -> list[Notice]:
+        """Count them; what is to be said of it."""
+        self._refused[signal] += records
+        now, key = time.monotonic(), (signal, why)
+        if now - self._said.get(key, float("-inf")) < QUIET_S:
+            return []
+        self._said[key] = now
+        return [Refused(signal=signal, records=records, why=why)]
 
     # what there is no room for ------------------------------------------------------------------------------------------
 
