@@ -11,6 +11,7 @@ from tests.tui.scene import Above, Clock
 from tests.tui.updates import gone, joined, process, row, series, update
 
 from dotnetdiag.analysis.metrics import Notice
+from dotnetdiag.recipes.counter_watch import CounterSilence
 from dotnetdiag.recipes.thresholds import parse_threshold
 from dotnetdiag.tui import counter_model
 from dotnetdiag.tui.counter_model import COUNT, HISTORY, LOG_LIMIT, STAYS_S, CounterModel, CounterRow, Threshold
@@ -143,6 +144,19 @@ def test_an_instrument_that_is_reported_no_longer_is_marked_until_it_has_values_
     assert one.has_ended
     made.take(update([row(GAUGE, 3.0)]))
     assert not one.has_ended
+
+
+def test_rows_of_who_is_silent_or_gone_are_stale_and_beyond_no_threshold() -> None:
+    made = model([Above("temperature", 20)])
+    made.take(update([row(GAUGE, 21.0)]))
+    (one,) = made.rows()
+    assert one.is_crossed
+    made.take(update(silences=[CounterSilence(process=ONE, seconds=4)]))
+    assert (one.is_stale, one.is_crossed) == (True, False)
+    made.take(update([row(GAUGE, 22.0)], silences=[CounterSilence(process=ONE, seconds=5, is_over=True)]))
+    assert (one.is_stale, one.is_crossed) == (False, True)
+    made.take(update((), gone(ONE, "the stream ended")))
+    assert (one.is_stale, one.is_crossed) == (True, False)
 
 
 def test_thresholds_look_at_the_figure_that_they_are_about() -> None:

@@ -13,8 +13,12 @@ from dotnetdiag.analysis.tags import TagTexts
 SERIES_LIMIT = 1 << 17
 """Series of one fold. A runtime gives a session as many as it asks for (``MaxTimeSeries``, 1000 as a rule)."""
 INSTRUMENTS_LIMIT = 1 << 14
+INSTRUMENTS_EACH = 1 << 11
+"""Of one process, where processes have limits of their own."""
 TEXTS_LIMIT = 1 << 26
 """Characters of all that is kept of series and instruments: 500 of each series."""
+TEXTS_SHARE = 16
+"""Where processes have limits of their own, one may have so small a part of them."""
 
 
 class CounterKind(StrEnum):
@@ -111,7 +115,7 @@ REFUSED, UNWANTED = -1, -2
 
 class SeriesRegistry:
     """All that were met, with a number each. ``wants`` says which are to have one, when they are met first (None: all); ``per_process`` is the
-    limit of each process (None: that of all is the only one).
+    limit of each process (None: that of all is the only one); with one, no process takes the room for instruments and texts of the others.
     """
 
     def __init__(self, wants: Callable[[SeriesKey], bool] | None = None, per_process: int | None = None) -> None:
@@ -122,6 +126,11 @@ class SeriesRegistry:
         """Values of series beyond the limit, which readers count; announcements beyond that of instruments."""
         self._wants, self._per_process = wants, SERIES_LIMIT if per_process is None else per_process
         self._counts: Counter[int | None] = Counter()
+        is_shared = per_process is not None
+        self._instruments_each = INSTRUMENTS_EACH if is_shared else INSTRUMENTS_LIMIT
+        self._texts_each = TEXTS_LIMIT // TEXTS_SHARE if is_shared else TEXTS_LIMIT
+        self._announced: Counter[int | None] = Counter()
+        self._characters_of: Counter[int | None] = Counter()
         self._numbers: dict[SeriesKey, int] = {}
         self._characters = 0
         self._texts: dict[tuple[str, str, bool], TagTexts] = {}
@@ -132,7 +141,7 @@ class SeriesRegistry:
         if number is None:
             pid = key.instrument.pid
             is_full = len(self._numbers) >= SERIES_LIMIT or self._counts[pid] >= self._per_process
-            if is_full or not self._has_room(*key.instrument[1:5], key.unit, key.tags):
+            if is_full or not self._has_room(pid, *key.instrument[1:5], key.unit, key.tags):
                 return REFUSED
             self._counts[pid] += 1
             if self._wants is not None and not self._wants(key):
@@ -150,7 +159,8 @@ class SeriesRegistry:
             if number >= 0:
                 self.keys[number] = None
             self._characters -= _characters(*key.instrument[1:5], key.unit, key.tags)
-        self._counts.pop(pid, None)
+        for counted in (self._counts, self._announced, self._characters_of):
+            counted.pop(pid, None)
         for own in [own for own in self.instruments if own.pid == pid]:
             one = self.instruments.pop(own)
             self._characters -= _characters(*_words(one))
@@ -173,24 +183,29 @@ class SeriesRegistry:
         one, known = instrument, self.instruments.get(instrument.key)
         is_same = known is not None and one == replace(known, ended_ms=one.ended_ms)
         words = _words(one)
-        full = known is None and len(self.instruments) >= INSTRUMENTS_LIMIT
-        if full or (not is_same and not self._has_room(*words)):
+        pid = instrument.key.pid
+        full = known is None and (
+            len(self.instruments) >= INSTRUMENTS_LIMIT or self._announced[pid] >= self._instruments_each
+        )
+        if full or (not is_same and not self._has_room(pid, *words)):
             self.undescribed += 1
             return
+        self._announced[pid] += known is None
         self.instruments[instrument.key] = instrument
 
-    def _has_room(self, *texts: object) -> bool:
-        """Whether these texts may be kept too; they are counted then."""
+    def _has_room(self, pid: int | None, *texts: object) -> bool:
+        """Whether these texts of a process may be kept too; they are counted then."""
         size = _characters(*texts)
-        if self._characters + size > TEXTS_LIMIT:
+        if self._characters + size > TEXTS_LIMIT or self._characters_of[pid] + size > self._texts_each:
             return False
         self._characters += size
+        self._characters_of[pid] += size
         return True
 
     def meter_tags(self, meter: str, text: str) -> Mapping[str, str]:
         """The tags of a meter, or of an instrument of it; none where there is no room for more texts."""
         texts = self._texts.get((meter, "", False))
-        if not text or ((texts is None or text not in texts) and not self._has_room(meter, text)):
+        if not text or ((texts is None or text not in texts) and not self._has_room(None, meter, text)):
             return {}
         return self._texts.setdefault((meter, "", False), TagTexts()).read(text)
 

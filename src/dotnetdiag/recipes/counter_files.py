@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+import numpy as np
+
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import OutputError, UsageError
-from dotnetdiag.events import Column
+from dotnetdiag.events import Column, Scalar
+from dotnetdiag.events.columns import Text
+from dotnetdiag.events.layout import Kind
 from dotnetdiag.export.growing import FORMS, Growing, GrowingCsv, GrowingJson, growing
 from dotnetdiag.recipes.counter_watch import CounterOptions, CounterProcess, CounterTargets, CounterUpdate, CounterWatch
 from dotnetdiag.recipes.outputs import check_outputs, is_stream, open_in_place
@@ -30,6 +34,8 @@ __all__ = ["FORMS", "CounterFile", "CounterTotals", "collect_counters", "rows_of
 OF_PROCESS = ("pid", "process")
 """The columns behind those of ``counters report``."""
 COMPATIBLE = ("csv", "json")
+MOST_PID = (1 << 63) - 1
+"""What a column of process ids holds; a process may say anything of itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +53,10 @@ def rows_of(counters: Counters, processes: Sequence[CounterProcess]) -> Table:
     known = {one.number: one for one in processes}
     numbers = counters.rows.values("pid")
     own = [known.get(number) for number in numbers]
-    columns: dict[str, Column | list[object]] = {name: table[name] for name in table.columns}
-    columns["pid"] = [None if one is None else one.pid for one in own]
-    columns["process"] = [None if one is None else one.name for one in own]
+    columns: dict[str, Column] = {name: table[name] for name in table.columns}
+    pids = [-1 if one is None or one.pid is None or one.pid > MOST_PID else one.pid for one in own]
+    columns["pid"] = Scalar(np.array(pids, np.int64), np.array(pids, np.int64) >= 0, Kind.I8)
+    columns["process"] = Text.from_pylist([None if one is None else one.name for one in own])
     return Table(columns, title=table.title, units=table.units, notes=table.notes, losses=table.losses)
 
 

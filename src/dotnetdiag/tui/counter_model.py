@@ -83,6 +83,8 @@ class CounterRow:
     is_crossed: bool = False
     has_ended: bool = False
     """The runtime reports the instrument no longer."""
+    is_stale: bool = False
+    """Its process is gone, or has given no values for some intervals: what is shown is of before."""
     history: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, value: float | None, figures: Mapping[str, float | None] = MappingProxyType({})) -> None:
@@ -93,7 +95,7 @@ class CounterRow:
         self.is_crossed = any(
             (figure := figures.get(name)) is not None and one.is_crossed(figure) for name, one in self.limits
         )
-        self.has_ended = False
+        self.has_ended = self.is_stale = False
         self.history.append(nan if value is None else value)
         if len(self.history) > HISTORY:
             del self.history[0]
@@ -190,6 +192,8 @@ class CounterModel:
             said.append(clean(silence_text(silence)))
             if (silent := self.processes.get(silence.process.number)) is not None:
                 silent.silence = None if silence.is_over else silence
+                if not silence.is_over:
+                    self._make_stale(silent.number)
         for change in update.changes:
             said.append(clean(change_text(change)))
             if not change.joined:
@@ -227,7 +231,13 @@ class CounterModel:
             process.why = clean(change.why)
             process.gone = f"{self._time_of_day():%H:%M:%S}"
             process.gone_s = self._clock()
-            self.version += 1
+            self._make_stale(process.number)
+
+    def _make_stale(self, process: int) -> None:
+        """What a process has shown last is not so any more."""
+        for row in self.rows(process):
+            row.is_stale, row.is_crossed = True, False
+        self.version += 1
 
     def _take_values(self, counters: Counters) -> None:
         now_s = self._clock()

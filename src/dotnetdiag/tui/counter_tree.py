@@ -153,7 +153,7 @@ class CounterTree(ScrollView, can_focus=True):
             parts.append(("change", f" {amount_in(line.change, columns.change, sign=True)}"))
         if columns.sparkline:
             parts.append(("sparkline", f" {sparkline(line.history, columns.sparkline)}"))
-        return [("ended", text) for _, text in parts] if line.has_ended else parts
+        return [("ended", text) for _, text in parts] if line.has_ended or line.is_stale else parts
 
     # keys and mouse -----------------------------------------------------------------------------------------------------
 
