@@ -50,6 +50,7 @@ _PUBLIC: dict[str, str] = {
             "counters",
             "cpu",
             "diff",
+            "exceptions",
             "filter",
             "follow",
             "gc",
@@ -188,6 +189,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import counters as counters
     from dotnetdiag.recipes.verbs import cpu as cpu
     from dotnetdiag.recipes.verbs import diff as diff
+    from dotnetdiag.recipes.verbs import exceptions as exceptions
     from dotnetdiag.recipes.verbs import filter as filter
     from dotnetdiag.recipes.verbs import follow as follow
     from dotnetdiag.recipes.verbs import gc as gc

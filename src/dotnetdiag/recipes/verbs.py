@@ -20,6 +20,7 @@ from dotnetdiag.recipes.target import Client, Target, connected
 if TYPE_CHECKING:
     from dotnetdiag.analysis.counters import Counters
     from dotnetdiag.analysis.diff import ProfileDiff
+    from dotnetdiag.analysis.exceptions import ExceptionReport
     from dotnetdiag.analysis.gc_collections import GcReport
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.recipes.collect import Collected
@@ -239,6 +240,19 @@ def spans(source: PathText | Trace, start: str, stop: str, *, by: str | Sequence
 
     with _opened(source) as trace:
         return ask(trace, start, stop, by=by)
+
+
+def exceptions(source: PathText | Trace) -> ExceptionReport:
+    """The exceptions that were thrown in a recording, caught or not: ``.by_type`` (``type count messages threads first_ms last_ms``),
+    ``.by_message`` (``type message count``) and ``.by_second`` (``second count``) are tables, the most frequent first; ``.count`` is of all.
+    One that is thrown again counts again. ``.notes``: what the recording lacks.
+
+    Where they were thrown: ``dd.stacks(source, "Exception/Start")``. Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.exceptions import exceptions as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
 
 
 def gc(source: PathText | Trace) -> GcReport:
