@@ -55,6 +55,7 @@ _PUBLIC: dict[str, str] = {
             "follow",
             "gc",
             "info",
+            "jit",
             "merge",
             "redact",
             "report",
@@ -194,6 +195,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import follow as follow
     from dotnetdiag.recipes.verbs import gc as gc
     from dotnetdiag.recipes.verbs import info as info
+    from dotnetdiag.recipes.verbs import jit as jit
     from dotnetdiag.recipes.verbs import merge as merge
     from dotnetdiag.recipes.verbs import redact as redact
     from dotnetdiag.recipes.verbs import report as report

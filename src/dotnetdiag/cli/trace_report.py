@@ -113,6 +113,7 @@ KINDS = {
     "topN": ("trace_report", "top", "The methods that took the most time."),
     "gc": ("trace_gc", "gc", "Collections of the garbage collector: why, how long, what they found and left."),
     "exceptions": ("trace_exceptions", "exceptions", "What was thrown, caught or not: by type and message."),
+    "jit": ("trace_jit", "jit", "Methods that were compiled: how long it took, in which tier, who waited."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }
 
@@ -185,7 +186,9 @@ def _require_kind(context: click.Context, _: click.Parameter, kind: str) -> str:
     return kind
 
 
-@click.command("topN", cls=Command, epilog="Other kinds: `dotnetdiag trace report gc --help`, `exceptions`, `spans`.")
+@click.command(
+    "topN", cls=Command, epilog="Other kinds: `dotnetdiag trace report gc --help`, `exceptions`, `jit`, `spans`."
+)
 @click.argument("file", type=_FILE)
 @click.argument(
     "kind", type=click.Choice(["topN"]), default="topN", expose_value=False, metavar="", callback=_require_kind

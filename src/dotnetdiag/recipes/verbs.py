@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.exceptions import ExceptionReport
     from dotnetdiag.analysis.gc_collections import GcReport
+    from dotnetdiag.analysis.jit import JitReport
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.recipes.collect import Collected
     from dotnetdiag.recipes.contents import TraceContents
@@ -269,6 +270,21 @@ def gc(source: PathText | Trace) -> GcReport:
     It needs the keyword gc: profiles gc-collect, gc-verbose, dotnet-common. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.gc_collections import gc as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
+
+
+def jit(source: PathText | Trace) -> JitReport:
+    """The methods that were compiled in a recording: ``.methods`` is a table with a row for each compilation, in the order of their begins,
+    ``.totals`` what they come to, ``.notes`` what the recording lacks.
+
+    Columns: ``method``, ``tier`` (as TraceEvent writes it), ``kind`` (``Foreground``: a thread waited for it; ``TieredCompilationBackground``),
+    ``start_ms``, ``compile_ms``, ``il_bytes``, ``native_bytes``, ``pid``, ``tid``; None where the end of a compilation was not recorded.
+
+    It needs the keyword jit at level verbose, and the keyword compilation for ``kind``. Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.jit import jit as ask
 
     with _opened(source) as trace:
         return ask(trace)

@@ -1,0 +1,78 @@
+"""``trace report jit``: what was compiled while the program ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.losses import say_losses_of
+from dotnetdiag.cli.output import format_option, show
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import shortened_method
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.jit import JitReport
+
+
+@click.command("jit", cls=Command)
+@click.argument("file", type=RecordingPath())
+@click.option(
+    "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
+)
+@format_option
+def jit(file: Path, number: int, form: str) -> None:
+    """Show the methods of a trace FILE that were compiled while it was recorded: what they come to, and the longest.
+
+    The formats for programs have all of them, in the order of their begins. It needs a recording with the compiler's
+    events: --clrevents jit+compilation --clreventlevel verbose. What was compiled beforehand (ReadyToRun) is not there.
+
+    \b
+    dotnetdiag trace report app.nettrace jit
+    dotnetdiag trace report app.nettrace jit --json | jq .totals
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.trace_files import open_trace
+    from dotnetdiag.recipes.verbs import jit as ask
+
+    trace = open_trace(file)
+    made = ask(trace)
+    show(form, lambda: made.methods, people=lambda: _show(made, number), document=made.to_json, digits=3)
+    say_losses_of(trace)
+
+
+def _show(made: JitReport, number: int) -> None:
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not totals.count:
+        return
+    echo(
+        f"{totals.count:,} methods compiled in {totals.compile_ms:,.3f} ms; threads waited for {totals.foreground:,} of "
+        f"them, {totals.foreground_ms:,.3f} ms"
+    )
+    tiers = ", ".join(f"{count:,} {name}" for name, count in totals.by_tier.items())
+    echo(f"{tiers}; {totals.il_bytes:,} bytes of IL, {totals.native_bytes:,} of code")
+    if totals.unfinished:
+        echo(f"{totals.unfinished:,} without an end")
+    rows = [row for row in made.methods.to_pylist() if row["compile_ms"] is not None]
+    rows.sort(key=lambda row: -row["compile_ms"])
+    columns = ("compile ms", "start ms", "IL", "code", "tier", "method")
+    cells = [
+        (
+            f"{row['compile_ms']:,.3f}",
+            f"{row['start_ms']:,.3f}",
+            f"{row['il_bytes']:,}",
+            f"{row['native_bytes']:,}",
+            row["tier"],
+            row["method"],
+        )
+        for row in rows[:number]
+    ]
+    if cells:
+        echo()
+        table(columns, cells, right=columns[:4], shorten=shortened_method)

@@ -1,0 +1,62 @@
+"""Methods that are compiled as TraceEvent's own analysis sees them, value by value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.runtimes import command, workload
+from tests.live.test_reference_reader import oracle
+
+import dotnetdiag as dd
+
+pytestmark = pytest.mark.live
+
+SAME = {"method": "method", "tier": "tier", "kind": "kind", "il_bytes": "il", "native_bytes": "native"}
+
+
+EVENTS: dict[str, Any] = {"clr_events": "jit+compilation", "clr_event_level": "verbose"}
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_the_methods_of_a_program_from_its_start(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, environment = command(runtime, "generics+cpu", "rounds=100")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    dd.collect(output=tmp_path / "jit.nettrace", command=words, **EVENTS)
+    assert_the_same(tmp_path / "jit.nettrace")
+
+
+def test_the_methods_of_a_program_that_runs(tmp_path: Path) -> None:
+    """3.1 starts no session before it is asked."""
+    path = tmp_path / "jit.nettrace"
+    with workload("3.1", "cpu", "rounds=100", "wait=stdin", "linger=stdin") as target:
+        asked: list[None] = []
+
+        def progress(*_: object) -> None:
+            if not asked:
+                asked.append(target.say())
+
+        dd.collect(target.pid, path, duration=3, progress=progress, **EVENTS)
+    assert_the_same(path)
+
+
+def assert_the_same(path: Path) -> None:
+    """Ours and theirs agree in every compilation."""
+    made = dd.jit(path)
+    *theirs, end = oracle("jitstats", path)
+    expected = {(round(row["start_ms"], 3), row["tid"]): row for row in theirs}
+    wrong: Counter[str] = Counter()
+    for row in made.methods.to_pylist():
+        other = expected.pop((round(row["start_ms"], 3), row["tid"]))
+        for name, their_name in SAME.items():
+            wrong[name] += row[name] != other[their_name]
+        wrong["compile_ms"] += row["compile_ms"] != pytest.approx(other["compile_ms"], abs=1e-3)
+    assert (+wrong, expected) == (Counter(), {})
+    totals = made.totals
+    assert totals.count == end["count"] > 0
+    assert (totals.foreground, totals.il_bytes, totals.native_bytes) == (end["foreground"], end["il"], end["native"])
+    assert totals.compile_ms == pytest.approx(end["total_ms"])
+    assert totals.unfinished == 0
