@@ -33,11 +33,12 @@ def test_the_methods_of_a_program_that_runs(tmp_path: Path) -> None:
     """3.1 starts no session before it is asked."""
     path = tmp_path / "jit.nettrace"
     with workload("3.1", "cpu", "rounds=100", "wait=stdin", "linger=stdin") as target:
-        asked: list[None] = []
+        asked: list[bool] = []
 
         def progress(*_: object) -> None:
             if not asked:
-                asked.append(target.say())
+                asked.append(True)
+                target.say()
 
         dd.collect(target.pid, path, duration=3, progress=progress, **EVENTS)
     assert_the_same(path)
