@@ -10,8 +10,8 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.losses import say_losses_of
-from dotnetdiag.cli.output import format_option, show
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer
 from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
@@ -38,13 +38,9 @@ def gc(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace gc --format csv > gc.csv
     """
     lean_numpy()
-    from dotnetdiag.recipes.trace_files import open_trace
     from dotnetdiag.recipes.verbs import gc as ask
 
-    trace = open_trace(file)
-    made = ask(trace)
-    show(form, lambda: made.collections, people=lambda: _show(made, number), document=made.to_json, digits=3)
-    say_losses_of(trace)
+    answer(file, form, ask, rows=lambda made: made.collections, people=lambda made: _show(made, number))
 
 
 def _show(made: GcReport, number: int) -> None:
