@@ -33,7 +33,7 @@ from dotnetdiag.analysis.counter_rows import FIGURES, QUANTILES, Array, CounterR
 from dotnetdiag.analysis.event_counters import is_event_counters, read_event_counters
 from dotnetdiag.analysis.fold import OfTypes, fold
 from dotnetdiag.analysis.metrics import MetricsReader, Notice, is_of_metrics
-from dotnetdiag.analysis.series import CounterKind, Instrument, InstrumentKey, Series, SeriesKey, SeriesRegistry
+from dotnetdiag.analysis.series import CounterKind, Instrument, Series, SeriesKey, SeriesRegistry
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Column, EventSchema, Scalar, Struct, Text
 from dotnetdiag.events.columns import Coded, Maps
@@ -263,11 +263,10 @@ class CountersFold:
 
     def forget(self, pid: int) -> None:
         """What is of a process that has ended, and values of it that were not taken."""
-        keys = self._registry.keys
-        gone = np.array([key is not None and key.instrument.pid == pid for key in keys], np.bool_)
-        self._rows = [rows.take(~gone[rows.series]) for rows in self._rows]
+        gone = [number for number, key in self._registry.keys.items() if key.instrument.pid == pid]
+        self._rows = [rows.take(~np.isin(rows.series, gone)) for rows in self._rows]
         if self._latest is not None:
-            self._latest = self._latest.take(~gone[self._latest.series])
+            self._latest = self._latest.take(~np.isin(self._latest.series, gone))
         self._registry.forget(pid)
         self._metrics.forget(pid)
 
@@ -278,7 +277,7 @@ class CountersFold:
         if over:
             keys = self._registry.keys
             last = last.take(
-                np.array([_instrument(keys[number]) not in over for number in last.series.tolist()], np.bool_)
+                np.array([keys[number].instrument not in over for number in last.series.tolist()], np.bool_)
             )
         return self._made(last)
 
@@ -328,7 +327,7 @@ class CountersFold:
 
     def _notes(self, damaged: int) -> tuple[str, ...]:
         notes = []
-        if not self._registry.keys and not damaged:
+        if not self._registry.has_given and not damaged:
             notes.append(NO_COUNTERS)
         if damaged:
             notes.append(f"{damaged:,} events of counters could not be read, and are left out")
@@ -339,16 +338,12 @@ class CountersFold:
         if self._registry.undescribed:
             notes.append(f"{self._registry.undescribed:,} instruments beyond the limit are not described")
         sessions = dict.fromkeys(
-            key.instrument.session for key in self._registry.keys if key is not None and not key.kind.is_event_counter
+            key.instrument.session for key in self._registry.keys.values() if not key.kind.is_event_counter
         )
         if len(sessions) > 1:
             notes.append(f"values of {len(sessions)} sessions: {', '.join(sessions)}")
         notes += map(notice_text, self._metrics.notices)
         return tuple(notes)
-
-
-def _instrument(key: SeriesKey | None) -> InstrumentKey | None:
-    return None if key is None else key.instrument
 
 
 def notice_text(notice: Notice) -> str:

@@ -119,8 +119,9 @@ class SeriesRegistry:
     """
 
     def __init__(self, wants: Callable[[SeriesKey], bool] | None = None, per_process: int | None = None) -> None:
-        self.keys: list[SeriesKey | None] = []
-        """By number; None: of a process that was forgotten."""
+        self.keys: dict[int, SeriesKey] = {}
+        """By number, of those that were not forgotten."""
+        self._given = 0
         self.instruments: dict[InstrumentKey, Instrument] = {}
         self.refused = self.undescribed = 0
         """Values of series beyond the limit, which readers count; announcements beyond that of instruments."""
@@ -135,6 +136,11 @@ class SeriesRegistry:
         self._characters = 0
         self._texts: dict[tuple[str, str, bool], TagTexts] = {}
 
+    @property
+    def has_given(self) -> bool:
+        """Whether any series was met, forgotten or not."""
+        return self._given > 0
+
     def number(self, key: SeriesKey) -> int:
         """Its number, :data:`REFUSED`, or :data:`UNWANTED`."""
         number = self._numbers.get(key)
@@ -147,8 +153,8 @@ class SeriesRegistry:
             if self._wants is not None and not self._wants(key):
                 self._numbers[key] = UNWANTED
                 return UNWANTED
-            number = self._numbers[key] = len(self.keys)
-            self.keys.append(key)
+            number, self._given = self._given, self._given + 1
+            self._numbers[key], self.keys[number] = number, key
             self._texts_of(key).learn([key.tags])
         return number
 
@@ -156,8 +162,7 @@ class SeriesRegistry:
         """What is of a process that has ended. Its numbers are not used again."""
         for key in [key for key in self._numbers if key.instrument.pid == pid]:
             number = self._numbers.pop(key)
-            if number >= 0:
-                self.keys[number] = None
+            self.keys.pop(number, None)
             self._characters -= _characters(*key.instrument[1:5], key.unit, key.tags)
         for counted in (self._counts, self._announced, self._characters_of):
             counted.pop(pid, None)
@@ -212,7 +217,6 @@ class SeriesRegistry:
     def series(self, number: int) -> Series:
         """What is known of one by now; its tags are what they were when they were first asked for."""
         key = self.keys[number]
-        assert key is not None, "it was forgotten"
         known = self.instruments.get(key.instrument)
         return Series(
             number=number,
