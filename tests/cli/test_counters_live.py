@@ -87,7 +87,9 @@ def test_the_last_values_of_a_process_that_ends_keep_its_name(verb: str, tmp_pat
     path = tmp_path / "x.jsonl"
     words = ["--json"] if verb == "monitor" else ["-o", str(path)]
     with Runtime("9.0", listen=str(tmp_path / "p"), name="ends", replay=made.data()) as runtime:
-        done = CliRunner().invoke(commands, ["counters", verb, "--dport", runtime.address, "--counters", "M", *words])
+        done = CliRunner().invoke(
+            commands, ["counters", verb, "--dport", f"{runtime.address},connect", "--counters", "M", *words]
+        )
     assert done.exit_code == 0, done.output
     said = done.stdout if verb == "monitor" else path.read_text()
     rows = [json.loads(line) for line in said.splitlines()]

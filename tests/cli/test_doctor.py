@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from dotnetdiag.cli.doctor import doctor
-from dotnetdiag.cli.options import how_to_resume
 from dotnetdiag.events import kernels as payloads
 from dotnetdiag.nettrace import kernels as headers
 from dotnetdiag.recipes import examination, processes
@@ -18,6 +17,7 @@ from dotnetdiag.recipes.suspension import Hold
 from dotnetdiag.server import kernels as frames
 from dotnetdiag.trace import kernels as stacks
 from dotnetdiag.transport import Finding
+from dotnetdiag.tui.resuming import how_to_resume
 
 US = os.getpid()
 

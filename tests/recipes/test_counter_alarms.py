@@ -61,7 +61,7 @@ def test_who_crosses_a_limit_and_ends_in_the_same_interval_is_told_and_forgotten
     made.at(200).gauge("g", sessionId="SHARED", meterName="M", lastValue="1000")
     limit = parse_threshold("M[g] > 500")
     with Runtime("9.0", listen=str(tmp_path / "p"), name="ends", replay=made.data()) as runtime:
-        targets = CounterTargets(ports=(runtime.address,))
+        targets = CounterTargets(ports=(f"{runtime.address},connect",))
         with CounterAlarms(targets, [limit], CounterOptions(interval=0.5), cooldown="1h") as alarms:
             found = [one for _, some in alarms.updates() for one in some]
             assert not alarms._quiet_until_s

@@ -153,6 +153,55 @@ def test_the_watch_ends_with_the_last_process(tmp_path: Path) -> None:
         assert [one.joined for one in changes] == [True, False]
 
 
+def test_all_who_dial_a_port_are_watched_until_the_last_has_gone(tmp_path: Path) -> None:
+    port, registry = str(tmp_path / "port"), Registry()
+    add_runtime_providers(registry)
+    with CounterWatch(CounterTargets(ports=(f"{port},listen",)), OFTEN) as watch:
+        updates = watch.updates()
+        next(updates)  # it listens
+        with DiagnosticServer(PythonCommands(registry=registry)) as server:
+            server.connect(port)
+            assert any(values_of(update).get(0) for update, _ in zip(updates, range(PATIENCE), strict=False))
+            with Runtime(connect=port, waits=True):
+                assert any(len(update.processes) == 2 for update, _ in zip(updates, range(PATIENCE), strict=False))
+                assert all(one.client is not None for one in watch.processes)
+        gone = [change for update in updates for change in update.changes if not change.joined]
+    assert {change.process.number for change in gone} == {0, 1}
+    assert not os.path.exists(port)
+
+
+def test_a_service_stays_when_all_who_dialled_have_gone(tmp_path: Path) -> None:
+    port = str(tmp_path / "port")
+    with CounterWatch(CounterTargets(ports=(f"{port},listen",), stays=True), OFTEN) as watch:
+        updates = watch.updates()
+        next(updates)
+        with served(tmp_path, "own"), DiagnosticServer(PythonCommands(registry=Registry())) as server:
+            server.connect(port)
+            assert any(change.joined for update in updates for change in update.changes)
+        assert any(not change.joined for update in updates for change in update.changes)
+        for _ in range(3):
+            next(updates)
+
+
+def test_who_waits_at_a_port_that_nobody_will_watch_is_let_run(tmp_path: Path) -> None:
+    port = str(tmp_path / "port")
+    with CounterWatch(CounterTargets(ports=(f"{port},listen",)), OFTEN) as watch:
+        updates = watch.updates()
+        next(updates)
+        with Runtime(connect=port, suspended=True) as runtime:
+            for command in ("CollectTracing5", "CollectTracing4", "CollectTracing3", "CollectTracing2"):
+                runtime.misbehave(command, "error")
+            with pytest.raises(DiagnosticsError):
+                list(updates)
+            runtime.wait_until_resumed()
+
+
+def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:
+    with served(tmp_path, "own"), CounterWatch(CounterTargets(ports=(f"{tmp_path}/own,listen",)), OFTEN) as watch:
+        with pytest.raises(TransportError, match="listens"):
+            next(watch.updates())
+
+
 def test_where_nobody_can_be_watched_the_reason_is_raised(tmp_path: Path) -> None:
     with CounterWatch(CounterTargets(ports=(f"{tmp_path}/x,connect",)), OFTEN) as watch, pytest.raises(TransportError):
         list(watch.updates())

@@ -13,9 +13,10 @@ from tests.recipes.test_counter_watch import served
 from tests.service.made import process
 
 from dotnetdiag.analysis import log_entries
-from dotnetdiag.client import Client
+from dotnetdiag.client import Client, TraceSession
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.recipes.collector import Signal
+from dotnetdiag.recipes.counter_watch import CounterProcess
 from dotnetdiag.recipes.event_push import PARCEL_SIZE, EventOptions, EventPush, EventsFailed
 from dotnetdiag.recipes.outbox import Parcel
 from dotnetdiag.trace.event import Event
@@ -167,15 +168,15 @@ def test_those_that_have_not_begun_at_the_end_cost_nobody_the_last(
     monkeypatch.setattr("dotnetdiag.recipes.event_push.CONNECTING", 1)
     going, gate = threading.Event(), threading.Event()
 
-    def stalled(target: str) -> Client:
+    def stalled(self: EventPush, process: CounterProcess) -> TraceSession:
         going.set()
         assert gate.wait(PATIENCE_S)
-        raise DiagnosticsError(target)
+        raise DiagnosticsError(process.target)
 
     with served(tmp_path, "a") as (port,), Client.connect(port) as client:
         events = EventPush(EventOptions(logs=""), parcels.put)
         events.begin_held(process(3, pid=None, target=port), APP, client)
-        monkeypatch.setattr(Client, "connect", stalled)
+        monkeypatch.setattr(EventPush, "_begun", stalled)
         for number in range(4, 8):
             events.begin(process(number, pid=None, target="stalled"), APP)
         assert going.wait(PATIENCE_S)

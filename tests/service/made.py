@@ -7,6 +7,7 @@ from typing import Any
 
 from dotnetdiag.analysis.running_totals import RunningSeries
 from dotnetdiag.analysis.series import CounterKind, Instrument, InstrumentKey, Series
+from dotnetdiag.client import Client
 from dotnetdiag.recipes.counter_watch import CounterProcess
 from dotnetdiag.service.fleet_state import FleetSnapshot, ServedProcess
 
@@ -14,7 +15,10 @@ NOW_NS = 1_700_000_000_000_000_000
 
 
 def process(number: int = 0, pid: int | None = 77, name: str = "app", target: str = "") -> CounterProcess:
-    return CounterProcess(number=number, pid=pid, name=name, runtime="10.0", target=target or f"process {pid}")
+    client = Client.connect(target) if target.endswith(",connect") else None
+    return CounterProcess(
+        number=number, pid=pid, name=name, runtime="10.0", target=target or f"process {pid}", client=client
+    )
 
 
 def served(number: int = 0, *, service: str = "shop", is_up: bool = True, **of_process: Any) -> ServedProcess:

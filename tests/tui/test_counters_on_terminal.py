@@ -95,7 +95,7 @@ def test_a_terminal_that_takes_nothing_holds_up_no_end(port: str) -> None:
 
 
 def test_an_error_is_a_line_after_the_screen_with_the_exit_code_that_it_has_without(tmp_path: Path) -> None:
-    words = ("counters", "monitor", "--dport", f"{tmp_path}/nobody", *OFTEN)
+    words = ("counters", "monitor", "--dport", f"{tmp_path}/nobody,connect", *OFTEN)
     with on_terminal(*words) as terminal, on_terminal(*words, "--plain") as other:
         code = terminal.ended()
         assert code == other.ended() != 0
@@ -128,7 +128,7 @@ def test_what_is_drawn_stands_in_the_place_of_what_was_drawn_before(tmp_path: Pa
     with (
         Runtime("9.0", listen=str(tmp_path / "p"), replay=made.data(), waits=True) as runtime,
         on_terminal(
-            "counters", "monitor", "--dport", runtime.address, "--counters", "M", "--plain", *OFTEN
+            "counters", "monitor", "--dport", f"{runtime.address},connect", "--counters", "M", "--plain", *OFTEN
         ) as terminal,
     ):
         terminal.wait_for(b"[M]")

@@ -73,7 +73,7 @@ _TARGETS = (
         "ports",
         multiple=True,
         metavar="ADDRESS",
-        help="A port where a runtime listens. May be repeated.",
+        help="A port where runtimes dial us (or ADDRESS,connect: where one listens). May be repeated.",
     ),
     click.option("--all", "everyone", is_flag=True, help="All processes, and those that start meanwhile."),
 )
@@ -168,29 +168,35 @@ class _Given:
         options.choices()
         return options
 
-    def targets(self) -> CounterTargets:
-        """Whose."""
+    def targets(self, *, stays: bool) -> CounterTargets:
+        """Whose; ``stays``: others may come to a port when all have gone."""
         from dotnetdiag.recipes.counter_watch import CounterTargets
 
         return CounterTargets(
             pids=tuple(dict.fromkeys(self.pids)),
             names=tuple(dict.fromkeys(self.names)),
-            ports=tuple(port if "," in port else f"{port},connect" for port in dict.fromkeys(self.ports)),
+            ports=tuple(port if "," in port else f"{port},listen" for port in dict.fromkeys(self.ports)),
             everyone=self.everyone,
+            stays=stays,
         )
 
 
 def watch_options(function: F) -> F:
-    """As the keywords ``targets``, ``options`` and ``duration``."""
-    return _declared(function, (*_TARGETS, _COUNTERS, *_MANNERS))
+    """As the keywords ``targets``, ``options`` and ``duration``. The watch of ports ends with the last of those who came."""
+    return _declared(function, (*_TARGETS, _COUNTERS, *_MANNERS), stays=False)
+
+
+def service_options(function: F) -> F:
+    """The same of a verb that waits for others when all have gone."""
+    return _declared(function, (*_TARGETS, _COUNTERS, *_MANNERS), stays=True)
 
 
 def alarm_options(function: F) -> F:
     """The same, where something else says which counters."""
-    return _declared(function, (*_TARGETS, *_MANNERS))
+    return _declared(function, (*_TARGETS, *_MANNERS), stays=True)
 
 
-def _declared(function: F, declared: tuple[Callable[[Any], Any], ...]) -> F:
+def _declared(function: F, declared: tuple[Callable[[Any], Any], ...], *, stays: bool) -> F:
     names = [field.name for field in fields(_Given)]
 
     @wraps(function)
@@ -199,7 +205,7 @@ def _declared(function: F, declared: tuple[Callable[[Any], Any], ...]) -> F:
         launch, options = given.launch(), given.options()
         if launch is not None:
             return _watching(function, launch, args, {**values, "options": options})
-        targets = given.targets()
+        targets = given.targets(stays=stays)
         with _telling(targets):
             return function(*args, targets=targets, options=options, **values)
 

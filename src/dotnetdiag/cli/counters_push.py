@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import LaunchingCommand
-from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_options
+from dotnetdiag.cli.counter_options import say_changes, say_waiting, service_options
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
@@ -29,7 +29,7 @@ _NOUNS = {"metrics": ("point", "points"), "logs": ("log record", "log records"),
 
 
 @click.command("push", cls=LaunchingCommand)
-@watch_options
+@service_options
 @click.option(
     "--to", metavar="URL", default="", help="http://HOST:4318, https://…, grpc://HOST:4317, or grpcs://… (with TLS)."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import LaunchingCommand
-from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_options
+from dotnetdiag.cli.counter_options import say_changes, say_waiting, service_options
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.render import echo
@@ -23,7 +23,7 @@ BIND = "127.0.0.1:9879"
 
 
 @click.command("serve", cls=LaunchingCommand)
-@watch_options
+@service_options
 @click.option(
     "--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Where to serve; port 0 is any free one."
 )

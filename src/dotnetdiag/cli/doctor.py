@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.options import how_to_resume, process_options
+from dotnetdiag.cli.options import process_options
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import echo, is_terminal, write_raw
+from dotnetdiag.tui.resuming import how_to_resume
 
 MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "ok": ("ok  ", {"fg": "green"}),

@@ -269,23 +269,10 @@ def say_held(holds: Sequence[Hold]) -> None:
     if holds:
         ports = any(hold.port is not None for hold in holds)
         state = f"{', by a port' if ports else ''}: nothing comes before it is resumed over {'that' if ports else 'its own socket'}"
+    from dotnetdiag.tui.resuming import how_to_resume
+
     how = "; ".join(map(how_to_resume, holds)) or "dotnetdiag resume, or --resume-runtime true"
     echo(f"The runtime is suspended at startup{'' if holds else ' '}{state} ({how}).", err=True)
-
-
-def how_to_resume(hold: Hold) -> str:
-    """What to type. It listens on the port, whose folder may be gone."""
-    import os
-    import shlex
-
-    from dotnetdiag.recipes.dumps import host_path
-
-    if hold.port is None:
-        return f"dotnetdiag resume -p {hold.pid}"
-    port = host_path(hold.pid, hold.port)
-    folder = os.path.dirname(port)
-    make = "" if os.path.isdir(folder) else f"mkdir -p {shlex.quote(folder)} && "
-    return f"{make}dotnetdiag resume --diagnostic-port {shlex.quote(port)}"
 
 
 def say_waiting(target: Target | None) -> Callable[[str], None]:

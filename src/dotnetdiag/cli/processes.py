@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.options import client_of, how_to_resume, target_options
+from dotnetdiag.cli.options import client_of, target_options
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.process_list import show_processes
 from dotnetdiag.cli.render import echo
+from dotnetdiag.tui.resuming import how_to_resume
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.target import Target

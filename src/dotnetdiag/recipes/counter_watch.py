@@ -31,8 +31,10 @@ from dotnetdiag.providers.counters import (
     counter_session,
     parse_counters,
 )
+from dotnetdiag.recipes.counter_ports import DialledPorts, let_run
 from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_major, runtime_text
-from dotnetdiag.recipes.suspension import is_held, resume
+from dotnetdiag.recipes.suspension import Hold, is_held, resume
+from dotnetdiag.recipes.target import Target
 from dotnetdiag.transport import processes as system
 from dotnetdiag.transport.discovery import endpoints
 from dotnetdiag.transport.waiting import start
@@ -68,6 +70,8 @@ SILENT_INTERVALS, SILENT_S = 3, 3.0
 """After how many intervals without a value, and after how many seconds at least, a process is called silent."""
 LOOK_S = 1.0
 """How often sessions are read at least, and new processes are looked for."""
+PORTS_S = 0.1
+"""How often it is looked who has come to a port of ours."""
 BUFFER_MB = 10
 """Of a session in its target: a second of values has some kilobytes."""
 
@@ -110,10 +114,11 @@ class CounterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterTargets:
-    """Whose counters: processes by id, by name (of the program or the entry assembly, in any case), at ports (``ADDRESS,connect``), of clients
-    that somebody has and keeps, and all.
+    """Whose counters: processes by id, by name (of the program or the entry assembly, in any case), at ports, of clients that somebody has and
+    keeps, and all.
 
-    With ``names`` or ``everyone`` processes join as they start.
+    With ``names`` or ``everyone`` processes join as they start. A port is one where a runtime listens (``ADDRESS,connect``), or one of ours
+    (``ADDRESS,listen``), to which any number of runtimes come as they start; the watch is over when all who came have gone, unless it ``stays``.
     """
 
     pids: tuple[int, ...] = ()
@@ -121,6 +126,7 @@ class CounterTargets:
     ports: tuple[str, ...] = ()
     clients: tuple[Client, ...] = ()
     everyone: bool = False
+    stays: bool = False
 
     def __post_init__(self) -> None:
         if not (self.pids or self.names or self.ports or self.clients or self.everyone):
@@ -148,15 +154,20 @@ class CounterProcess:
     """As it was named, for messages: the process id, or the port."""
     cookie: str = ""
     """Which start of the runtime it is: new at each. Empty where the runtime says none."""
+    client: Client | None = field(default=None, repr=False, compare=False)
+    """To ask it more, for as long as it is watched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterChange:
-    """Somebody has come, or has gone: ``why`` is empty for who came, and for who ended as we told it to."""
+    """Somebody has come, or has gone: ``why`` is empty for who came, and for who ended as we told it to. ``holds``: who came was let run, and
+    still waits at its start, for these.
+    """
 
     process: CounterProcess
     joined: bool
     why: str = ""
+    holds: tuple[Hold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +229,7 @@ class _Begun:
     process: CounterProcess
     sessions: tuple[TraceSession, ...] = ()
     opened: ExitStack = field(default_factory=ExitStack)
+    holds: tuple[Hold, ...] = ()
     error: DiagnosticsError | None = None
 
 
@@ -243,6 +255,7 @@ class CounterWatch:
         most = self.options.max_time_series + EVENT_COUNTERS
         self.fold = CountersFold(sessions=[SHARED, self._session], series=self._is_wanted, per_process=most)
         self._fleet = LiveFleet(self.fold.wants)
+        self._ports = DialledPorts(targets.ports, resumes=self.options.resume, timeout_s=CONNECT_S)
         self._beginning: list[Future[_Begun]] = []
         self._waiting: deque[tuple[Future[_Begun], int, Named]] = deque()
         self._processes: dict[int, CounterProcess] = {}
@@ -283,6 +296,7 @@ class CounterWatch:
         for future in self._beginning:
             future.add_done_callback(_leave)
         self._beginning = []
+        self._ports.close()
 
     def stop(self) -> None:
         """End the iteration at once. For signal handlers and other threads too."""
@@ -295,9 +309,11 @@ class CounterWatch:
 
     def updates(self, until_s: float | None = None) -> Iterator[CounterUpdate]:
         """One in each interval, until :meth:`stop`, until all are gone and nobody can join, or until it is ``until_s`` (``time.monotonic``).
-        Raises what went wrong with the targets where none of them could be watched.
+        Raises what went wrong with the targets where none of them could be watched, and TransportError for a port that cannot be ours.
         """
-        given: tuple[Named, ...] = (*self._targets.pids, *self._targets.ports, *self._targets.clients)
+        self._ports.open()
+        dialled = [port for port in self._targets.ports if not Target(port=port).listens]
+        given: tuple[Named, ...] = (*self._targets.pids, *dialled, *self._targets.clients)
         for target in given:
             self._begin(target)
         step = self.options.interval_s
@@ -314,8 +330,8 @@ class CounterWatch:
                     self._has_begun = True
                 changes += self._departures()
                 left = (following if until_s is None else min(following, until_s)) - time.monotonic()
-                is_over = not (self._targets.grows or self._fleet.numbers or self._beginning or self._rejoin_s)
-                if left <= 0 or is_over or self._stopped.wait(min(left, LOOK_S)):
+                is_over = not (self._may_grow or self._fleet.numbers or self._beginning or self._rejoin_s)
+                if left <= 0 or is_over or self._wait(min(left, LOOK_S)):
                     break
             following += step * max(1, int((time.monotonic() - following) / step) + 1)
             taken = self.fold.take() if self._has_begun else None
@@ -333,6 +349,23 @@ class CounterWatch:
                 return
 
     # who is watched -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _may_grow(self) -> bool:
+        """Whether others may join that are waited for."""
+        return self._targets.grows or (bool(self._ports) and (self._targets.stays or not self._ports.has_met))
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether it is the end. Who comes to a port of ours does not wait that long."""
+        ends = time.monotonic() + seconds
+        while self._ports and (left := ends - time.monotonic()) > 0:
+            if self._stopped.wait(min(left, PORTS_S)):
+                return True
+            if new := self._ports.take():
+                for client in new:
+                    self._begin(client)
+                return False
+        return self._stopped.wait(0 if self._ports else seconds)
 
     def _is_wanted(self, key: SeriesKey) -> bool:
         """Whether the values of a series are to be shown: EventCounters that the meter of that name has too say the same twice."""
@@ -422,12 +455,13 @@ class CounterWatch:
         """Of one target: who it is, and its session. In a thread beside."""
         opened = ExitStack()
         sessions: list[TraceSession] = []
+        holds: tuple[Hold, ...] = ()
         process = CounterProcess(
             number=number,
             pid=_pid_of(target),
             name=_name_of(target),
             runtime="",
-            target=target if isinstance(target, str) else f"process {_pid_of(target)}",
+            target=_text_of(target),
         )
         try:
             if isinstance(target, Client):
@@ -437,6 +471,7 @@ class CounterWatch:
             else:
                 client = Client.connect(target, timeout_s=CONNECT_S)
                 opened.callback(client.close)
+            process = replace(process, client=client)
             major = None
             try:
                 info = client.process_info()
@@ -470,8 +505,11 @@ class CounterWatch:
             if held:
                 self._on_held(process, client)
             if held and self.options.resume:
-                resume(client, over=target.partition(",")[0] if isinstance(target, str) else None)
+                over = target.partition(",")[0] if isinstance(target, str) else self._ports.address_of(client)
+                holds = resume(client, over=over)
         except Exception as error:  # whatever one process says must not end the others
+            if isinstance(target, Client) and self._ports.address_of(target) and self.options.resume:
+                let_run(target)
             for session in sessions:
                 session.abort()
                 with suppress(DiagnosticsError):
@@ -479,7 +517,7 @@ class CounterWatch:
             opened.close()
             why = error if isinstance(error, DiagnosticsError) else DiagnosticsError(f"it makes no sense: {error}")
             return _Begun(process=process, error=why if self._is_meant(target, process.name) else None)
-        return _Begun(process=process, sessions=tuple(sessions), opened=opened)
+        return _Begun(process=process, sessions=tuple(sessions), opened=opened, holds=holds)
 
     def _arrivals(self) -> list[CounterChange]:
         changes = []
@@ -493,7 +531,7 @@ class CounterWatch:
                         begun.process.number, session, begun.opened if session is begun.sessions[-1] else None
                     )
                 if begun.process.number not in self._processes:
-                    changes.append(CounterChange(process=begun.process, joined=True))
+                    changes.append(CounterChange(process=begun.process, joined=True, holds=begun.holds))
                 self._processes[begun.process.number] = begun.process
                 continue
             self._named.pop(begun.process.number, None)
@@ -574,6 +612,12 @@ class CounterWatch:
 def _pid_of(target: Named) -> int | None:
     """As it is known before anybody was asked."""
     return target.target_pid() if isinstance(target, Client) else target if isinstance(target, int) else None
+
+
+def _text_of(target: Named) -> str:
+    """As it was named, for messages."""
+    pid = _pid_of(target)
+    return target if isinstance(target, str) else "a runtime at a port of ours" if pid is None else f"process {pid}"
 
 
 def _name_of(target: Named) -> str:

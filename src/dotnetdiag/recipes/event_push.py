@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,7 +29,6 @@ from dotnetdiag.trace.table import EventTable
 T = TypeVar("T", log_entries.LogEntry, activity_spans.ActivitySpan)
 
 LOOK_S = 0.2
-CONNECT_S = 5.0
 CONNECTING = 8
 BUFFER_MB = 32
 """Of a session in its target."""
@@ -90,7 +88,7 @@ class EventPush:
         self._pool = ThreadPoolExecutor(CONNECTING, thread_name_prefix="dotnetdiag events")
         self._lock = threading.Lock()
         self._watched: dict[int, tuple[CounterProcess, Attributes]] = {}
-        self._beginning: list[tuple[CounterProcess, Future[tuple[TraceSession, ExitStack]]]] = []
+        self._beginning: list[tuple[CounterProcess, Future[TraceSession]]] = []
         self._ended: dict[int, tuple[EventsFailed, int]] = {}
         """Sessions that ended by themselves, and how many updates ago: of a process that ends that is nothing to tell."""
         self._gone: set[int] = set()
@@ -116,9 +114,9 @@ class EventPush:
 
     def begin_held(self, process: CounterProcess, attributes: Attributes, client: Client) -> None:
         """Begin the session of a process that waits at its start: it is there when this returns. The client stays its owner's."""
-        future: Future[tuple[TraceSession, ExitStack]] = Future()
+        future: Future[TraceSession] = Future()
         try:
-            future.set_result((self._session(client, is_held=True), ExitStack()))
+            future.set_result(self._session(client, is_held=True))
         except DiagnosticsError as error:
             future.set_exception(error)
         with self._lock:
@@ -202,14 +200,14 @@ class EventPush:
             if future.cancelled():  # the end has come before its turn
                 continue
             try:
-                session, opened = future.result()
+                session = future.result()
             except DiagnosticsError as error:
                 self._notice(EventsFailed(process=process, why=str(error)))
                 continue
             except Exception as error:  # a mistake of ours; others go on
                 self._notice(EventsFailed(process=process, why=f"{type(error).__name__}: {error}"))
                 continue
-            self._fleet.add(process.number, session, opened)
+            self._fleet.add(process.number, session)
         window = self._fleet.take()
         if window is not None:
             self._send(window)
@@ -271,18 +269,9 @@ class EventPush:
         if some:
             self._put(Parcel(signal=signal, content=(attributes, some), records=len(some), size=size))
 
-    def _begun(self, process: CounterProcess) -> tuple[TraceSession, ExitStack]:
-        opened = ExitStack()
-        if process.pid is not None and process.target == f"process {process.pid}":
-            client = Client(process.pid, timeout_s=CONNECT_S)
-        else:
-            client = Client.connect(process.target)
-            opened.callback(client.close)
-        try:
-            return self._session(client), opened
-        except DiagnosticsError:
-            opened.close()
-            raise
+    def _begun(self, process: CounterProcess) -> TraceSession:
+        assert process.client is not None
+        return self._session(process.client)
 
     def _session(self, client: Client, *, is_held: bool = False) -> TraceSession:
         providers = self._providers_at_start if is_held else self._providers
@@ -306,11 +295,10 @@ def _size_of(one: log_entries.LogEntry | activity_spans.ActivitySpan) -> int:
     return RECORD_SIZE + sum(map(_size, texts)) + sum(_size(key) + _size(value) for key, value in pairs.items())
 
 
-def _leave(future: Future[tuple[TraceSession, ExitStack]]) -> None:
+def _leave(future: Future[TraceSession]) -> None:
     """A session that began when nobody wanted it any more."""
     if future.cancelled() or future.exception() is not None:
         return
-    session, opened = future.result()
+    session = future.result()
     session.abort()
     session.close()
-    opened.close()

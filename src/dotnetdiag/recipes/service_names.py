@@ -17,7 +17,6 @@ from dotnetdiag.recipes.counter_watch import CounterProcess
 
 ASKING = 4
 """So many are asked at once."""
-ASK_TIMEOUT_S = 5.0
 LONGEST = 1000
 """Characters of a name; what is behind them is cut off."""
 
@@ -70,14 +69,9 @@ class ServiceNames:
 
 
 def _asked(process: CounterProcess) -> str:
-    by_pid = process.pid is not None and process.target == f"process {process.pid}"
-    if not by_pid and process.target.rpartition(",")[2] != "connect":
-        return process.name  # it has dialled us, and does so once
+    if process.client is None:
+        return process.name
     try:
-        if by_pid:
-            assert process.pid is not None
-            return service_of(process, Client(process.pid, timeout_s=ASK_TIMEOUT_S))
-        with Client.connect(process.target, timeout_s=ASK_TIMEOUT_S) as client:
-            return service_of(process, client)
+        return service_of(process, process.client)
     except DiagnosticsError:
         return process.name

@@ -18,10 +18,19 @@ def change_text(change: CounterChange) -> str:
     """A line."""
     process, who = change.process, _who(change.process)
     if change.joined:
-        return f"{who}: watched, {process.runtime}"
+        return f"{who}: watched, {process.runtime}{_held(change)}"
     if change.why:
         return change.why if change.why.startswith(process.target.partition(",")[0]) else f"{who}: {change.why}"
     return f"{who}: no longer watched"
+
+
+def _held(change: CounterChange) -> str:
+    if not change.holds:
+        return ""
+    from dotnetdiag.tui.resuming import how_to_resume
+
+    whose = "its own socket" if change.holds[0].port is None else "a port"
+    return f"; it still waits at its start, for a resume over {whose}: {'; '.join(map(how_to_resume, change.holds))}"
 
 
 def silence_text(silence: CounterSilence, *, named: bool = True) -> str:
