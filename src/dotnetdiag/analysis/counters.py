@@ -259,7 +259,7 @@ class CountersFold:
 
     def has_meter(self, pid: int | None, provider: str) -> bool:
         """Whether a process has announced instruments of a meter of this name. (EventCounters of the same name say the same.)"""
-        return any(key.session and (key.pid, key.provider) == (pid, provider) for key in self._registry.instruments)
+        return self._registry.has_meter(pid, provider)
 
     def forget(self, pid: int) -> None:
         """What is of a process that has ended, and values of it that were not taken."""

@@ -10,6 +10,7 @@ One session at a time is served by a runtime, or any number that share one (``SH
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -77,7 +78,10 @@ NOTICES: Mapping[int, str] = {
 _WANTED = frozenset({COLLECTION_START, BEGIN_REPORTING, END_REPORTING, INSTRUMENT_PUBLISHED, *VALUES, *NOTICES})
 _DIGITS = 18
 NOTICES_LIMIT = 1000
-"""Different ones of one fold."""
+"""Different ones of one fold, of those that have a text of the program, and of the others."""
+NOTICES_EACH = 50
+"""Of one process, where processes have limits of their own."""
+_FREE_TEXTS = (9, 14)
 _TICKS_S = 10_000_000
 
 
@@ -112,6 +116,9 @@ class MetricsReader:
         self._quantiles: set[str] = set(QUANTILES) if only_usual else set()
         self._most_quantiles = len(QUANTILES) if only_usual else QUANTILES_LIMIT
         self._notices: dict[tuple[int, str, str, str], Notice] = {}
+        self._most_notices = NOTICES_EACH if only_usual else NOTICES_LIMIT
+        self._noted: Counter[tuple[int, bool]] = Counter()
+        self._is_shared = only_usual
         self.foreign = self.damaged = 0
         """Values of sessions that do not count; events that could not be read."""
 
@@ -124,6 +131,8 @@ class MetricsReader:
         """What is of a process that has ended."""
         self._intervals = {key: seconds for key, seconds in self._intervals.items() if key[0] != pid}
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != pid}
+        for is_free in (False, True):
+            self._noted.pop((pid, is_free), None)
 
     def read(self, window: EventTable, pids: Array) -> list[CounterRows]:
         """The values of a window. ``pids`` are of all its rows, -1 where none is told."""
@@ -178,8 +187,9 @@ class MetricsReader:
         for row in rows.tolist():
             said = {name: str(value or "") for name, value in payloads.row(row).items()}
             pid = int(pids[places[row]])
+            of = None if pid < 0 else pid
             key = InstrumentKey(
-                None if pid < 0 else pid,
+                of,
                 said["sessionId"],
                 said["meterName"],
                 said.get("meterVersion", ""),
@@ -193,8 +203,8 @@ class MetricsReader:
                 type=said.get("instrumentType", ""),
                 unit=said.get("unit", ""),
                 description=said.get("description", ""),
-                tags=self._registry.meter_tags(key.provider, said.get("instrumentTags", "")),
-                meter_tags=self._registry.meter_tags(key.provider, said.get("meterTags", "")),
+                tags=self._registry.meter_tags(of, key.provider, said.get("instrumentTags", "")),
+                meter_tags=self._registry.meter_tags(of, key.provider, said.get("meterTags", "")),
                 scope=said.get("meterScopeHash", ""),
                 schema_url=said.get("meterTelemetrySchemaUrl", ""),
                 ended_ms=float(ms[row]) if event == END_REPORTING else None,
@@ -207,7 +217,10 @@ class MetricsReader:
                 and known.ended_ms > ms[row]
             ):
                 made = replace(made, ended_ms=known.ended_ms)
+            is_new_meter = not self._registry.has_meter(of, key.provider)
             self._registry.announce(made)
+            if is_new_meter:
+                self._registry.reconsider(of, key.provider, float(ms[row]))
 
     def _note(self, window: EventTable, number: int, pids: Array, event: int) -> None:
         places, payloads = window.rows_of(number), window.part(number)
@@ -221,7 +234,8 @@ class MetricsReader:
             known = self._notices.get(key)
             if known is not None:
                 self._notices[key] = replace(known, count=known.count + 1)
-            elif len(self._notices) < NOTICES_LIMIT:
+            elif self._noted[own := (pid if self._is_shared else 0, event in _FREE_TEXTS)] < self._most_notices:
+                self._noted[own] += 1
                 self._notices[key] = Notice(
                     ms=float(ms[row]), pid=None if pid < 0 else pid, session=key[1], event=key[2], text=key[3], count=1
                 )

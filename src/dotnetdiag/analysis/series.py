@@ -135,6 +135,10 @@ class SeriesRegistry:
         self._numbers: dict[SeriesKey, int] = {}
         self._characters = 0
         self._texts: dict[tuple[str, str, bool], TagTexts] = {}
+        self._meter_texts: dict[int | None, set[tuple[str, str]]] = {}
+        """By process: meters, and texts of their tags."""
+        self._meters: Counter[tuple[int | None, str]] = Counter()
+        """Instruments of meters, by process and name."""
 
     @property
     def has_given(self) -> bool:
@@ -164,24 +168,43 @@ class SeriesRegistry:
             number = self._numbers.pop(key)
             self.keys.pop(number, None)
             self._characters -= _characters(*key.instrument[1:5], key.unit, key.tags)
-        for counted in (self._counts, self._announced, self._characters_of):
-            counted.pop(pid, None)
         for own in [own for own in self.instruments if own.pid == pid]:
             one = self.instruments.pop(own)
             self._characters -= _characters(*_words(one))
+            self._meters.pop((pid, own.provider), None)
+        for meter, text in self._meter_texts.pop(pid, ()):
+            self._characters -= _characters(meter, text)
+        for counted in (self._counts, self._announced, self._characters_of):
+            counted.pop(pid, None)
         self._forget_texts()
 
     def _forget_texts(self) -> None:
-        """Those that no series has any more: each new one is read with all that are known."""
+        """Those that nobody has any more: each new one is read with all that are known."""
         left: dict[tuple[str, str, bool], set[str]] = {}
         for key in self._numbers:
             left.setdefault(_place_of(key), set()).add(key.tags)
-        meters = {own.provider for own in self.instruments}
+        for met in self._meter_texts.values():
+            for meter, text in met:
+                left.setdefault((meter, "", False), set()).add(text)
         for place in list(self._texts):
             if place in left:
                 self._texts[place].keep(left[place])
-            elif place[1:] != ("", False) or place[0] not in meters:
+            else:
                 del self._texts[place]
+
+    def has_meter(self, pid: int | None, name: str) -> bool:
+        """Whether instruments of a meter of this name were announced. (EventCounters are of an EventSource.)"""
+        return (pid, name) in self._meters
+
+    def reconsider(self, pid: int | None, provider: str, ms: float) -> None:
+        """Ask once more for the EventCounters of a provider whether they are wanted; those that are not end now."""
+        for key, number in self._numbers.items():
+            own = key.instrument
+            is_one = key.kind.is_event_counter and (own.pid, own.provider) == (pid, provider)
+            if is_one and number >= 0 and self._wants is not None and not self._wants(key):
+                self._numbers[key] = UNWANTED
+                known = self.instruments.get(own) or Instrument(key=own, unit=key.unit)
+                self.announce(replace(known, ended_ms=ms))
 
     def announce(self, instrument: Instrument) -> None:
         """Take what is said of one; what was said of it before counts no more."""
@@ -192,26 +215,33 @@ class SeriesRegistry:
         full = known is None and (
             len(self.instruments) >= INSTRUMENTS_LIMIT or self._announced[pid] >= self._instruments_each
         )
-        if full or (not is_same and not self._has_room(pid, *words)):
+        before = 0 if known is None else _characters(*_words(known))
+        if full or (not is_same and not self._has_room(pid, *words, instead_of=before)):
             self.undescribed += 1
             return
         self._announced[pid] += known is None
         self.instruments[instrument.key] = instrument
+        if known is None and instrument.key.session:
+            self._meters[pid, instrument.key.provider] += 1
 
-    def _has_room(self, pid: int | None, *texts: object) -> bool:
-        """Whether these texts of a process may be kept too; they are counted then."""
-        size = _characters(*texts)
+    def _has_room(self, pid: int | None, *texts: object, instead_of: int = 0) -> bool:
+        """Whether these texts of a process may be kept too; they are counted then. ``instead_of``: characters that go."""
+        size = _characters(*texts) - instead_of
         if self._characters + size > TEXTS_LIMIT or self._characters_of[pid] + size > self._texts_each:
             return False
         self._characters += size
         self._characters_of[pid] += size
         return True
 
-    def meter_tags(self, meter: str, text: str) -> Mapping[str, str]:
-        """The tags of a meter, or of an instrument of it; none where there is no room for more texts."""
-        texts = self._texts.get((meter, "", False))
-        if not text or ((texts is None or text not in texts) and not self._has_room(None, meter, text)):
+    def meter_tags(self, pid: int | None, meter: str, text: str) -> Mapping[str, str]:
+        """The tags of a meter of a process, or of an instrument of it; none where there is no room for more texts."""
+        if not text:
             return {}
+        met = self._meter_texts.setdefault(pid, set())
+        if (meter, text) not in met:
+            if not self._has_room(pid, meter, text):
+                return {}
+            met.add((meter, text))
         return self._texts.setdefault((meter, "", False), TagTexts()).read(text)
 
     def series(self, number: int) -> Series:

@@ -7,6 +7,7 @@ process id: of two containers both may be 1.
 Rule 1: there are no threads. What has come waits in the sockets, and in the buffers of the runtimes behind them, until :meth:`LiveFleet.take` asks
 each for what is there; it waits for none. (A thread for each session took 1.5 ms of the processor a second.)
 Rule 2: a session that ends, fails or lies ends alone: :meth:`LiveFleet.ended` says why.
+Rule 3: only the end of all waits, for a moment: one that is left has ended, or is hung up on, in one of the next windows.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ PIECE_BYTES = 1 << 16
 MOST_TYPES = 4096
 """Of events that nobody wants, which are remembered for all sessions."""
 LEAVE_S, LOOK_S = 0.5, 0.002
-"""For sessions to end when they are left, all together, and how often they are asked whether they have."""
+"""For sessions to end when they are left, and how often they are asked whether they have where that is waited for."""
 TAKE_BYTES = 8 << 20
 """So much is taken of one session at a time; what it has beyond waits for the next."""
 
@@ -79,9 +80,13 @@ class LiveFleet:
         self._wants = wants
         self._begin_ns = time.time_ns()
         self._members: list[_Member] = []
+        self._leaving: list[tuple[_Member, float]] = []
+        """Those that are left, and until when they may end."""
         self._over: list[tuple[int, str]] = []
         self._numbers: dict[tuple[Metadata, int], int] = {}
         self._schemas: dict[int, EventSchema] = {}
+        self._given = 0
+        self._has_left = False
         self._there: list[int] = []
         self._fields: tuple[FieldSource, ...] = ()
         """The types of the last window, and their fields joined: the next has the same types, as a rule."""
@@ -124,34 +129,47 @@ class LiveFleet:
         was seen to disturb who came next for two seconds.
         """
         self._over += [(number, "") for number in sorted(self.numbers)]
-        self._leave(self._members)
+        self._leave(list(self._members))
+        while self._leaving:
+            self._reap()
+            if self._leaving:
+                time.sleep(LOOK_S)
 
     def drop(self, number: int) -> None:
-        """End the sessions of a number as :meth:`close` does; :meth:`ended` does not tell it."""
+        """End the sessions of a number as :meth:`close` does, without waiting for it; :meth:`ended` does not tell it."""
         self._leave([member for member in self._members if member.number == number])
 
     def _leave(self, members: list[_Member]) -> None:
         for number in {member.number for member in members}:
             self.stop(number)
-        left, ends = list(members), time.monotonic() + LEAVE_S
-        while left and time.monotonic() < ends:
-            left = [member for member in left if not self._has_ended(member)]
-            if left:
-                time.sleep(LOOK_S)
-        for member in tuple(members):
+        ends = time.monotonic() + LEAVE_S
+        for member in members:
             self._members.remove(member)
-            self._end(member)
+            self._leaving.append((member, ends))
+
+    def _reap(self) -> None:
+        """Let go of those that were left, and have ended or had their time."""
+        now = time.monotonic()
+        for one in tuple(self._leaving):
+            member, ends = one
+            if now >= ends or self._has_ended(member):
+                self._leaving.remove(one)
+                self._end(member)
 
     def _has_ended(self, member: _Member) -> bool:
         """Whether a session that was stopped has come to its end; what it still says is not kept."""
+        size = 0
         try:
-            while member.session.read(PIECE_BYTES, timeout_s=0):
-                pass
+            while size < TAKE_BYTES:
+                data = member.session.read(PIECE_BYTES, timeout_s=0)
+                if not data:
+                    return True
+                size += len(data)
         except TimedOut:
             return False
         except DiagnosticsError:
-            pass
-        return True
+            return True
+        return False
 
     def ended(self) -> list[tuple[int, str]]:
         """The numbers whose sessions have ended since the last time, and why, in one line: empty when it was we who ended them."""
@@ -161,12 +179,15 @@ class LiveFleet:
     @property
     def losses(self) -> Losses:
         """What never came, of all sessions so far."""
-        counts = [member.reader.lost for member in self._members]
+        counts = [member.reader.lost for member in (*self._members, *(member for member, _ in self._leaving))]
         known = self._lost_is_known and all(one.known for one in counts)
         return Losses(lost=self._lost + sum(one.total for one in counts) if known else None)
 
     def take(self) -> EventTable | None:
         """What has come since the last time, of all sessions, in time order; None when nothing has. A window stands by itself."""
+        self._reap()
+        if self._has_left:
+            self._forget_types()
         parts = [
             part
             for member in tuple(self._members)
@@ -223,8 +244,7 @@ class LiveFleet:
         return None
 
     def _end(self, member: _Member) -> None:
-        if not self._members:
-            self._numbers = {key: number for key, number in self._numbers.items() if number}
+        self._has_left = True
         self._lost += member.reader.lost.total
         self._lost_is_known &= member.reader.lost.known
         member.session.abort()
@@ -232,6 +252,15 @@ class LiveFleet:
             member.session.close()
         with suppress(DiagnosticsError):
             member.closed_after.close()
+
+    def _forget_types(self) -> None:
+        """Those that no session has that runs. (Those of one that has just ended are in the window that is made then.)"""
+        self._has_left = False
+        used = {number for member in self._members for _, number in member.numbers.values()}
+        self._schemas = {number: schema for number, schema in self._schemas.items() if number in used}
+        self._numbers = {
+            key: number for key, number in self._numbers.items() if number in used or (not number and self._members)
+        }
 
     # joining ----------------------------------------------------------------------------------------------------------
 
@@ -273,12 +302,12 @@ class LiveFleet:
         key = replace(metadata, metadata_id=0), pointer_size
         number = self._numbers.get(key)
         if number is None:
-            number = len(self._schemas) + 1
+            number = self._given + 1
             schema = resolve(metadata, pointer_size)
             if schema.source is Source.NONE or (self._wants is not None and not self._wants(schema)):
                 number = 0
             else:
-                self._schemas[number] = schema
+                self._schemas[number], self._given = schema, number
             if number or len(self._numbers) < MOST_TYPES:  # each session knows its own anyway
                 self._numbers[key] = number
         member.numbers[metadata_id] = metadata, number

@@ -62,6 +62,11 @@ class CollectorOptions:
     """For one delivery, with all that is tried again; None: OpenTelemetry's ten seconds, or what its variable says."""
 
     @property
+    def is_here(self) -> bool:
+        """Whether it is on this machine."""
+        return _is_here(self.base)
+
+    @property
     def url(self) -> str:
         """For people, without anything secret."""
         return f"{'grpcs' if self.tls else 'grpc'}://{self.base}" if self.grpc else self.base

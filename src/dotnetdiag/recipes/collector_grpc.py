@@ -13,6 +13,7 @@ from typing import Any
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.recipes.collector import CollectorOptions, Delivery, Signal
 from dotnetdiag.recipes.exporter_logs import ExporterLogs
+from dotnetdiag.recipes.partial_success import rejected_of
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else its core writes to stderr, past all loggers
 try:
@@ -53,6 +54,7 @@ class GrpcExporters:
         self._exporters: dict[Signal, Any] = {}
         self._is_closed = False
         self._code: Any = None
+        self._answer: Any = None
         self._why = ""
         self._logs = ExporterLogs(self._hear)
         logger = logging.getLogger(_EXPORTER)
@@ -66,7 +68,7 @@ class GrpcExporters:
             if self._is_closed:
                 return Delivery(taken=False, again=True, why="closed")
             exporter = self._exporters.get(signal) or self._made(signal)
-        self._code, self._why = None, ""
+        self._code, self._why, self._answer = None, "", None
         try:
             with self._logs:
                 taken = exporter.export(payload).name == "SUCCESS"
@@ -76,7 +78,8 @@ class GrpcExporters:
             why = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
             return Delivery(taken=False, why=why, apart=True)
         if taken:
-            return Delivery(taken=True)
+            rejected, why = rejected_of(signal, self._answer)
+            return Delivery(taken=True, rejected=rejected, why=why)
         is_exhausted = self._code is grpc.StatusCode.RESOURCE_EXHAUSTED
         again = self._code in _AGAIN and not (is_exhausted and _is_too_large(self._why))
         return Delivery(taken=False, again=again, why=self._why, apart=is_exhausted)
@@ -96,14 +99,18 @@ class GrpcExporters:
         credentials = None
         if self._options.tls and self._options.ca:
             credentials = grpc.ssl_channel_credentials(Path(self._options.ca).read_bytes())
-        made = self._exporters[signal] = _KINDS[signal](
+        made = self._exporters[signal] = _hearing(_KINDS[signal], self._take)(
             endpoint=self._options.base,
             insecure=not self._options.tls,
             credentials=credentials,
-            headers=tuple(self._options.headers.items()),
+            headers=_Headers(self._options.headers.items()),
             timeout=self._options.timeout_s,
+            channel_options=(("grpc.enable_http_proxy", 0),) if self._options.is_here else None,
         )
         return made
+
+    def _take(self, answer: Any) -> None:
+        self._answer = answer
 
     def _hear(self, record: logging.LogRecord) -> None:
         """What the exporter says of a call that failed has its code and the server's words among its arguments."""
@@ -116,6 +123,35 @@ class GrpcExporters:
         self._code, self._why = codes[0], f"{codes[0].name}: {said}"[:_LONGEST] if said else codes[0].name
         if self._code in _AGAIN and self._on_trouble is not None and not _is_too_large(self._why):
             self._on_trouble(self._why)
+
+
+class _Headers(tuple[tuple[str, str], ...]):
+    """Those that were given, also where there are none: else the exporters take those of variables."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _hearing(kind: Any, hear: Callable[[Any], None]) -> Any:
+    """An exporter that tells what a collector answers: the library's own throws it away."""
+
+    class Heard:
+        def __init__(self, stub: Any) -> None:
+            self._stub = stub
+
+        def Export(self, **kwargs: Any) -> Any:
+            answer = self._stub.Export(**kwargs)
+            hear(answer)
+            return answer
+
+    class Hearing(kind):  # type: ignore[misc]
+        def _initialize_channel_and_stub(self) -> None:
+            super()._initialize_channel_and_stub()
+            self._client: Any = Heard(self._client)
+
+    return Hearing
 
 
 def _is_too_large(why: str) -> bool:

@@ -12,9 +12,11 @@ from typing import Any
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.recipes.collector import CollectorOptions, Delivery, Signal
 from dotnetdiag.recipes.exporter_logs import ExporterLogs
+from dotnetdiag.recipes.partial_success import rejected_of
 
 try:
     import requests
+    import requests.utils
     from google.protobuf.message import DecodeError
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -23,6 +25,8 @@ try:
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
     from urllib3.exceptions import HTTPError
+
+    from dotnetdiag.recipes.cut_connections import CutAdapter
 except ImportError as exc:
     raise MissingDependency("opentelemetry-exporter-otlp-proto-http", extra="otlp", purpose="OTLP over HTTP") from exc
 
@@ -32,12 +36,15 @@ _TOO_LARGE = 413
 _MOST_BYTES = 1 << 16
 """Of the body of an answer: no more of it is read."""
 _TIMEOUT_S = 10.0
-_LONGEST = 300
-"""Characters of what a server says."""
-_ANSWERS: dict[Signal, tuple[Any, str]] = {
-    Signal.METRICS: (ExportMetricsServiceResponse, "rejected_data_points"),
-    Signal.LOGS: (ExportLogsServiceResponse, "rejected_log_records"),
-    Signal.TRACES: (ExportTraceServiceResponse, "rejected_spans"),
+_LATE = "it does not answer in time"
+_OF_HTTP = frozenset(
+    ("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "user-agent")
+)
+"""Headers of any request."""
+_ANSWERS: dict[Signal, Any] = {
+    Signal.METRICS: ExportMetricsServiceResponse,
+    Signal.LOGS: ExportLogsServiceResponse,
+    Signal.TRACES: ExportTraceServiceResponse,
 }
 _KINDS: dict[Signal, Any] = {
     Signal.METRICS: OTLPMetricExporter,
@@ -80,13 +87,14 @@ class HttpExporters:
         """Send no more; what waits to be tried again is not."""
         with self._lock:
             self._is_closed = True
-            for exporter, _ in self._exporters.values():
+            for exporter, session in self._exporters.values():
                 exporter.shutdown()
+                session.cut()
             self._exporters = {}
         self._logs.close()
 
     def _made(self, signal: Signal) -> tuple[Any, _Session]:
-        session = _Session(self._on_trouble)
+        session = _Session(self._options, self._on_trouble)
         exporter = _KINDS[signal](
             endpoint=f"{self._options.base}/v1/{signal}",
             certificate_file=self._options.ca or None,
@@ -102,12 +110,32 @@ class HttpExporters:
 
 
 class _Session(requests.Session):
-    """Knows how its last request ended: the exporters tell it to nobody."""
+    """Knows how its last request ended: the exporters tell it to nobody. Nothing goes out that was not given: no headers of variables, no
+    passwords of a ``.netrc``, and nothing for this machine through a proxy.
+    """
 
-    def __init__(self, on_trouble: Callable[[str], None] | None) -> None:
+    def __init__(self, options: CollectorOptions, on_trouble: Callable[[str], None] | None) -> None:
         super().__init__()
         self._on_trouble = on_trouble
+        self._sent = {*_OF_HTTP, *(name.lower() for name in options.headers)}
+        self._adapter = CutAdapter()
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, self._adapter)
+        self.trust_env = False
+        if not options.is_here:
+            self.proxies = requests.utils.get_environ_proxies(options.base)
         self.forget()
+
+    def cut(self) -> None:
+        """End what is being sent. For other threads."""
+        self._adapter.cut()
+
+    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+        """With those headers alone that were given, and HTTP's own."""
+        made = super().prepare_request(request)
+        for name in [name for name in made.headers if name.lower() not in self._sent]:
+            del made.headers[name]
+        return made
 
     def forget(self) -> None:
         """As if there had been none."""
@@ -121,16 +149,18 @@ class _Session(requests.Session):
         self.forget()
         kwargs["stream"] = True
         timeout_s = kwargs.get("timeout")
-        ends = time.monotonic() + (timeout_s if isinstance(timeout_s, int | float) else _TIMEOUT_S)
-        kwargs.setdefault("verify", self.verify)  # else a variable of the environment is before what was chosen
+        limit_s = timeout_s if isinstance(timeout_s, int | float) else _TIMEOUT_S
+        ends = time.monotonic() + limit_s
         try:
-            answer = super().request(*args, **kwargs)
+            with self._adapter.limited(limit_s):
+                answer = super().request(*args, **kwargs)
+                self.status = answer.status_code
+                self.body = _body(answer, ends)
         except requests.exceptions.RequestException as error:
-            self.failed, self.why = True, _words(error)
+            self.failed = True
+            self.why = _words(error) if time.monotonic() < ends else _LATE
             self._tell()
             raise
-        self.status = answer.status_code
-        self.body = _body(answer, ends)
         if not 200 <= answer.status_code < 300:
             self.why = f"{answer.status_code} {answer.reason or ''}".strip()
             if answer.status_code in _AGAIN:
@@ -162,15 +192,10 @@ def _body(answer: requests.Response, ends: float) -> bytes:
 
 
 def _rejected(signal: Signal, body: bytes) -> tuple[int, str]:
-    """How many records a collector has not kept of a request that it took, and what it says of it."""
-    message, name = _ANSWERS[signal]
     try:
-        partial = message.FromString(body).partial_success
+        return rejected_of(signal, _ANSWERS[signal].FromString(body))
     except DecodeError:  # not all answer as they should
         return 0, ""
-    said = " ".join(partial.error_message.split())[:_LONGEST]
-    count = max(int(getattr(partial, name)), 0)
-    return count, (said or "rejected") if count else ""
 
 
 def _words(error: BaseException) -> str:
@@ -185,5 +210,5 @@ def _words(error: BaseException) -> str:
     if isinstance(bottom, OSError) and bottom.strerror:
         return bottom.strerror
     if isinstance(bottom, TimeoutError) or "timed out" in str(bottom):
-        return "it does not answer in time"
+        return _LATE
     return " ".join(str(bottom).split()) or type(bottom).__name__

@@ -17,6 +17,7 @@ from typing import Self, TypeAlias
 from uuid import uuid4
 
 from dotnetdiag.analysis.counters import Counters, CountersFold
+from dotnetdiag.analysis.metrics import Notice
 from dotnetdiag.analysis.series import SeriesKey
 from dotnetdiag.client import Client, TraceSession
 from dotnetdiag.durations import seconds_of
@@ -32,6 +33,7 @@ from dotnetdiag.providers.counters import (
     parse_counters,
 )
 from dotnetdiag.recipes.counter_ports import DialledPorts, let_run
+from dotnetdiag.recipes.counter_rejoin import Rejoining
 from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_major, runtime_text
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.recipes.target import Target
@@ -55,9 +57,6 @@ CONNECTING = 64
 """So many are asked at once: one that stalls has its thread until its time is over."""
 AGAIN_S = 5.0
 """After which time a process that could not be watched is tried again: one that nobody has named by its number, or that a signal has stopped."""
-REJOIN_S = (1.5, 3.0, 6.0)
-"""When a runtime that says that somebody else has the session of meters is asked once more: most had one that ended a moment ago, killed maybe,
-which the runtime has not noticed yet. After the last time it is told."""
 _IN_THE_WAY = ("MultipleSessionsNotSupportedError", "MultipleSessionsConfiguredIncorrectlyError")
 EVENT_COUNTERS = 2000
 """Series of EventCounters that a process may have, beside those of meters, of which the session says how many."""
@@ -277,10 +276,7 @@ class CounterWatch:
         """How often each was said."""
         self._named: dict[int, Named] = {}
         """By number: what a process was named by."""
-        self._rejoined: dict[int, int] = {}
-        """By number: how often one was asked anew."""
-        self._rejoin_s: dict[int, float] = {}
-        """By number: when it is."""
+        self._rejoining = Rejoining(time.monotonic)
 
     def __enter__(self) -> Self:
         return self
@@ -330,7 +326,7 @@ class CounterWatch:
                     self._has_begun = True
                 changes += self._departures()
                 left = (following if until_s is None else min(following, until_s)) - time.monotonic()
-                is_over = not (self._may_grow or self._fleet.numbers or self._beginning or self._rejoin_s)
+                is_over = not (self._may_grow or self._fleet.numbers or self._beginning or self._rejoining)
                 if left <= 0 or is_over or self._wait(min(left, LOOK_S)):
                     break
             following += step * max(1, int((time.monotonic() - following) / step) + 1)
@@ -408,24 +404,11 @@ class CounterWatch:
         return any(is_called(name, names) for name in self._targets.names)
 
     def _rejoin(self) -> None:
-        """Ask those anew whose meters somebody else had."""
-        now = time.monotonic()
-        for number in [number for number, at in self._rejoin_s.items() if at <= now]:
-            del self._rejoin_s[number]
-            if number in self._processes:
-                self._begin(self._named[number], number)
-
-    def _gives_way(self, process: CounterProcess, event: str) -> bool:
-        """Whether our sessions are ended now, to be begun anew when that of somebody else has ended too."""
-        number, target = process.number, self._named.get(process.number)
-        times = self._rejoined.get(number, 0)
-        if event not in _IN_THE_WAY or isinstance(target, str) or target is None or times >= len(REJOIN_S):
-            return False
-        if number not in self._rejoin_s:
-            self._rejoined[number] = times + 1
-            self._rejoin_s[number] = time.monotonic() + REJOIN_S[times]
+        """Leave, and ask anew, those whose meters somebody else had."""
+        for number in self._rejoining.leaving():
             self._fleet.drop(number)
-        return True
+        for number in self._rejoining.beginning():
+            self._begin(self._named[number], number)
 
     def _begin(self, target: Named, number: int | None = None) -> None:
         if number is None:
@@ -534,12 +517,15 @@ class CounterWatch:
                     changes.append(CounterChange(process=begun.process, joined=True, holds=begun.holds))
                 self._processes[begun.process.number] = begun.process
                 continue
+            was = self._processes.pop(begun.process.number, None)
+            if was is not None:  # it was asked anew
+                changes.append(CounterChange(process=was, joined=False, why=str(begun.error or "it has ended")))
+                continue
             self._named.pop(begun.process.number, None)
             if begun.error is None:
                 continue
-            if self._processes.pop(begun.process.number, None) is None:
-                self._first_error = self._first_error or begun.error
-                self._failed += 1
+            self._first_error = self._first_error or begun.error
+            self._failed += 1
             pid = begun.process.pid
             is_none = isinstance(begun.error, ProcessNotFound) or getattr(begun.error, "code", "") == "not-dotnet"
             if begun.process.pid not in self._targets.pids and is_none:
@@ -587,20 +573,27 @@ class CounterWatch:
         from dotnetdiag.analysis.counters import notice_text
 
         for notice in taken.notices if taken is not None else ():
-            key = notice.pid, notice.event, notice.text
+            key = notice.pid, notice.event, f"{notice.session} {notice.text}"
             is_new, self._counts[key] = self._counts.get(key, 0) < notice.count, notice.count
             process = self._processes.get(-1 if notice.pid is None else notice.pid)
-            is_ours = notice.session in (SHARED, self._session) or notice.event == "MultipleSessionsNotSupportedError"
-            if is_new and key not in self._noticed and process is not None and is_ours:
-                if self._gives_way(process, notice.event):
-                    continue
+            if not is_new or process is None or not self._concerns_us(notice):
+                continue
+            is_told = key not in self._noticed
+            if notice.event in _IN_THE_WAY and not isinstance(self._named.get(process.number, ""), str):
+                is_told &= self._rejoining.refused(process.number)
+            if is_told:
                 self._noticed.add(key)
                 yield CounterNotice(process=process, text=notice_text(replace(notice, count=1)))
 
+    def _concerns_us(self, notice: Notice) -> bool:
+        """Whether it is about a session of ours. Every listener is told when somebody gets none, and whose session runs."""
+        is_ours = notice.session in (SHARED, self._session)
+        return not is_ours if notice.event == "MultipleSessionsNotSupportedError" else is_ours
+
     def _forget(self, changes: Sequence[CounterChange]) -> None:
         for number in (change.process.number for change in changes if not change.joined):
-            for kept in (self._named, self._rejoined, self._rejoin_s):
-                kept.pop(number, None)
+            self._named.pop(number, None)
+            self._rejoining.forget(number)
         if self._has_begun:
             for change in changes:
                 if not change.joined:

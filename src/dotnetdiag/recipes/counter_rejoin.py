@@ -1,0 +1,58 @@
+"""When a runtime is asked anew whose one session of meters somebody else had: most had one that ended a moment ago, killed maybe, which the runtime
+has not noticed yet. So ours is left at once, and begun some times more; then it is told, and stays, for the EventCounters of it; and now and then
+it is begun anew, for he may leave any time, and nobody tells that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+SOON_S = (1.5, 3.0, 6.0)
+LATER_S = 30.0
+
+
+class Rejoining:
+    """By number of a process. ``clock`` counts seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._times: dict[int, int] = {}
+        self._leaves: dict[int, float] = {}
+        self._begins: dict[int, float] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any is waited for that has no session."""
+        return bool(self._begins)
+
+    def refused(self, number: int) -> bool:
+        """A runtime has said that somebody else has its meters. Whether that is to be told."""
+        if number in self._begins or number in self._leaves:
+            return False
+        times = self._times[number] = self._times.get(number, 0) + 1
+        if times > len(SOON_S):
+            self._leaves[number] = self._clock() + LATER_S
+            return times == len(SOON_S) + 1
+        self._leaves[number] = self._clock()
+        return False
+
+    def leaving(self) -> list[int]:
+        """Those whose sessions are to be left now."""
+        due = [number for number, at in self._leaves.items() if at <= self._clock()]
+        for number in due:
+            del self._leaves[number]
+            times = self._times[number]
+            self._begins[number] = self._clock() + SOON_S[times - 1 if times <= len(SOON_S) else 0]
+        return due
+
+    def beginning(self) -> list[int]:
+        """Those to be asked now."""
+        due = [number for number, at in self._begins.items() if at <= self._clock()]
+        for number in due:
+            del self._begins[number]
+        return due
+
+    def forget(self, number: int) -> None:
+        """It has gone."""
+        self._times.pop(number, None)
+        self._leaves.pop(number, None)
+        self._begins.pop(number, None)
