@@ -22,6 +22,7 @@ says of all metrics together before their events. What the runtime does not say 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -55,7 +56,9 @@ NO_COUNTERS = (
     "there are no values of counters: a session asks for them with the argument EventCounterIntervalSec of an EventSource, or with those of "
     "System.Diagnostics.Metrics"
 )
-
+IN_THE_WAY = frozenset({"MultipleSessionsNotSupportedError", "MultipleSessionsConfiguredIncorrectlyError"})
+"""Notices for which a session has no values of meters: somebody else has the only one, or one with other limits."""
+_EXPECTED = re.compile(r"expected(\w+)=(\S+)", re.ASCII)
 
 _SHOWN = {
     CounterKind.COUNTER: "rate",
@@ -257,6 +260,11 @@ class CountersFold:
         self._rows = []
         return self._made(rows)
 
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What runtimes have said of their sessions so far."""
+        return self._metrics.notices
+
     def has_meter(self, pid: int | None, provider: str) -> bool:
         """Whether a process has announced instruments of a meter of this name. (EventCounters of the same name say the same.)"""
         return self._registry.has_meter(pid, provider)
@@ -355,9 +363,14 @@ def notice_text(notice: Notice) -> str:
         "HistogramLimitReached": "the limit of histograms was reached: the runtime reports no others (MaxHistograms)",
         "ObservableInstrumentCallbackError": f"an instrument failed when it was asked for its value: {first}",
         "MultipleSessionsNotSupportedError": f"the runtime serves one session of its own at a time: {notice.session}",
-        "MultipleSessionsConfiguredIncorrectlyError": f"a shared session was asked for with other limits than it has: {first}",
+        "MultipleSessionsConfiguredIncorrectlyError": f"another tool has the session of meters, and its limits count: {_limits_text(first)}",
     }.get(notice.event, f"the runtime reports an error: {first}")
     return f"{said}{times}"
+
+
+def _limits_text(text: str) -> str:
+    """``MaxTimeSeries 500, …``, of what the runtime says that it expects."""
+    return ", ".join(f"{name} {value}" for name, value in _EXPECTED.findall(text)) or text
 
 
 def _is_ascending(values: Array) -> bool:

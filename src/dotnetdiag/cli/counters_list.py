@@ -42,6 +42,8 @@ def list_counters(target: Target, sources: tuple[str, ...], form: str) -> None:
     names = [name.strip() for text in sources for name in text.split(",") if name.strip()]
     with client_of(target) as client:
         found = counter_list.list_counters(client, sources=names)
+    for notice in found.notices:
+        echo(f"meters may be missing: {notice}", err=True)
     show(form, found.table, people=lambda: _show(found))
 
 

@@ -56,6 +56,7 @@ class _Member:
     """One session. ``numbers`` are by metadata id: the record, and its number in joined windows (0: not wanted)."""
 
     number: int
+    part: int
     session: Session
     closed_after: ExitStack
     reader: Reader = field(default_factory=Reader)
@@ -109,20 +110,20 @@ class LiveFleet:
         """Those of the sessions that run."""
         return frozenset(member.number for member in self._members)
 
-    def add(self, number: int, session: Session, closed_after: ExitStack | None = None) -> None:
+    def add(self, number: int, session: Session, closed_after: ExitStack | None = None, *, part: int = 0) -> None:
         """Have a session, which is ours from here on: its events have ``number`` for a process id. ``closed_after`` is closed behind it.
 
-        Sessions of one number belong together: when one of them ends by itself, the others are ended.
+        Sessions of one number belong together, each a ``part``: when one of them ends by itself, the others are ended.
         """
-        self._members.append(_Member(number=number, session=session, closed_after=closed_after or ExitStack()))
+        self._members.append(
+            _Member(number=number, part=part, session=session, closed_after=closed_after or ExitStack())
+        )
 
     def stop(self, number: int | None = None) -> None:
         """End one session nicely, or all: what it still has comes. One that is not there is not an error."""
         for member in self._members:
-            if number in (None, member.number) and member.stopped_at is None:
-                member.stopped_at = time.monotonic()
-                with suppress(DiagnosticsError):
-                    member.session.stop()
+            if number in (None, member.number):
+                self._stop(member)
 
     def close(self) -> None:
         """End all sessions, each nicely where it does so soon: a runtime that is only hung up on keeps what it had begun until it notices, which
@@ -135,15 +136,20 @@ class LiveFleet:
             if self._leaving:
                 time.sleep(LOOK_S)
 
-    def drop(self, number: int) -> None:
-        """End the sessions of a number as :meth:`close` does, without waiting for it; :meth:`ended` does not tell it."""
-        self._leave([member for member in self._members if member.number == number])
+    def drop(self, number: int, part: int | None = None) -> None:
+        """End the sessions of a number, or one part of them, as :meth:`close` does, without waiting for it; :meth:`ended` does not tell it."""
+        self._leave([one for one in self._members if one.number == number and part in (None, one.part)])
+
+    def _stop(self, member: _Member) -> None:
+        if member.stopped_at is None:
+            member.stopped_at = time.monotonic()
+            with suppress(DiagnosticsError):
+                member.session.stop()
 
     def _leave(self, members: list[_Member]) -> None:
-        for number in {member.number for member in members}:
-            self.stop(number)
         ends = time.monotonic() + LEAVE_S
         for member in members:
+            self._stop(member)
             self._members.remove(member)
             self._leaving.append((member, ends))
 

@@ -110,6 +110,18 @@ def _parse_one(text: str, start: int, end: int) -> CounterChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLimits:
+    """What all who share a session have in common: a runtime refuses who asks for others (.NET 8 and later)."""
+
+    max_time_series: int = MAX_TIME_SERIES
+    max_histograms: int = MAX_HISTOGRAMS
+    interval_s: float = 1.0
+
+    def __str__(self) -> str:
+        return f"RefreshInterval={self.interval_s:g};MaxTimeSeries={self.max_time_series};MaxHistograms={self.max_histograms}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CounterSession:
     """What is asked of one runtime. ``session``: the id of the session of meters, by which its values are told from those of others.
 
@@ -129,9 +141,11 @@ def counter_session(
     max_time_series: int = MAX_TIME_SERIES,
     max_histograms: int = MAX_HISTOGRAMS,
     session_id: str | None = None,
+    limits: SharedLimits | None = None,
 ) -> CounterSession:
     """What to ask for some counters, a value each ``interval_s``. ``runtime_major``: the target's version, None where nobody knows.
-    ``session_id``: that of the session of meters, where it is not a shared one (None: a new one).
+    ``session_id``: that of the session of meters, where it is not a shared one (None: a new one). ``limits``: those of a shared session that there
+    is, instead of ours.
 
     Raises UsageError for an interval or limits that are none, and for no counters at all.
     """
@@ -152,12 +166,10 @@ def counter_session(
         arguments = {
             "SessionId": session,
             "Metrics": f'"{",".join(meters)}"' if len(meters) > 1 else meters[0],
-            "RefreshInterval": f"{interval_s:g}",
-            "MaxTimeSeries": str(max_time_series),
-            "MaxHistograms": str(max_histograms),
-            "ClientId": own,
         }
+        own_limits = SharedLimits(max_time_series=max_time_series, max_histograms=max_histograms, interval_s=interval_s)
         text = ";".join(f"{key}={value}" for key, value in arguments.items())
+        text += f";{limits or own_limits};ClientId={own}"
         meter = Provider(name=METRICS_PROVIDER, keywords=_TIME_SERIES_VALUES, level=_LEVEL, arguments=text)
         if runtime_major is None or runtime_major < ONE_SESSION_SINCE:
             return CounterSession(parts=(tuple(made), (meter,)), session=session)
@@ -165,17 +177,20 @@ def counter_session(
     return CounterSession(parts=(tuple(made),), session=session)
 
 
-def listing_providers(sources: Sequence[str], runtime_major: int | None = None) -> tuple[Provider, ...]:
+def listing_providers(
+    sources: Sequence[str], runtime_major: int | None = None, *, limits: SharedLimits | None = None
+) -> tuple[Provider, ...]:
     """What has a runtime publish all its instruments (.NET 6 and later), also those that nobody reads, and send the EventCounters of these sources
     each second: as most tools ask, for all sessions get them as often as the most eager one wants.
 
-    ``runtime_major``: the target's version; one that has shared sessions (8 and later) is asked in that, which others may have too.
+    ``runtime_major``: the target's version; one that has shared sessions (8 and later) is asked in that, which others may have too, with their
+    ``limits``.
     """
-    shared = ""
+    shared, keywords = "", _INSTRUMENTS_PUBLISHED
     if runtime_major is not None and runtime_major >= SHARED_SINCE:
-        limits = f"RefreshInterval=1;MaxTimeSeries={MAX_TIME_SERIES};MaxHistograms={MAX_HISTOGRAMS}"
-        shared = f"SessionId={SHARED};Metrics={_NO_METER};{limits};ClientId={uuid4()}"
+        keywords |= _TIME_SERIES_VALUES  # with it comes why there are none
+        shared = f"SessionId={SHARED};Metrics={_NO_METER};{limits or SharedLimits()};ClientId={uuid4()}"
     return (
-        Provider(name=METRICS_PROVIDER, keywords=_INSTRUMENTS_PUBLISHED, level=_LEVEL, arguments=shared),
+        Provider(name=METRICS_PROVIDER, keywords=keywords, level=_LEVEL, arguments=shared),
         *(Provider(name=name, keywords=0, level=_LEVEL, arguments="EventCounterIntervalSec=1") for name in sources),
     )

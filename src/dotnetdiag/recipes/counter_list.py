@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.analysis.counters import CountersFold
+from dotnetdiag.analysis.counters import IN_THE_WAY, CountersFold, notice_text
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
 from dotnetdiag.live.fleet import LiveFleet
 from dotnetdiag.providers.counters import listing_providers
 from dotnetdiag.providers.known_counters import KNOWN_EVENT_COUNTERS
 from dotnetdiag.recipes.processes import runtime_major
+from dotnetdiag.recipes.shared_limits import limits_of_others
 from dotnetdiag.recipes.suspension import is_held
 from dotnetdiag.table import HasTable, Table
 
@@ -50,16 +51,20 @@ class ListedCounter:
 
 
 class CounterList(HasTable, list[ListedCounter]):
-    """What there is, by kind, provider and name. ``asked``: the EventSources that were asked."""
+    """What there is, by kind, provider and name. ``asked``: the EventSources that were asked; ``notices``: what the runtime said of that, where
+    meters may be missing for it.
+    """
 
-    def __init__(self, counters: Iterable[ListedCounter], asked: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, counters: Iterable[ListedCounter], asked: tuple[str, ...] = (), notices: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(counters)
-        self.asked = asked
+        self.asked, self.notices = asked, notices
 
     def table(self) -> Table:
         """A row for each, with the columns of :data:`COLUMNS`."""
         rows: list[dict[str, Any]] = [{name: getattr(one, name) for name in COLUMNS} for one in self]
-        return Table.of_rows(rows, columns=list(COLUMNS), title="counters that there are")
+        return Table.of_rows(rows, columns=list(COLUMNS), title="counters that there are", notes=self.notices)
 
 
 def list_counters(
@@ -77,10 +82,10 @@ def list_counters(
     if is_held(client):
         raise DiagnosticsError("it waits at its start, and has no counters yet: resume it first")
     fold = CountersFold()
-    has_begun = False
+    has_begun = has_joined = False
     with LiveFleet(fold.wants) as fleet:
-        providers = listing_providers(asked, _major_of(client))
-        fleet.add(0, client.trace(providers, rundown_keyword=0, buffer_mb=BUFFER_MB))
+        major = _major_of(client)
+        fleet.add(0, client.trace(listing_providers(asked, major), rundown_keyword=0, buffer_mb=BUFFER_MB))
         ends = time.monotonic() + observe_s
         while (left := ends - time.monotonic()) > 0:
             check()
@@ -88,10 +93,20 @@ def list_counters(
             if window is not None:
                 fold.feed(window)
                 has_begun = True
+                limits = next(filter(None, map(limits_of_others, fold.notices)), None)
+                if limits is not None and not has_joined:  # there is a shared session already, which has these
+                    has_joined = True
+                    providers = listing_providers((), major, limits=limits)
+                    fleet.add(0, client.trace(providers, rundown_keyword=0, buffer_mb=BUFFER_MB), part=1)
+                    ends = time.monotonic() + observe_s
             for _, why in fleet.ended():
                 raise DiagnosticsError(why)
             time.sleep(min(LOOK_S, left))
-    return CounterList(_listed(fold.result()) if has_begun else (), asked)
+    if not has_begun:
+        return CounterList((), asked)
+    found = fold.result()
+    notices = () if has_joined else (notice_text(one) for one in found.notices if one.event in IN_THE_WAY)
+    return CounterList(_listed(found), asked, tuple(dict.fromkeys(notices)))
 
 
 def _major_of(client: Client) -> int | None:

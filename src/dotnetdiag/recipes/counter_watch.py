@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 from uuid import uuid4
 
-from dotnetdiag.analysis.counters import Counters, CountersFold
+from dotnetdiag.analysis.counters import IN_THE_WAY, Counters, CountersFold
 from dotnetdiag.analysis.metrics import Notice
 from dotnetdiag.analysis.series import SeriesKey
 from dotnetdiag.client import Client, TraceSession
@@ -29,12 +29,14 @@ from dotnetdiag.providers.counters import (
     MAX_TIME_SERIES,
     SHARED,
     CounterChoice,
+    SharedLimits,
     counter_session,
     parse_counters,
 )
 from dotnetdiag.recipes.counter_ports import DialledPorts, let_run
 from dotnetdiag.recipes.counter_rejoin import Rejoining
 from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_major, runtime_text
+from dotnetdiag.recipes.shared_limits import limits_of_others
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.transport import processes as system
@@ -57,7 +59,6 @@ CONNECTING = 64
 """So many are asked at once: one that stalls has its thread until its time is over."""
 AGAIN_S = 5.0
 """After which time a process that could not be watched is tried again: one that nobody has named by its number, or that a signal has stopped."""
-_IN_THE_WAY = ("MultipleSessionsNotSupportedError", "MultipleSessionsConfiguredIncorrectlyError")
 EVENT_COUNTERS = 2000
 """Series of EventCounters that a process may have, beside those of meters, of which the session says how many."""
 LEAST_INTERVAL_S = 0.01
@@ -277,6 +278,10 @@ class CounterWatch:
         self._named: dict[int, Named] = {}
         """By number: what a process was named by."""
         self._rejoining = Rejoining(time.monotonic)
+        self._meters_part: dict[int, int] = {}
+        """By number: which of its sessions is that of meters."""
+        self._limits: dict[int, SharedLimits] = {}
+        """By number: those of the session that another tool shares with us, which came first."""
 
     def __enter__(self) -> Self:
         return self
@@ -406,7 +411,7 @@ class CounterWatch:
     def _rejoin(self) -> None:
         """Leave, and ask anew, those whose meters somebody else had."""
         for number in self._rejoining.leaving():
-            self._fleet.drop(number)
+            self._fleet.drop(number, self._meters_part.get(number))
         for number in self._rejoining.beginning():
             self._begin(self._named[number], number)
 
@@ -455,6 +460,7 @@ class CounterWatch:
                 client = Client.connect(target, timeout_s=CONNECT_S)
                 opened.callback(client.close)
             process = replace(process, client=client)
+            is_again = number in self._processes
             major = None
             try:
                 info = client.process_info()
@@ -478,12 +484,14 @@ class CounterWatch:
                 max_time_series=self.options.max_time_series,
                 max_histograms=self.options.max_histograms,
                 session_id=self._session,
+                limits=self._limits.get(number),
             )
             is_ours = not isinstance(target, int) or target in self._targets.pids
             held = is_held(client)
             if held and not is_ours:  # somebody holds it, and a session that ends before it runs may kill it
                 raise DiagnosticsError(f"process {target} is suspended at startup: it is watched when it runs")
-            for part in asked.parts:
+            self._meters_part[number] = len(asked.parts) - 1
+            for part in asked.parts[-1:] if is_again else asked.parts:
                 sessions.append(client.trace(part, rundown_keyword=0, buffer_mb=self.options.buffer_mb))
             if held:
                 self._on_held(process, client)
@@ -509,17 +517,16 @@ class CounterWatch:
             self._connect()
             begun = future.result()
             if begun.sessions:
-                for session in begun.sessions:
-                    self._fleet.add(
-                        begun.process.number, session, begun.opened if session is begun.sessions[-1] else None
-                    )
+                last = self._meters_part.get(begun.process.number, 0)
+                for part, session in enumerate(reversed(begun.sessions)):
+                    self._fleet.add(begun.process.number, session, None if part else begun.opened, part=last - part)
                 if begun.process.number not in self._processes:
                     changes.append(CounterChange(process=begun.process, joined=True, holds=begun.holds))
                 self._processes[begun.process.number] = begun.process
                 continue
             was = self._processes.pop(begun.process.number, None)
             if was is not None:  # it was asked anew
-                changes.append(CounterChange(process=was, joined=False, why=str(begun.error or "it has ended")))
+                changes.append(CounterChange(process=was, joined=False, why=_why_gone(begun.error)))
                 continue
             self._named.pop(begun.process.number, None)
             if begun.error is None:
@@ -579,8 +586,12 @@ class CounterWatch:
             if not is_new or process is None or not self._concerns_us(notice):
                 continue
             is_told = key not in self._noticed
-            if notice.event in _IN_THE_WAY and not isinstance(self._named.get(process.number, ""), str):
+            if notice.event in IN_THE_WAY:
                 is_told &= self._rejoining.refused(process.number)
+            limits = limits_of_others(notice)
+            if limits is not None:
+                is_told |= self._limits.get(process.number) != limits
+                self._limits[process.number] = limits
             if is_told:
                 self._noticed.add(key)
                 yield CounterNotice(process=process, text=notice_text(replace(notice, count=1)))
@@ -593,6 +604,8 @@ class CounterWatch:
     def _forget(self, changes: Sequence[CounterChange]) -> None:
         for number in (change.process.number for change in changes if not change.joined):
             self._named.pop(number, None)
+            self._meters_part.pop(number, None)
+            self._limits.pop(number, None)
             self._rejoining.forget(number)
         if self._has_begun:
             for change in changes:
@@ -605,6 +618,10 @@ class CounterWatch:
 def _pid_of(target: Named) -> int | None:
     """As it is known before anybody was asked."""
     return target.target_pid() if isinstance(target, Client) else target if isinstance(target, int) else None
+
+
+def _why_gone(error: DiagnosticsError | None) -> str:
+    return str(error) if error is not None and not isinstance(error, ProcessNotFound) else "it has ended"
 
 
 def _text_of(target: Named) -> str:
