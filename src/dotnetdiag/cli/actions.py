@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -25,10 +26,12 @@ LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """The words of a verb, of which so many are its name."""
+    """The words of a verb, of which so many are its name. ``takes_process``: it has ``-p``; ``takes_port``: it has ``--diagnostic-port``."""
 
     words: tuple[str, ...]
     name: int
+    takes_process: bool = True
+    takes_port: bool = True
 
     def words_for(self, target: int | str, pid: int | None) -> list[str]:
         """With ``{pid}`` replaced, and the process in front of what was given, where that names none."""
@@ -37,12 +40,14 @@ class Action:
         own = given[: given.index("--")] if "--" in given else given
         if any(map(_names_target, own)) or (own and own[0].isdecimal()):
             return words
+        if not (self.takes_process if isinstance(target, int) else self.takes_port):
+            return words
         named = ["-p", str(target)] if isinstance(target, int) else ["--diagnostic-port", target]
         return [*words[: self.name], *named, *given]
 
 
 def parse_action(ctx: click.Context, text: str) -> Action:
-    """A verb with its options. Raises UsageError for one that is not there."""
+    """A verb with its options. Raises UsageError for one that is not there, and what it raises itself for options that it does not take."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -56,7 +61,27 @@ def parse_action(ctx: click.Context, text: str) -> Action:
             known = ", ".join(group.list_commands(ctx))
             raise UsageError(f"{text!r} is no verb of dotnetdiag: {name!r} is none of {known}")
         group, read = found, read + 1
-    return Action(words=tuple(words), name=read)
+    options = {option for one in group.params for option in one.opts}
+    action = Action(
+        words=tuple(words),
+        name=read,
+        takes_process="-p" in options,
+        takes_port="--diagnostic-port" in options,
+    )
+    _check(group, action)
+    return action
+
+
+def _check(command: click.Command, action: Action) -> None:
+    """Have the options read, of a process that stands for any: mistakes are told now, not when it is to run."""
+    name, words = action.words[: action.name], action.words_for(os.getpid(), os.getpid())[action.name :]
+    try:
+        with command.make_context(" ".join(name), list(words)):
+            pass
+    except click.exceptions.Exit:  # --help has been printed
+        raise UsageError(f"{shlex.join(action.words)!r} does nothing for a process") from None
+    except click.ClickException as error:
+        raise UsageError(f"{shlex.join(action.words)!r}: {error.format_message()}") from error
 
 
 def _names_target(word: str) -> bool:

@@ -15,7 +15,7 @@ from dotnetdiag.cli.launching import SHOW_CHILD_IO, launch_of, startup_options, 
 from dotnetdiag.cli.options import complete_name, complete_pid
 from dotnetdiag.cli.render import echo
 from dotnetdiag.errors import DiagnosticsError, UsageError
-from dotnetdiag.tui.counter_changes import change_text, process_text, silence_text
+from dotnetdiag.tui.counter_changes import change_text, missing_text, process_text, silence_text
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.counter_watch import CounterChange, CounterOptions, CounterTargets, CounterUpdate
@@ -263,6 +263,8 @@ def say_changes(update: CounterUpdate) -> None:
         echo(silence_text(silence), err=True)
     for notice in update.notices:
         echo(f"{process_text(notice.process)}: {notice.text}", err=True)
+    if update.missing:
+        echo(missing_text(update.missing), err=True)
 
 
 def waiting_text(targets: CounterTargets) -> str:

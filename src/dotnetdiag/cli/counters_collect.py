@@ -32,7 +32,7 @@ _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "par
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "json", "jsonl", "parquet"]),
+    type=click.Choice(["csv", "json", "jsonl", "parquet"], case_sensitive=False),
     help="Of the file; without it its suffix says, or csv.",
 )
 @click.option("--compat", is_flag=True, help="The columns of dotnet-counters (csv, json), of one process.")

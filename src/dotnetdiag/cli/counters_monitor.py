@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice([TABLE, "jsonl", "csv"]),
+    type=click.Choice([TABLE, "jsonl", "csv"], case_sensitive=False),
     default=TABLE,
     show_default=True,
     help="How to print it.",
@@ -131,7 +131,12 @@ def _draw(watch: CounterWatch, until_s: float | None) -> None:
         lines = screen(values, update.everyone, _status(watch, update), width=size.columns - 1, height=size.lines - 1)
         if drawn:
             write_raw(f"\x1b[{drawn}A\r\x1b[J")
-        if any(not change.joined and change.why for change in update.changes) or update.silences or update.notices:
+        if (
+            any(not change.joined and change.why for change in update.changes)
+            or update.silences
+            or update.notices
+            or update.missing
+        ):
             say_changes(update)
         write_raw("".join(f"{line}\n" for line in lines))
         drawn = len(lines)

@@ -23,6 +23,8 @@ class FilePath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Raises OutputError for a folder that is not there; click refuses one that is."""
         text = os.fsdecode(value)
+        if not text:
+            self.fail("an empty name is none", param, ctx)
         if text.endswith(("/", os.sep)) and not os.path.isdir(text):
             raise OutputError(text, "there is no such folder, and no name of a file in it")
         return super().convert(value, param, ctx)

@@ -47,6 +47,8 @@ MOST_TYPES = 4096
 """Of events that nobody wants, which are remembered for all sessions."""
 LEAVE_S, LOOK_S = 0.5, 0.002
 """For sessions to end when they are left, and how often they are asked whether they have where that is waited for."""
+HAS_ENDED = "the session has ended"
+"""Why a session is over that came to its end by itself."""
 TAKE_BYTES = 8 << 20
 """So much is taken of one session at a time; what it has beyond waits for the next."""
 
@@ -237,7 +239,7 @@ class LiveFleet:
                 break
             if not data:
                 batches += reader.close()
-                return "the session has ended" if reader.complete else "the stream ended without an end"
+                return HAS_ENDED if reader.complete else "the stream ended without an end"
             size, position = size + len(data), reader.position
             batches += reader.feed(data)
             if member.is_broken(position, len(data)):

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from http.client import HTTPException
+from http.client import BadStatusLine, HTTPException
 from typing import Any
 
 from dotnetdiag.errors import MissingDependency
@@ -36,6 +36,8 @@ _TOO_LARGE = 413
 _MOST_BYTES = 1 << 16
 """Of the body of an answer: no more of it is read."""
 _TIMEOUT_S = 10.0
+_HTTP2 = "\\x04\\x00\\x00\\x00\\x00\\x00"
+"""Of the first frame of a server of HTTP/2, in the words of an error."""
 _LATE = "it does not answer in time"
 _OF_HTTP = frozenset(
     ("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "user-agent")
@@ -211,4 +213,6 @@ def _words(error: BaseException) -> str:
         return bottom.strerror
     if isinstance(bottom, TimeoutError) or "timed out" in str(bottom):
         return _LATE
+    if isinstance(bottom, BadStatusLine) or _HTTP2 in str(bottom):
+        return "it speaks no HTTP/1.1; one of gRPC is grpc://HOST:PORT"
     return " ".join(str(bottom).split()) or type(bottom).__name__

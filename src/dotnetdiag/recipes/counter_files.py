@@ -75,6 +75,7 @@ class CounterFile:
         self._path, self._form, self._compatible, self._force = path, form, compatible, force
         self._file: IO[bytes] | None = None
         self._growing: Growing | None = None
+        self._begun_ns = time.time_ns()
         self._processes: dict[int, CounterProcess] = {}
         self.values = 0
         if is_stream(path):
@@ -144,7 +145,7 @@ class CounterFile:
             self._growing = GrowingCsv(self._file, counter_compat.CSV_COLUMNS)
         else:
             name = next((one.name for one in self._processes.values()), "")
-            head = counter_compat.json_head(name, time.time_ns())
+            head = counter_compat.json_head(name, self._begun_ns)
             self._growing = GrowingJson(self._file, head, counter_compat.JSON_TAIL)
         return self._growing
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dotnetdiag.analysis.counters import IN_THE_WAY, CountersFold, notice_text
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand
+from dotnetdiag.events.columns import Maps
 from dotnetdiag.live.fleet import LiveFleet
 from dotnetdiag.providers.counters import listing_providers
 from dotnetdiag.providers.known_counters import KNOWN_EVENT_COUNTERS
@@ -64,7 +67,11 @@ class CounterList(HasTable, list[ListedCounter]):
     def table(self) -> Table:
         """A row for each, with the columns of :data:`COLUMNS`."""
         rows: list[dict[str, Any]] = [{name: getattr(one, name) for name in COLUMNS} for one in self]
-        return Table.of_rows(rows, columns=list(COLUMNS), title="counters that there are", notes=self.notices)
+        made = Table.of_rows(rows, columns=list(COLUMNS), title="counters that there are", notes=self.notices)
+        every = np.arange(len(self))
+        tags = {name: Maps([getattr(one, name) for one in self], every) for name in ("tags", "meter_tags")}
+        columns = {name: tags.get(name, made[name]) for name in COLUMNS}
+        return Table(columns, title=made.title, notes=made.notes)
 
 
 def list_counters(

@@ -1,5 +1,5 @@
 """When a runtime is asked anew whose one session of meters somebody else had: most had one that ended a moment ago, killed maybe, which the runtime
-has not noticed yet. So ours is left at once, and begun some times more; then it is told, and stays, for the EventCounters of it; and now and then
+has not noticed yet. So ours is left at once, and begun some times more; then it stays, for the EventCounters of it; and now and then
 it is begun anew, for he may leave any time, and nobody tells that.
 """
 
@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 SOON_S = (1.5, 3.0, 6.0)
 LATER_S = 30.0
+TOLD_AFTER = 2
+"""So many refusals: of a tool that was killed there is one."""
 
 
 class Rejoining:
@@ -24,16 +26,17 @@ class Rejoining:
         """Whether any is waited for that has no session."""
         return bool(self._begins)
 
+    def __contains__(self, number: object) -> bool:
+        """Whether it is to be asked anew: it gives no values of meters for now."""
+        return number in self._leaves or number in self._begins
+
     def refused(self, number: int) -> bool:
         """A runtime has said that somebody else has its meters. Whether that is to be told."""
         if number in self._begins or number in self._leaves:
             return False
         times = self._times[number] = self._times.get(number, 0) + 1
-        if times > len(SOON_S):
-            self._leaves[number] = self._clock() + LATER_S
-            return times == len(SOON_S) + 1
-        self._leaves[number] = self._clock()
-        return False
+        self._leaves[number] = self._clock() + (LATER_S if times > len(SOON_S) else 0.0)
+        return times == TOLD_AFTER
 
     def leaving(self) -> list[int]:
         """Those whose sessions are to be left now."""

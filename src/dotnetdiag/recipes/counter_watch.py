@@ -20,21 +20,26 @@ from dotnetdiag.analysis.counters import IN_THE_WAY, Counters, CountersFold
 from dotnetdiag.analysis.metrics import Notice
 from dotnetdiag.analysis.series import SeriesKey
 from dotnetdiag.client import Client, TraceSession
-from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError, ProcessNotFound, UnsupportedCommand, UsageError
-from dotnetdiag.live.fleet import LiveFleet
+from dotnetdiag.errors import DiagnosticsError, ProcessNotFound, UnsupportedCommand
+from dotnetdiag.live.fleet import HAS_ENDED, LiveFleet
 from dotnetdiag.providers.counters import (
     DEFAULT_COUNTERS,
-    MAX_HISTOGRAMS,
-    MAX_TIME_SERIES,
     SHARED,
-    CounterChoice,
     SharedLimits,
     counter_session,
-    parse_counters,
 )
 from dotnetdiag.recipes.counter_ports import DialledPorts, let_run
 from dotnetdiag.recipes.counter_rejoin import Rejoining
+from dotnetdiag.recipes.counter_silences import Silences
+from dotnetdiag.recipes.counter_update import (
+    CounterChange,
+    CounterNotice,
+    CounterOptions,
+    CounterProcess,
+    CounterSilence,
+    CounterTargets,
+    CounterUpdate,
+)
 from dotnetdiag.recipes.processes import entry_assembly_of, is_called, program_of, runtime_major, runtime_text
 from dotnetdiag.recipes.shared_limits import limits_of_others
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
@@ -46,8 +51,10 @@ from dotnetdiag.transport.waiting import start
 __all__ = [
     "DEFAULT_COUNTERS",
     "CounterChange",
+    "CounterNotice",
     "CounterOptions",
     "CounterProcess",
+    "CounterSilence",
     "CounterTargets",
     "CounterUpdate",
     "CounterWatch",
@@ -61,165 +68,12 @@ AGAIN_S = 5.0
 """After which time a process that could not be watched is tried again: one that nobody has named by its number, or that a signal has stopped."""
 EVENT_COUNTERS = 2000
 """Series of EventCounters that a process may have, beside those of meters, of which the session says how many."""
-LEAST_INTERVAL_S = 0.01
-LONGEST_INTERVAL_S = 86400.0
-"""8 that is asked for 25 days gives no EventCounters to anybody any more, and for more floods whoever asks."""
 Named: TypeAlias = int | str | Client
 """A process by its id, at a port, or through a client."""
-SILENT_INTERVALS, SILENT_S = 3, 3.0
-"""After how many intervals without a value, and after how many seconds at least, a process is called silent."""
 LOOK_S = 1.0
 """How often sessions are read at least, and new processes are looked for."""
 PORTS_S = 0.1
 """How often it is looked who has come to a port of ours."""
-BUFFER_MB = 10
-"""Of a session in its target: a second of values has some kilobytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterOptions:
-    """What is asked of each process: ``counters`` as dotnet-counters takes them, a value of each every ``interval`` (seconds, ``"500ms"``)."""
-
-    counters: str = DEFAULT_COUNTERS
-    interval: float | str = 1.0
-    max_time_series: int = MAX_TIME_SERIES
-    max_histograms: int = MAX_HISTOGRAMS
-    buffer_mb: int = BUFFER_MB
-    resume: bool = True
-    """Let a runtime run that waits at its start, once it is watched: one that was named by its number, its port or a client. Others that wait
-    are watched when they run.
-    """
-
-    @property
-    def interval_s(self) -> float:
-        """In seconds. Raises UsageError for none."""
-        seconds = seconds_of(self.interval, "interval")
-        if not seconds or seconds < LEAST_INTERVAL_S:
-            raise UsageError(f"interval: {self.interval} is none: write 0.01 (seconds) or more")
-        if seconds > LONGEST_INTERVAL_S:
-            raise UsageError(f"interval: {self.interval} is longer than a day")
-        return seconds
-
-    def choices(self) -> tuple[CounterChoice, ...]:
-        """The counters. Raises GrammarError; UsageError for what else is wrong with the options."""
-        made = parse_counters(self.counters)
-        counter_session(
-            made,
-            interval_s=self.interval_s,
-            max_time_series=self.max_time_series,
-            max_histograms=self.max_histograms,
-        )
-        return made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterTargets:
-    """Whose counters: processes by id, by name (of the program or the entry assembly, in any case), at ports, of clients that somebody has and
-    keeps, and all.
-
-    With ``names`` or ``everyone`` processes join as they start. A port is one where a runtime listens (``ADDRESS,connect``), or one of ours
-    (``ADDRESS,listen``), to which any number of runtimes come as they start; the watch is over when all who came have gone, unless it ``stays``.
-    """
-
-    pids: tuple[int, ...] = ()
-    names: tuple[str, ...] = ()
-    ports: tuple[str, ...] = ()
-    clients: tuple[Client, ...] = ()
-    everyone: bool = False
-    stays: bool = False
-
-    def __post_init__(self) -> None:
-        if not (self.pids or self.names or self.ports or self.clients or self.everyone):
-            raise UsageError("no runtime is named: give a pid, a name, or a port")
-        if any(pid <= 0 for pid in self.pids):
-            raise UsageError(f"{min(self.pids)} is not a valid process ID")
-        if not all(self.names):
-            raise UsageError("an empty name means no process")
-
-    @property
-    def grows(self) -> bool:
-        """Whether others may join."""
-        return self.everyone or bool(self.names)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterProcess:
-    """One that is watched. ``number`` is what its series have for a process id: ids of containers may be equal."""
-
-    number: int
-    pid: int | None
-    name: str
-    runtime: str
-    target: str
-    """As it was named, for messages: the process id, or the port."""
-    cookie: str = ""
-    """Which start of the runtime it is: new at each. Empty where the runtime says none."""
-    client: Client | None = field(default=None, repr=False, compare=False)
-    """To ask it more, for as long as it is watched."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterChange:
-    """Somebody has come, or has gone: ``why`` is empty for who came, and for who ended as we told it to. ``holds``: who came was let run, and
-    still waits at its start, for these.
-    """
-
-    process: CounterProcess
-    joined: bool
-    why: str = ""
-    holds: tuple[Hold, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterSilence:
-    """A process that is watched has given no values for ``seconds``, or does so again (``is_over``). ``is_stopped``: by a signal;
-    ``has_spoken``: it has given some before.
-    """
-
-    process: CounterProcess
-    seconds: float
-    is_over: bool = False
-    is_stopped: bool = False
-    has_spoken: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterNotice:
-    """What a runtime says of our session: a limit was reached, or another tool has the session of meters."""
-
-    process: CounterProcess
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterUpdate:
-    """One interval. ``counters``: the values that came in it, None before the first; ``processes`` are those that are watched now;
-    ``silences`` what is new of those that are silent, or were, ``notices`` what runtimes say for the first time.
-    """
-
-    counters: Counters | None
-    changes: tuple[CounterChange, ...]
-    processes: tuple[CounterProcess, ...]
-    silences: tuple[CounterSilence, ...] = ()
-    notices: tuple[CounterNotice, ...] = ()
-
-    @property
-    def everyone(self) -> tuple[CounterProcess, ...]:
-        """Those that are watched, and those that left in this update: ``counters`` may have values of them."""
-        there = {one.number for one in self.processes}
-        left = {one.process.number: one.process for one in self.changes if not one.joined}
-        return self.processes + tuple(one for number, one in left.items() if number not in there)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Spoken:
-    """When a process has given its last values, or is watched since; and how long it had been silent when that was told."""
-
-    last_s: float
-    has_spoken: bool = False
-    told_s: float | None = None
-    gap_s: float = 0.0
-    """Between its last two values: a runtime that others ask less often gives ours less often too."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -259,7 +113,7 @@ class CounterWatch:
         self._beginning: list[Future[_Begun]] = []
         self._waiting: deque[tuple[Future[_Begun], int, Named]] = deque()
         self._processes: dict[int, CounterProcess] = {}
-        self._spoken: dict[int, _Spoken] = {}
+        self._silences = Silences(self._choices, self.options.interval_s, time.monotonic)
         self._known: dict[int, int | None] = {}
         """By process id: when it started, of all that were looked at."""
         self._next = 0
@@ -340,8 +194,9 @@ class CounterWatch:
                 counters=taken,
                 changes=tuple(changes),
                 processes=self.processes,
-                silences=tuple(self._silences(taken)),
                 notices=tuple(self._notices(taken)),
+                silences=tuple(self._silences.take(self._processes, taken, excused=self._rejoining)),
+                missing=self._silences.missing(),
             )
             self._forget(changes)
             if is_over:
@@ -548,32 +403,10 @@ class CounterWatch:
 
     def _departures(self) -> list[CounterChange]:
         return [
-            CounterChange(process=self._processes.pop(number), joined=False, why=why)
+            CounterChange(process=process, joined=False, why=_why_over(process, why))
             for number, why in self._fleet.ended()
-            if number in self._processes
+            if (process := self._processes.pop(number, None)) is not None
         ]
-
-    def _silences(self, taken: Counters | None) -> Iterator[CounterSilence]:
-        """What is new of those that give no values, for three intervals and at least some seconds."""
-        now = time.monotonic()
-        heard = {one.pid for one in taken.series} if taken is not None else set()
-        self._spoken = {number: self._spoken.get(number) or _Spoken(last_s=now) for number in self._processes}
-        for number, spoken in self._spoken.items():
-            process = self._processes[number]
-            silent_s = now - spoken.last_s
-            if number in heard:
-                if spoken.told_s is not None:
-                    yield CounterSilence(process=process, seconds=silent_s, is_over=True, has_spoken=spoken.has_spoken)
-                gap_s = silent_s if spoken.has_spoken else 0.0
-                self._spoken[number] = _Spoken(last_s=now, has_spoken=True, gap_s=gap_s)
-            elif spoken.told_s is None and silent_s > max(
-                SILENT_INTERVALS * max(self.options.interval_s, spoken.gap_s), SILENT_S
-            ):
-                spoken.told_s = silent_s
-                stopped = process.pid is not None and system.is_stopped(process.pid)
-                yield CounterSilence(
-                    process=process, seconds=silent_s, is_stopped=stopped, has_spoken=spoken.has_spoken
-                )
 
     def _notices(self, taken: Counters | None) -> Iterator[CounterNotice]:
         """What runtimes have said of our sessions, once."""
@@ -618,6 +451,13 @@ class CounterWatch:
 def _pid_of(target: Named) -> int | None:
     """As it is known before anybody was asked."""
     return target.target_pid() if isinstance(target, Client) else target if isinstance(target, int) else None
+
+
+def _why_over(process: CounterProcess, why: str) -> str:
+    """Why its sessions have ended, where they did so by themselves: mostly because the process has."""
+    if not why or process.pid is None or not process.target.startswith("process ") or system.is_running(process.pid):
+        return why
+    return "it has ended" if why == HAS_ENDED else f"it was killed, or has crashed: {why}"
 
 
 def _why_gone(error: DiagnosticsError | None) -> str:

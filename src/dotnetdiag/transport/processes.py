@@ -54,6 +54,11 @@ def exists(pid: int, proc: Path = PROC) -> bool:
     return group is None or group == pid
 
 
+def is_running(pid: int, proc: Path = PROC) -> bool:
+    """Whether there is such a process, and it has not ended: one that nobody has waited for yet has."""
+    return exists(pid, proc) and not is_zombie(pid, proc)
+
+
 def stat_fields(pid: int, proc: Path = PROC) -> list[bytes] | None:
     """The fields of ``/proc/PID/stat`` from number 3 (state) on. A name may hold blanks and parentheses."""
     data = read(pid, "stat", proc)

@@ -24,6 +24,11 @@ def change_text(change: CounterChange) -> str:
     return f"{who}: no longer watched"
 
 
+def missing_text(missing: tuple[str, ...]) -> str:
+    """A line for counters that nobody gives."""
+    return f"no values of {', '.join(missing)} yet; what there is: dotnetdiag counters list"
+
+
 def _held(change: CounterChange) -> str:
     if not change.holds:
         return ""

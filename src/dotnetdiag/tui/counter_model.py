@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from dotnetdiag.analysis.meant_kinds import meant_kind
-from dotnetdiag.tui.counter_changes import change_text, process_text, silence_text
+from dotnetdiag.tui.counter_changes import change_text, missing_text, process_text, silence_text
 from dotnetdiag.tui.counter_values import instrument_text, shown_figure, tag_texts
 from dotnetdiag.tui.plain import clean
 
@@ -155,7 +155,6 @@ class CounterModel:
         """By process, series and figure."""
         self._count = 0
         self._refused: dict[int, set[int]] = {}
-        self._told: set[tuple[int | None, str, str, str]] = set()
         self._ended: frozenset[InstrumentKey] = frozenset()
 
     @property
@@ -187,13 +186,15 @@ class CounterModel:
                 self._join(change.process)
         if update.counters is not None:
             self._take_values(update.counters)
-            said += self._notices(update.counters)
+        said += [clean(f"{process_text(notice.process)}: {notice.text}") for notice in update.notices]
         for silence in update.silences:
             said.append(clean(silence_text(silence)))
             if (silent := self.processes.get(silence.process.number)) is not None:
                 silent.silence = None if silence.is_over else silence
                 if not silence.is_over:
                     self._make_stale(silent.number)
+        if update.missing:
+            said.append(clean(missing_text(update.missing)))
         for change in update.changes:
             said.append(clean(change_text(change)))
             if not change.joined:
@@ -213,7 +214,6 @@ class CounterModel:
         """One process, and what is of it."""
         self.processes.pop(number, None)
         self._refused.pop(number, None)
-        self._told = {one for one in self._told if one[0] != number}
         self._count -= sum(map(len, self._rows.pop(number, {}).values()))
         self.version += 1
 
@@ -330,16 +330,3 @@ class CounterModel:
         named = ((one.figure_of(meant_kind(series)), one) for one in self._thresholds if one.concerns(series))
         own = percentile(figure) if figure not in ("", COUNT) else ""
         return tuple((name, one) for name, one in named if (name == own if own else name in _FIGURES))
-
-    def _notices(self, counters: Counters) -> list[str]:
-        """What runtimes say of limits and errors, when they say it first."""
-        from dotnetdiag.analysis.counters import notice_text
-
-        said = []
-        for notice in counters.notices:
-            key = (notice.pid, notice.event, notice.session, notice.text)
-            if key not in self._told:
-                self._told.add(key)
-                process = self.processes.get(-1 if notice.pid is None else notice.pid)
-                said.append(f"{f'{process.name}: ' if process else ''}{clean(notice_text(notice))}")
-        return said
