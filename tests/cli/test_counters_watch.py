@@ -95,6 +95,8 @@ def test_a_signal_ends_the_verb_too(port: str) -> None:
     [
         (["nonsense"], "write 'Provider[instrument] > 0.8'"),
         ([CROSSED, "--then", "trace collecd"], "'collecd' is none of"),
+        ([CROSSED, "--then", "trace collect --durations 1s"], "No such option '--durations'"),
+        ([CROSSED, "--then", "ps --help"], "does nothing for a process"),
         ([CROSSED, "--then", "'"], "is no verb with its options"),
         ([CROSSED, "--then", ""], "'' is none of"),
         ([CROSSED, "--cooldown", "5"], "cool-down: write 30s"),
@@ -115,8 +117,10 @@ def test_mistakes_are_told_before_anything_is_watched(words: list[str], why: str
         ("trace collect --name=x", "trace collect --name=x"),
         ("info 5", "info 5"),
         ("dump collect -o core.{pid}", "dump collect -p 7 -o core.7"),
-        ("trace collect --limit 5 -p {pid}", "trace collect --limit 5 -p 7"),
-        ("run -- app -p 5", "run -p 7 -- app -p 5"),
+        ("trace collect --buffersize 5 -p {pid}", "trace collect --buffersize 5 -p 7"),
+        ("run -- app -p 5", "run -- app -p 5"),
+        ("ps", "ps"),
+        ("trace collect -- app -p 5", "trace collect -p 7 -- app -p 5"),
     ],
 )
 def test_a_verb_gets_the_process_where_it_names_none(verb: str, words: str) -> None:

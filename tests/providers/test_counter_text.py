@@ -57,7 +57,8 @@ def test_names_of_counters_are_in_any_case() -> None:
 
 
 def test_a_plain_name_asks_for_the_event_source_and_for_the_meter() -> None:
-    made = counter_session(parse_counters(r"A,B[x],EventCounters\C"), interval_s=0.5, runtime_major=8, session_id="me")
+    choices = parse_counters(r"A,B[x],EventCounters\C")
+    made = counter_session(choices, interval_s=0.5, runtime_major=8, session_id="me", client_id="me")
     sources, (meter,) = made.parts
     assert [(one.name, one.keywords, one.level) for one in (*sources, meter)] == [
         ("A", 0, 4),

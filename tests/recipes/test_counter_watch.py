@@ -17,7 +17,7 @@ from tests.analysis.counters_made import MadeCounters
 
 from dotnetdiag.analysis.series import CounterKind, InstrumentKey, SeriesKey
 from dotnetdiag.errors import DiagnosticsError, GrammarError, OutputExists, TransportError, UsageError
-from dotnetdiag.recipes import counter_watch
+from dotnetdiag.recipes import counter_silences
 from dotnetdiag.recipes.counter_files import collect_counters
 from dotnetdiag.recipes.counter_watch import (
     CounterChange,
@@ -128,7 +128,7 @@ def test_a_process_that_ends_is_told_and_forgotten(tmp_path: Path) -> None:
 
 
 def test_who_gives_no_values_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counter_watch, "SILENT_S", 0.2)
+    monkeypatch.setattr(counter_silences, "SILENT_S", 0.2)
     options = CounterOptions(counters="No.Such.Meter", interval=0.05)
     told: list[CounterSilence] = []
     with served(tmp_path, "a") as ports, CounterWatch(CounterTargets(ports=tuple(ports)), options) as watch:
@@ -197,9 +197,13 @@ def test_who_waits_at_a_port_that_nobody_will_watch_is_let_run(tmp_path: Path) -
 
 
 def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:
-    with served(tmp_path, "own"), CounterWatch(CounterTargets(ports=(f"{tmp_path}/own,listen",)), OFTEN) as watch:
-        with pytest.raises(TransportError, match="listens"):
-            next(watch.updates())
+    targets = CounterTargets(ports=(f"{tmp_path}/own,listen",))
+    with (
+        served(tmp_path, "own"),
+        CounterWatch(targets, OFTEN) as watch,
+        pytest.raises(TransportError, match="listens"),
+    ):
+        next(watch.updates())
 
 
 def test_where_nobody_can_be_watched_the_reason_is_raised(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from math import isnan
 
@@ -10,8 +11,7 @@ import pytest
 from tests.tui.scene import Above, Clock
 from tests.tui.updates import gone, joined, process, row, series, update
 
-from dotnetdiag.analysis.metrics import Notice
-from dotnetdiag.recipes.counter_watch import CounterSilence
+from dotnetdiag.recipes.counter_update import CounterNotice, CounterSilence, MissingCounter
 from dotnetdiag.recipes.thresholds import parse_threshold
 from dotnetdiag.tui import counter_model
 from dotnetdiag.tui.counter_model import COUNT, HISTORY, LOG_LIMIT, STAYS_S, CounterModel, CounterRow, Threshold
@@ -190,13 +190,19 @@ def test_silence_counts_from_the_last_value() -> None:
     assert made.silent_s(made.processes[0]) == 0.0
 
 
-def test_a_notice_is_told_once_and_again_of_who_comes_later() -> None:
+def test_what_a_runtime_says_is_told() -> None:
     made = model()
-    notice = Notice(ms=0.0, pid=0, session="s", event="HistogramLimitReached", text="", count=1)
-    again = Notice(ms=0.0, pid=0, session="s", event="HistogramLimitReached", text="", count=2)
-    (said,) = made.take(update([row(GAUGE, 1.0)], notices=[notice]))
-    assert said.startswith("orders (1000): the limit of histograms was reached")
-    assert made.take(update([row(GAUGE, 1.0)], notices=[again])) == []
+    notice = CounterNotice(process=process(0), text="the limit of histograms was reached\x07")
+    said = made.take(update([row(GAUGE, 1.0)], notices=[notice]))
+    assert said == ["orders (1000): the limit of histograms was reached\\x07"]
+    assert made.take(update([row(GAUGE, 1.0)])) == []
+
+
+def test_counters_that_nobody_gives_are_told() -> None:
+    missing = MissingCounter(provider="System.Runtime", instrument="cpu-usage", is_event_counter=True)
+    (said,) = model().take(replace(update([row(GAUGE, 1.0)]), missing=(missing,)))
+    assert said.startswith("no values of System.Runtime[cpu-usage] yet; ")
+    assert r"'EventCounters\System.Runtime[cpu-usage]'" in said
 
 
 def test_names_are_clean() -> None:

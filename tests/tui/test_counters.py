@@ -10,9 +10,8 @@ from tests.tui.screens import assert_kept, screen_lines, screen_text, until
 from tests.tui.updates import FakeWatch, gone, joined, process, row, series, update
 from textual.widgets import Input
 
-from dotnetdiag.analysis.metrics import Notice
 from dotnetdiag.errors import DiagnosticsError
-from dotnetdiag.recipes.counter_watch import CounterSilence
+from dotnetdiag.recipes.counter_watch import CounterNotice, CounterSilence
 from dotnetdiag.tui.counter_model import STAYS_S
 from dotnetdiag.tui.counters import CounterApp
 
@@ -293,11 +292,11 @@ def test_changes_are_notified_in_a_line_and_stand_in_the_log() -> None:
 
 
 def test_what_a_runtime_says_of_its_limits_is_told_once() -> None:
-    notice = Notice(ms=1.0, pid=0, session="s", event="TimeSeriesLimitReached", text="", count=1)
+    notice = CounterNotice(process=ORDERS, text="the limit of time series was reached")
 
     async def test(scene: Scene) -> None:
-        for _ in range(2):
-            await scene.give(update([row(CPU, 1.0)], processes=[ORDERS, PAYMENTS], notices=[notice]))
+        for notices in ([notice], []):
+            await scene.give(update([row(CPU, 1.0)], processes=[ORDERS, PAYMENTS], notices=notices))
         assert lines_with(scene, "orders (1000): the limit of time series was reached")
         assert sum("the limit of" in line for line in scene.app.log_lines) == 1
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dotnetdiag.analysis.counters import Counters
-from dotnetdiag.analysis.metrics import Notice
 from dotnetdiag.analysis.series import CounterKind, Instrument, InstrumentKey, Series
 from dotnetdiag.recipes.counter_watch import (
     CounterChange,
+    CounterNotice,
     CounterOptions,
     CounterProcess,
     CounterSilence,
@@ -102,7 +102,7 @@ def row(one: Series, shown_value: float | None = None, /, **figures: Any) -> dic
     }
 
 
-def counters(rows: Sequence[dict[str, Any]], notices: Sequence[Notice] = ()) -> Counters:
+def counters(rows: Sequence[dict[str, Any]]) -> Counters:
     known = {one["series"].number: one["series"] for one in rows}
     columns = {
         name: [one[name] for one in rows] for name in ("value", "rate", "count", "sum", "interval_s", "quantiles")
@@ -112,7 +112,7 @@ def counters(rows: Sequence[dict[str, Any]], notices: Sequence[Notice] = ()) -> 
         rows=Table(columns),
         series=tuple(known.values()),
         instruments=tuple({one.instrument.key: one.instrument for one in known.values()}.values()),
-        notices=tuple(notices),
+        notices=(),
         damaged=0,
         foreign=0,
         refused=0,
@@ -123,9 +123,13 @@ def update(
     rows: Sequence[dict[str, Any]] = (),
     *changes: CounterChange,
     processes: Sequence[CounterProcess] = (),
-    notices: Sequence[Notice] = (),
+    notices: Sequence[CounterNotice] = (),
     silences: Sequence[CounterSilence] = (),
 ) -> CounterUpdate:
     return CounterUpdate(
-        counters=counters(rows, notices), changes=changes, processes=tuple(processes), silences=tuple(silences)
+        counters=counters(rows),
+        changes=changes,
+        processes=tuple(processes),
+        silences=tuple(silences),
+        notices=tuple(notices),
     )

@@ -61,7 +61,7 @@ def watch(
     \b
     dotnetdiag counters watch -p 1234 'System.Runtime[dotnet.process.cpu.time] > 0.8 for 30s' --then 'trace collect --duration 10s'
     dotnetdiag counters watch --all 'System.Runtime[dotnet.process.memory.working_set] > 2GB' --then 'dump collect' --cooldown 1h
-    dotnetdiag counters watch -n MyApp 'MyApp.Orders[queue.length]{queue=mail} >= 1000' --once || mail-somebody
+    dotnetdiag counters watch -n MyApp 'MyApp.Orders[queue.length]{queue=mail} >= 1000' --once; [ $? = 10 ] && mail-somebody
     """
     lean_numpy()
     from dotnetdiag.durations import seconds_of
@@ -121,7 +121,7 @@ def _say(alarm: CounterAlarm, *, is_json: bool) -> None:
     pid = "" if process.pid is None else f" ({process.pid})"
     lasted = f" for {crossing.lasted_s:.3g} s" if threshold.for_s else ""
     echo(
-        f"{crossing.utc[:23]}  {process.name or process.target}{pid}  {series.provider}  {series.name}"
+        f"{crossing.utc[:23]}Z  {process.name or process.target}{pid}  {series.provider}  {series.name}"
         f"{f' {{{tags}}}' if tags else ''}  {threshold.figure_of(meant_kind(series))} {amount(crossing.value)}"
         f" {threshold.comparison} {amount(threshold.limit)}{lasted}"
     )

@@ -141,11 +141,14 @@ def counter_session(
     max_time_series: int = MAX_TIME_SERIES,
     max_histograms: int = MAX_HISTOGRAMS,
     session_id: str | None = None,
+    client_id: str | None = None,
     limits: SharedLimits | None = None,
 ) -> CounterSession:
     """What to ask for some counters, a value each ``interval_s``. ``runtime_major``: the target's version, None where nobody knows.
-    ``session_id``: that of the session of meters, where it is not a shared one (None: a new one). ``limits``: those of a shared session that there
-    is, instead of ours.
+    ``session_id``: that of the session of meters, where it is not a shared one (None: a new one). ``client_id``: who shares it (None: a new one);
+    it must be another each time: a runtime counts those that come by their ids, and those that go by their number, so that who comes twice
+    with one takes the session of somebody else with him when he goes (seen with 9 and 10). ``limits``: those of a shared session that there is,
+    instead of ours.
 
     Raises UsageError for an interval or limits that are none, and for no counters at all.
     """
@@ -169,7 +172,7 @@ def counter_session(
         }
         own_limits = SharedLimits(max_time_series=max_time_series, max_histograms=max_histograms, interval_s=interval_s)
         text = ";".join(f"{key}={value}" for key, value in arguments.items())
-        text += f";{limits or own_limits};ClientId={own}"
+        text += f";{limits or own_limits};ClientId={client_id or uuid4()}"
         meter = Provider(name=METRICS_PROVIDER, keywords=_TIME_SERIES_VALUES, level=_LEVEL, arguments=text)
         if runtime_major is None or runtime_major < ONE_SESSION_SINCE:
             return CounterSession(parts=(tuple(made), (meter,)), session=session)

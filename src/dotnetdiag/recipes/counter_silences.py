@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from dotnetdiag.analysis.counters import Counters
 from dotnetdiag.providers.counters import CounterChoice
-from dotnetdiag.recipes.counter_update import CounterProcess, CounterSilence
+from dotnetdiag.providers.known_counters import KNOWN_EVENT_COUNTERS
+from dotnetdiag.recipes.counter_update import CounterProcess, CounterSilence, MissingCounter
 from dotnetdiag.transport import processes as system
 
 SILENT_INTERVALS, SILENT_S = 3, 3.0
@@ -71,13 +72,17 @@ class Silences:
                     process=process, seconds=silent_s, is_stopped=stopped, has_spoken=spoken.has_spoken
                 )
 
-    def missing(self) -> tuple[str, ...]:
-        """Counters that nobody has given although others were, once; ``Provider`` or ``Provider[instrument]``."""
+    def missing(self) -> tuple[MissingCounter, ...]:
+        """Counters that nobody has given although others were, once."""
         wait_s = max(MISSING_S, SILENT_INTERVALS * self._interval_s)
         if self._is_told or self._begun_s is None or self._clock() - self._begun_s < wait_s:
             return ()
         self._is_told = True
         return tuple(
-            f"{self._names[provider]}[{name}]" if name else self._names[provider]
+            MissingCounter(
+                provider=self._names[provider],
+                instrument=name,
+                is_event_counter=name in KNOWN_EVENT_COUNTERS.get(self._names[provider], {}),
+            )
             for provider, name in sorted(self._missing)
         )

@@ -141,10 +141,24 @@ class CounterNotice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MissingCounter:
+    """One that was asked for, and that nobody has given for some time: of a ``provider``, or one ``instrument`` of it. ``is_event_counter``: there
+    is a known EventCounter of that name, which does not count where there is a meter of the provider's name.
+    """
+
+    provider: str
+    instrument: str
+    is_event_counter: bool
+
+    def __str__(self) -> str:
+        return f"{self.provider}[{self.instrument}]" if self.instrument else self.provider
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CounterUpdate:
     """One interval. ``counters``: the values that came in it, None before the first; ``processes`` are those that are watched now;
     ``silences`` what is new of those that are silent, or were, ``notices`` what runtimes say for the first time; ``missing`` are counters that
-    were asked for (``Provider[instrument]``) and that nobody has given for some time, told once.
+    nobody gives, told once.
     """
 
     counters: Counters | None
@@ -152,7 +166,7 @@ class CounterUpdate:
     processes: tuple[CounterProcess, ...]
     silences: tuple[CounterSilence, ...] = ()
     notices: tuple[CounterNotice, ...] = ()
-    missing: tuple[str, ...] = ()
+    missing: tuple[MissingCounter, ...] = ()
 
     @property
     def everyone(self) -> tuple[CounterProcess, ...]:

@@ -70,6 +70,7 @@ EVENT_COUNTERS = 2000
 """Series of EventCounters that a process may have, beside those of meters, of which the session says how many."""
 Named: TypeAlias = int | str | Client
 """A process by its id, at a port, or through a client."""
+CLIENT_IDS = 1000
 LOOK_S = 1.0
 """How often sessions are read at least, and new processes are looked for."""
 PORTS_S = 0.1
@@ -134,6 +135,8 @@ class CounterWatch:
         self._rejoining = Rejoining(time.monotonic)
         self._meters_part: dict[int, int] = {}
         """By number: which of its sessions is that of meters."""
+        self._client_ids: deque[str] = deque(maxlen=CLIENT_IDS)
+        """Of the last sessions that were begun: runtimes say of them soon what they have to say."""
         self._limits: dict[int, SharedLimits] = {}
         """By number: those of the session that another tool shares with us, which came first."""
 
@@ -339,6 +342,7 @@ class CounterWatch:
                 max_time_series=self.options.max_time_series,
                 max_histograms=self.options.max_histograms,
                 session_id=self._session,
+                client_id=self._client_id(),
                 limits=self._limits.get(number),
             )
             is_ours = not isinstance(target, int) or target in self._targets.pids
@@ -429,9 +433,15 @@ class CounterWatch:
                 self._noticed.add(key)
                 yield CounterNotice(process=process, text=notice_text(replace(notice, count=1)))
 
+    def _client_id(self) -> str:
+        """A new one, by which a runtime tells who is meant."""
+        made = str(uuid4())
+        self._client_ids.append(made)
+        return made
+
     def _concerns_us(self, notice: Notice) -> bool:
         """Whether it is about a session of ours. Every listener is told when somebody gets none, and whose session runs."""
-        is_ours = notice.session in (SHARED, self._session)
+        is_ours = notice.session in (SHARED, self._session, *self._client_ids)
         return not is_ours if notice.event == "MultipleSessionsNotSupportedError" else is_ours
 
     def _forget(self, changes: Sequence[CounterChange]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dotnetdiag.recipes.counter_update import MissingCounter
     from dotnetdiag.recipes.counter_watch import CounterChange, CounterProcess, CounterSilence
 
 
@@ -24,9 +25,11 @@ def change_text(change: CounterChange) -> str:
     return f"{who}: no longer watched"
 
 
-def missing_text(missing: tuple[str, ...]) -> str:
+def missing_text(missing: tuple[MissingCounter, ...]) -> str:
     """A line for counters that nobody gives."""
-    return f"no values of {', '.join(missing)} yet; what there is: dotnetdiag counters list"
+    old = next((one for one in missing if one.is_event_counter), None)
+    hint = "" if old is None else f"; where there is a meter of that name, too: 'EventCounters\\{old}'"
+    return f"no values of {', '.join(map(str, missing))} yet{hint}; what there is: dotnetdiag counters list"
 
 
 def _held(change: CounterChange) -> str:

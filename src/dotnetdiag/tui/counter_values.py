@@ -71,7 +71,7 @@ def _figures(series: Series, utc: str, row: dict[str, Any]) -> Iterator[ShownVal
                 name=name,
                 tags=", ".join(parts),
                 value=value,
-                time=utc[11:23],
+                time=f"{utc[11:23]}Z",
             )
 
 
