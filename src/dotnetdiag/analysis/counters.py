@@ -265,6 +265,10 @@ class CountersFold:
         """What runtimes have said of their sessions so far."""
         return self._metrics.notices
 
+    def beats(self, pid: int) -> int:
+        """How often the runtime of a process has begun to collect values of meters: once in an interval, also where there are none."""
+        return self._metrics.beats[pid]
+
     def has_meter(self, pid: int | None, provider: str) -> bool:
         """Whether a process has announced instruments of a meter of this name. (EventCounters of the same name say the same.)"""
         return self._registry.has_meter(pid, provider)

@@ -119,6 +119,8 @@ class MetricsReader:
         self._most_notices = NOTICES_EACH if only_usual else NOTICES_LIMIT
         self._noted: Counter[tuple[int, bool]] = Counter()
         self._is_shared = only_usual
+        self.beats: Counter[int] = Counter()
+        """By process (-1: none is told): how often a collection of a session that counts has begun, with values or without."""
         self.foreign = self.damaged = 0
         """Values of sessions that do not count; events that could not be read."""
 
@@ -131,6 +133,7 @@ class MetricsReader:
         """What is of a process that has ended."""
         self._intervals = {key: seconds for key, seconds in self._intervals.items() if key[0] != pid}
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != pid}
+        self.beats.pop(pid, None)
         for is_free in (False, True):
             self._noted.pop((pid, is_free), None)
 
@@ -168,6 +171,8 @@ class MetricsReader:
         rows = self._whole(payloads)
         seconds = (end.values.astype(np.int64) - begin.values.astype(np.int64)) / _TICKS_S
         sessions, which = distinct_texts(session)
+        counts = np.array([self._sessions is None or one in self._sessions for one in sessions], np.bool_)
+        self.beats.update(pids[places[rows[counts[which[rows]]]]].tolist())
         return [(int(places[row]), int(pids[places[row]]), sessions[which[row]], float(seconds[row])) for row in rows.tolist()]  # fmt: skip
 
     def _whole(self, payloads: Payloads) -> Array:

@@ -30,7 +30,7 @@ from dotnetdiag.providers.counters import (
 )
 from dotnetdiag.recipes.counter_ports import DialledPorts, let_run
 from dotnetdiag.recipes.counter_rejoin import Rejoining
-from dotnetdiag.recipes.counter_silences import Silences
+from dotnetdiag.recipes.counter_silences import SILENT_INTERVALS, SILENT_S, Silences
 from dotnetdiag.recipes.counter_update import (
     CounterChange,
     CounterNotice,
@@ -193,6 +193,7 @@ class CounterWatch:
                     break
             following += step * max(1, int((time.monotonic() - following) / step) + 1)
             taken = self.fold.take() if self._has_begun else None
+            self._feel_beats()
             yield CounterUpdate(
                 counters=taken,
                 changes=tuple(changes),
@@ -265,6 +266,13 @@ class CounterWatch:
         argv = system.argv(target) or ()
         names = (program_of(target, argv), entry_assembly_of(argv), entry)
         return any(is_called(name, names) for name in self._targets.names)
+
+    def _feel_beats(self) -> None:
+        """Find those who collect no values of meters any more."""
+        silent_s = max(SILENT_INTERVALS * self.options.interval_s, SILENT_S)
+        for number, process in self._processes.items():
+            beats = self.fold.beats(number)
+            self._rejoining.beat(number, beats, silent_s, is_stopped=lambda pid=process.pid: _is_stopped(pid))
 
     def _rejoin(self) -> None:
         """Leave, and ask anew, those whose meters somebody else had."""
@@ -383,8 +391,13 @@ class CounterWatch:
                     changes.append(CounterChange(process=begun.process, joined=True, holds=begun.holds))
                 self._processes[begun.process.number] = begun.process
                 continue
-            was = self._processes.pop(begun.process.number, None)
+            was = self._processes.get(begun.process.number)
+            is_none = isinstance(begun.error, ProcessNotFound) or getattr(begun.error, "code", "") == "not-dotnet"
+            if was is not None and was.pid is not None and not is_none and system.is_running(was.pid):
+                self._rejoining.failed(was.number)
+                continue
             if was is not None:  # it was asked anew
+                del self._processes[was.number]
                 changes.append(CounterChange(process=was, joined=False, why=_why_gone(begun.error)))
                 continue
             self._named.pop(begun.process.number, None)
@@ -393,7 +406,6 @@ class CounterWatch:
             self._first_error = self._first_error or begun.error
             self._failed += 1
             pid = begun.process.pid
-            is_none = isinstance(begun.error, ProcessNotFound) or getattr(begun.error, "code", "") == "not-dotnet"
             if begun.process.pid not in self._targets.pids and is_none:
                 continue  # it has ended meanwhile, or another program has the number of an earlier runtime: nobody has named it
             is_named = pid in self._targets.pids
@@ -461,6 +473,10 @@ class CounterWatch:
 def _pid_of(target: Named) -> int | None:
     """As it is known before anybody was asked."""
     return target.target_pid() if isinstance(target, Client) else target if isinstance(target, int) else None
+
+
+def _is_stopped(pid: int | None) -> bool:
+    return pid is not None and system.is_stopped(pid)
 
 
 def _why_over(process: CounterProcess, why: str) -> str:
