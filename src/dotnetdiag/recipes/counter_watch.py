@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self, TypeAlias
 from uuid import uuid4
 
@@ -272,7 +273,7 @@ class CounterWatch:
         silent_s = max(SILENT_INTERVALS * self.options.interval_s, SILENT_S)
         for number, process in self._processes.items():
             beats = self.fold.beats(number)
-            self._rejoining.beat(number, beats, silent_s, is_stopped=lambda pid=process.pid: _is_stopped(pid))
+            self._rejoining.beat(number, beats, silent_s, is_stopped=partial(_is_stopped, process.pid))
 
     def _rejoin(self) -> None:
         """Leave, and ask anew, those whose meters somebody else had."""
