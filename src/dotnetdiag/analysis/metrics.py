@@ -280,16 +280,19 @@ class MetricsReader:
         firsts, which = combined([pids[places[rows]], own[rows], *(codes[rows] for _, codes in known)], len(rows))
         series, sessions = np.full(len(firsts), UNWANTED, np.int64), []
         counts, refused = np.bincount(which, minlength=len(firsts)).tolist(), 0
-        for at, first in enumerate(rows[firsts].tolist()):
-            session, meter, name, unit, tags, version = (words[int(codes[first])] for words, codes in known)
-            pid = int(pids[places[first]])
+        first = rows[firsts]
+        of_first = [[words[code] for code in codes[first].tolist()] for words, codes in known]
+        whose, which_of = pids[places[first]].tolist(), own[first].tolist()
+        for at, (pid, instrument, session, meter, name, unit, tags, version) in enumerate(
+            zip(whose, which_of, *of_first, strict=True)
+        ):
             sessions.append((pid, session))
             if self._sessions is not None and session not in self._sessions:
                 self.foreign += counts[at]
                 continue
-            key = InstrumentKey(None if pid < 0 else pid, session, meter, version, name, int(own[first]))
-            series[at] = self._registry.number(SeriesKey(key, VALUES[event], unit, tags))
-            refused += counts[at] if series[at] == REFUSED else 0
+            key = InstrumentKey(None if pid < 0 else pid, session, meter, version, name, instrument)
+            series[at] = number = self._registry.number(SeriesKey(key, VALUES[event], unit, tags))
+            refused += counts[at] if number == REFUSED else 0
         self._registry.refused += refused
         figures["interval_s"] = Scalar(np.zeros(len(places)), np.zeros(len(places), np.bool_), Kind.F8)
         intervals.fill(figures["interval_s"], rows, places, which, sessions)

@@ -139,6 +139,8 @@ class SeriesRegistry:
         """By process: meters, and texts of their tags."""
         self._meters: Counter[tuple[int | None, str]] = Counter()
         """Instruments of meters, by process and name."""
+        self._series: dict[int, Series] = {}
+        """Those that were made since something was announced last: each is asked for in every window."""
 
     @property
     def has_given(self) -> bool:
@@ -164,6 +166,7 @@ class SeriesRegistry:
 
     def forget(self, pid: int) -> None:
         """What is of a process that has ended. Its numbers are not used again."""
+        self._series.clear()
         for key in [key for key in self._numbers if key.instrument.pid == pid]:
             number = self._numbers.pop(key)
             self.keys.pop(number, None)
@@ -221,6 +224,8 @@ class SeriesRegistry:
             return
         self._announced[pid] += known is None
         self.instruments[instrument.key] = instrument
+        if not is_same or known != one:
+            self._series.clear()
         if known is None and instrument.key.session:
             self._meters[pid, instrument.key.provider] += 1
 
@@ -246,15 +251,18 @@ class SeriesRegistry:
 
     def series(self, number: int) -> Series:
         """What is known of one by now; its tags are what they were when they were first asked for."""
-        key = self.keys[number]
-        known = self.instruments.get(key.instrument)
-        return Series(
-            number=number,
-            kind=key.kind,
-            unit=key.unit,
-            tags=self._texts_of(key).read(key.tags),
-            instrument=Instrument(key=key.instrument, unit=key.unit) if known is None else known,
-        )
+        made = self._series.get(number)
+        if made is None:
+            key = self.keys[number]
+            known = self.instruments.get(key.instrument)
+            made = self._series[number] = Series(
+                number=number,
+                kind=key.kind,
+                unit=key.unit,
+                tags=self._texts_of(key).read(key.tags),
+                instrument=Instrument(key=key.instrument, unit=key.unit) if known is None else known,
+            )
+        return made
 
     def _texts_of(self, key: SeriesKey) -> TagTexts:
         """Those of all instruments of one name, of whatever session and process."""

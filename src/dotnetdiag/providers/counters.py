@@ -25,6 +25,8 @@ _TIME_SERIES_VALUES, _INSTRUMENTS_PUBLISHED = 0x2, 0x4
 _LEVEL = 4
 _NO_METER = "dotnetdiag.none"
 """Who joins a shared session has to name a meter: else the runtime does not publish its instruments (8 to 10)."""
+RUNTIME_METER_SINCE = 9
+"""The runtime has its meter ``System.Runtime``."""
 SHARED_SINCE = 8
 """The first major version of .NET whose sessions of meters may be shared; before, and by another name, there is one at a time."""
 ONE_SESSION_SINCE = 9
@@ -143,12 +145,14 @@ def counter_session(
     session_id: str | None = None,
     client_id: str | None = None,
     limits: SharedLimits | None = None,
+    both: bool = True,
 ) -> CounterSession:
     """What to ask for some counters, a value each ``interval_s``. ``runtime_major``: the target's version, None where nobody knows.
     ``session_id``: that of the session of meters, where it is not a shared one (None: a new one). ``client_id``: who shares it (None: a new one);
     it must be another each time: a runtime counts those that come by their ids, and those that go by their number, so that who comes twice
     with one takes the session of somebody else with him when he goes (seen with 9 and 10). ``limits``: those of a shared session that there is,
-    instead of ours.
+    instead of ours. ``both``: the EventCounters of a provider, too, whose meter every runtime of that version is known to have (``System.Runtime``
+    of .NET 9 and later), where it counts: without them, the target and who reads have half the work.
 
     Raises UsageError for an interval or limits that are none, and for no counters at all.
     """
@@ -161,6 +165,7 @@ def counter_session(
     made = [
         Provider(name=choice.provider, keywords=0, level=_LEVEL, arguments=f"EventCounterIntervalSec={interval_s:g}")
         for choice in choices
+        if both or choice.event_counters_only or not _is_known_meter(choice.provider, runtime_major)
     ]
     own = session_id or str(uuid4())
     session = SHARED if runtime_major is not None and runtime_major >= SHARED_SINCE else own
@@ -178,6 +183,12 @@ def counter_session(
             return CounterSession(parts=(tuple(made), (meter,)), session=session)
         made.append(meter)
     return CounterSession(parts=(tuple(made),), session=session)
+
+
+def _is_known_meter(provider: str, runtime_major: int | None) -> bool:
+    return (
+        provider.casefold() == "system.runtime" and runtime_major is not None and runtime_major >= RUNTIME_METER_SINCE
+    )
 
 
 def listing_providers(

@@ -353,6 +353,7 @@ class CounterWatch:
                 session_id=self._session,
                 client_id=self._client_id(),
                 limits=self._limits.get(number),
+                both=is_again,
             )
             is_ours = not isinstance(target, int) or target in self._targets.pids
             held = is_held(client)

@@ -7,6 +7,7 @@ Texts are made column by column.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import pairwise
 from json.encoder import encode_basestring
 from typing import Any
@@ -73,7 +74,7 @@ def value_texts(column: Column) -> list[Any]:
     if isinstance(column, Bytes):
         return ["null" if raw is None else f'"hex:{raw.hex()}"' for raw in column.to_pylist()]
     if isinstance(column, Maps):
-        known = [dumps(dict(one)) for one in column.maps]
+        known = list(map(_map_text, column.maps))
         texts = [known[number] for number in column.which.tolist()]
     elif isinstance(column, ListOf):
         inner, bounds = list(map(str, value_texts(column.child))), column.offsets.tolist()
@@ -85,6 +86,11 @@ def value_texts(column: Column) -> list[Any]:
     if column.valid is None:
         return texts
     return [text if valid else "null" for text, valid in zip(texts, column.valid.tolist(), strict=True)]
+
+
+def _map_text(texts: Mapping[str, str]) -> str:
+    pairs = [f"{encode_basestring(name)}:{encode_basestring(text)}" for name, text in texts.items()]
+    return f"{{{','.join(pairs)}}}"
 
 
 def cell_texts(column: Column) -> list[str]:
