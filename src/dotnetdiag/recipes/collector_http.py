@@ -91,7 +91,7 @@ class HttpExporters:
             self._is_closed = True
             for exporter, session in self._exporters.values():
                 exporter.shutdown()
-                session.cut()
+                session.end()
             self._exporters = {}
         self._logs.close()
 
@@ -128,9 +128,9 @@ class _Session(requests.Session):
             self.proxies = requests.utils.get_environ_proxies(options.base)
         self.forget()
 
-    def cut(self) -> None:
-        """End what is being sent. For other threads."""
-        self._adapter.cut()
+    def end(self) -> None:
+        """End what is being sent, and send no more. For other threads."""
+        self._adapter.end()
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
         """With those headers alone that were given, and HTTP's own."""

@@ -19,6 +19,7 @@ class CutAdapter(HTTPAdapter):
 
     def __init__(self) -> None:
         self._opened: WeakSet[Any] = WeakSet()
+        self._is_over = False
         super().__init__()
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -31,6 +32,11 @@ class CutAdapter(HTTPAdapter):
         manager = super().proxy_manager_for(*args, **kwargs)
         self._know(manager)
         return manager
+
+    def end(self) -> None:
+        """Cut what is under way, and connect no more."""
+        self._is_over = True
+        self.cut()
 
     def cut(self) -> None:
         """End what is under way, in both directions. Who waits for it gets an error."""
@@ -52,7 +58,7 @@ class CutAdapter(HTTPAdapter):
             timer.cancel()
 
     def _know(self, manager: Any) -> None:
-        opened = self._opened
+        adapter = self
 
         def known(pool: Any) -> Any:
             if getattr(pool.ConnectionCls, "is_known", False):
@@ -62,8 +68,11 @@ class CutAdapter(HTTPAdapter):
                 is_known = True
 
                 def connect(self) -> None:
-                    opened.add(self)
+                    adapter._opened.add(self)
                     super().connect()
+                    if adapter._is_over:  # it has come meanwhile, or this is another try
+                        self.close()
+                        raise ConnectionAbortedError("closed")
 
             return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
 
