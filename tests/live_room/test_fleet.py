@@ -223,3 +223,57 @@ def test_windows_hold_nothing_of_each_other() -> None:
         assert rows(first) == [(1, 1)]
         assert first is not None
         assert not np.shares_memory(first.trace.buffer, np.frombuffer(b"x", np.uint8))
+
+
+def test_one_part_is_left_and_the_others_go_on() -> None:
+    made, sessions = Made(), [Session(), Session()]
+    made.number(1, 100)
+    sessions[0].say(made.take())
+    with LiveFleet() as fleet:
+        for part, session in enumerate(sessions):
+            fleet.add(5, session, part=part)
+        fleet.drop(5, part=1)
+        assert [session.stopped for session in sessions] == [False, True]
+        assert rows(fleet.take()) == [(5, 1)]
+        assert [session.closed for session in sessions] == [False, True]
+        assert fleet.ended() == []
+        assert fleet.numbers == {5}
+
+
+def test_who_is_left_and_does_not_end_holds_up_no_window_and_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("dotnetdiag.live.fleet.time.monotonic", lambda: now[0])
+    made, slow, other = Made(), Session(), Session()
+    made.number(1, 100)
+    slow.on_stop = lambda: None
+    with LiveFleet() as fleet:
+        fleet.add(5, slow)
+        fleet.add(6, other)
+        fleet.drop(5)
+        other.say(made.take())
+        assert rows(fleet.take()) == [(6, 1)]
+        assert not slow.closed, "it has its time"
+        now[0] = room.LEAVE_S
+        assert fleet.take() is None
+        assert slow.closed
+        now[0] = 10.0
+
+
+def test_types_of_sessions_that_have_ended_are_not_kept() -> None:
+    stays, made = Session(), Made()
+    made.number(1, 100)
+    stays.say(made.take())
+    with LiveFleet() as fleet:
+        fleet.add(0, stays)
+        assert rows(fleet.take()) == [(0, 1)]
+        for life in range(1, 20):
+            one = Made()
+            one.writer.add_metadata(replace(NUMBER, metadata_id=9, name=f"Own{life}"))
+            one.writer.write_event(9, 200, struct.pack("<i", life), thread=1)
+            fleet.add(life, Session(one.take() + one.finish(), None))
+            assert rows(fleet.take()) == [(life, life)]
+        made.number(2, 300)
+        stays.say(made.take())
+        assert rows(fleet.take()) == [(0, 2)]
+        assert len(fleet._schemas) == 1
+        assert len(fleet._numbers) == 1
