@@ -49,6 +49,8 @@ def value_texts(column: Column) -> list[Any]:
     """JSON of every row: texts, or numbers that print as JSON does."""
     if isinstance(column, Enumerated):
         column = column.coded()
+    if column.valid is not None and not column.valid.any():
+        return ["null"] * len(column)
     if isinstance(column, Scalar) and column.kind == Kind.TIMESTAMP:
         return ["null" if text is None else f'"{text}"' for text in time_texts(column)]
     if isinstance(column, Scalar):
