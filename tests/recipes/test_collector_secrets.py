@@ -6,15 +6,17 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import grpc
 import pytest
+import requests
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from tests.recipes.test_collector import ONE
 
 from dotnetdiag.recipes.collector import Delivery, Signal, collector_options
+from dotnetdiag.recipes.cut_connections import CutAdapter
 from dotnetdiag.recipes.exporters import connect_collector
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -167,3 +169,16 @@ def test_what_a_collector_has_not_kept_is_told_over_grpc_too(monkeypatch: pytest
     finally:
         server.stop(0)
     assert "api-key" not in service.metadata
+
+
+def test_who_was_cut_does_not_connect_again() -> None:
+    """urllib3 tries once more where a connection broke while it was made."""
+    adapter = CutAdapter()
+    with closing(socket.create_server(("127.0.0.1", 0))) as server, requests.Session() as session:
+        server.setblocking(False)
+        session.mount("http://", adapter)
+        adapter.end()
+        with pytest.raises(requests.ConnectionError):
+            session.get(f"http://127.0.0.1:{server.getsockname()[1]}/", timeout=PATIENCE_S)
+        with pytest.raises(BlockingIOError):
+            server.accept()

@@ -127,6 +127,34 @@ def test_who_is_refused_is_told_once_and_not_for_a_tool_that_was_killed(clock: C
     assert TOLD_AFTER > 1
 
 
+def test_who_is_refused_again_after_a_long_time_of_ours_is_told_again(clock: Clock, rejoining: Rejoining) -> None:
+    told = []
+    for beats in (0, 100):
+        for _ in range(TOLD_AFTER):
+            told.append(rejoining.refused(1))
+            rejoining.leaving()
+            clock.now += max(SOON_S)
+            rejoining.beginning()
+        for more in range(1, 5):
+            rejoining.beat(1, beats + more, 1e9, is_stopped=always_running)
+            clock.now += LATER_S
+    assert [times for times, is_told in enumerate(told, 1) if is_told] == [TOLD_AFTER, 2 * TOLD_AFTER]
+
+
+def test_values_between_refusals_do_not_make_the_next_the_first(clock: Clock, rejoining: Rejoining) -> None:
+    """Those of a shared session of somebody else count as ours, and it refuses us all the same."""
+    told = []
+    for times in range(20):
+        rejoining.beat(1, 2 * times, 1e9, is_stopped=always_running)
+        told.append(rejoining.refused(1))
+        rejoining.beat(1, 2 * times + 1, 1e9, is_stopped=always_running)
+        clock.now += LATER_S
+        rejoining.leaving()
+        clock.now += SOON_S[-1]
+        rejoining.beginning()
+    assert sum(told) == 1
+
+
 def test_who_has_gone_is_not_asked_anew(clock: Clock, rejoining: Rejoining) -> None:
     for number in (1, 2, 3):
         rejoining.refused(number)

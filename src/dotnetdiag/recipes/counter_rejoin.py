@@ -23,6 +23,7 @@ class Rejoining:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._times: dict[int, int] = {}
+        self._asked: dict[int, float] = {}
         self._losses: dict[int, int] = {}
         self._beats: dict[int, tuple[int, float]] = {}
         self._leaves: dict[int, float] = {}
@@ -51,6 +52,8 @@ class Rejoining:
         if beats != before:
             self._beats[number] = beats, now
             self._losses.pop(number, None)
+            if number not in self and now - self._asked.get(number, now) > LATER_S:
+                self._times.pop(number, None)  # it has been ours since; who is refused next is refused by somebody else
         elif beats and number not in self._leaves and number not in self._begins:
             losses = self._losses.get(number, 0)
             if now - since > silent_s * 2 ** min(losses, MOST_DOUBLINGS) and not is_stopped():
@@ -75,11 +78,13 @@ class Rejoining:
         due = [number for number, at in self._begins.items() if at <= self._clock()]
         for number in due:
             del self._begins[number]
+            self._asked[number] = self._clock()
         return due
 
     def forget(self, number: int) -> None:
         """It has gone."""
         self._times.pop(number, None)
+        self._asked.pop(number, None)
         self._leaves.pop(number, None)
         self._begins.pop(number, None)
         self._losses.pop(number, None)

@@ -69,8 +69,9 @@ class CutAdapter(HTTPAdapter):
 
                 def connect(self) -> None:
                     adapter._opened.add(self)
-                    super().connect()
-                    if adapter._is_over:  # it has come meanwhile, or this is another try
+                    if not adapter._is_over:  # else this is another try, of a request that was cut
+                        super().connect()
+                    if adapter._is_over:  # or the end has come meanwhile
                         self.close()
                         raise ConnectionAbortedError("closed")
 
