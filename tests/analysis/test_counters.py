@@ -14,7 +14,7 @@ from tests.analysis.counters_made import MadeCounters
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
-from dotnetdiag.analysis import counter_rows
+from dotnetdiag.analysis import counter_rows, distinct
 from dotnetdiag.analysis import metrics as metrics_module
 from dotnetdiag.analysis import series as series_module
 from dotnetdiag.analysis.counters import FIXED, NO_COUNTERS, Counters, CountersFold
@@ -335,11 +335,11 @@ def test_few_rows_are_told_apart_as_many_are(texts: list[str], numbers: list[int
     found = []
     for few in (0, 1000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(counter_rows, "FEW_ROWS", few)
-            known, which = counter_rows.distinct_texts(column)
+            patch.setattr(distinct, "FEW_ROWS", few)
+            known, which = distinct.distinct_texts(column)
             assert [known[number] for number in which.tolist()] == texts
             assert len(known) == len(set(texts))
-            firsts, kinds = counter_rows.combined([which, *codes], len(texts))
+            firsts, kinds = distinct.combined([which, *codes], len(texts))
             pairs = list(zip(texts, numbers, strict=False))
             assert [pairs[firsts[kind]] for kind in kinds.tolist()] == pairs
             found.append(len(firsts))
@@ -348,7 +348,7 @@ def test_few_rows_are_told_apart_as_many_are(texts: list[str], numbers: list[int
 
 def test_many_rows_give_what_few_give(monkeypatch: pytest.MonkeyPatch) -> None:
     few = asked_of(busy())
-    monkeypatch.setattr(counter_rows, "FEW_ROWS", 0)
+    monkeypatch.setattr(distinct, "FEW_ROWS", 0)
     assert asked_of(busy()) == few
 
 

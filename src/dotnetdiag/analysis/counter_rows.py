@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import Scalar, Struct, Text, kernels
+from dotnetdiag.analysis.distinct import distinct_texts
+from dotnetdiag.events import Scalar, Struct, Text
 from dotnetdiag.events import Table as Payloads
 from dotnetdiag.events.columns import concat, nulls
 from dotnetdiag.events.layout import Kind
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-V = TypeVar("V")
 
 FIGURES: Mapping[str, Kind] = {
     "value": Kind.F8,
@@ -30,8 +30,6 @@ FIGURES: Mapping[str, Kind] = {
 """What a row may have, and of what kind."""
 QUANTILES_LIMIT = 16
 """Different quantiles of one fold: each is a column."""
-FEW_ROWS = 200
-"""Of so few rows, as windows of a running session have, arrays would take longer than Python does."""
 QUANTILES = ("0.5", "0.95", "0.99")
 """Those that runtimes tell."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?|-?Infinity|NaN", re.ASCII)
@@ -107,47 +105,6 @@ def _joined(columns: list[Scalar]) -> Scalar:
     made = concat(columns)
     assert isinstance(made, Scalar)
     return made
-
-
-def distinct_texts(column: Text) -> tuple[list[str], Array]:
-    """The different texts of a column, and which of them each row has. Nothing is made of a row: those of one length are sorted together."""
-    if len(column) <= FEW_ROWS:
-        known, which = _numbered(column.to_pylist())
-        return [text or "" for text in known], which
-    offsets, data = column.offsets, column.data
-    lengths = np.diff(offsets)
-    texts: list[str] = []
-    which = np.zeros(len(column), np.int64)
-    for length in np.unique(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        if not length:
-            which[rows] = len(texts)
-            texts.append("")
-            continue
-        raw = kernels.gather(data, offsets[rows], lengths[rows])[1].view(f"V{length}")
-        found, codes = np.unique(raw, return_inverse=True)
-        which[rows] = codes.ravel() + len(texts)
-        texts += [one.tobytes().decode("utf-8", "surrogatepass") for one in found]
-    return texts, which
-
-
-def combined(codes: Sequence[Array], rows: int) -> tuple[Array, Array]:
-    """Rows with the same codes in all columns together: the first row of each kind, and which kind each row is of."""
-    if rows <= FEW_ROWS:
-        kinds, which = _numbered(list(zip(*(column.tolist() for column in codes), strict=True)))
-        return np.array([which.tolist().index(number) for number in range(len(kinds))], np.int64), which
-    which = np.zeros(rows, np.int64)
-    for column in codes:
-        numbers = np.unique(column, return_inverse=True)[1].ravel()
-        which = np.unique(which * (int(numbers.max(initial=0)) + 1) + numbers, return_inverse=True)[1].ravel()
-    return np.unique(which, return_index=True)[1], which
-
-
-def _numbered(values: list[V]) -> tuple[list[V], Array]:
-    """The different values, and which of them each is."""
-    known: dict[V, int] = {}
-    which = np.array([known.setdefault(value, len(known)) for value in values], np.int64)
-    return list(known), which
 
 
 def parsed_numbers(column: Text) -> tuple[Scalar, Array]:

@@ -15,12 +15,11 @@ from dotnetdiag.analysis.counter_rows import (
     Array,
     CounterRows,
     as_floats,
-    combined,
-    distinct_texts,
     number_field,
     text_field,
     whole_rows,
 )
+from dotnetdiag.analysis.distinct import combined, distinct_texts
 from dotnetdiag.analysis.series import REFUSED, CounterKind, Instrument, InstrumentKey, SeriesKey, SeriesRegistry
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.events import Table as Payloads

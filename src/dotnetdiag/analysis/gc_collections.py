@@ -29,10 +29,11 @@ from dotnetdiag.analysis.gc_events import (
     STOP,
     SUSPENDED,
     SUSPENDING,
+    VALUES,
     GcEvents,
-    Kept,
     is_gc,
 )
+from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
@@ -155,16 +156,15 @@ class _Process:
 
     def __init__(self, events: GcEvents, pid: int) -> None:
         def own(number: int) -> Kept:
-            kept = events.kept(number)
-            return kept.of(np.flatnonzero(kept.pid == pid))
+            return events.kept(number).of_process(pid)
 
         self.starts = own(START)
         self.count = len(self.starts)
         stops, heaps = own(STOP), own(HEAP)
         suspensions = own(SUSPENDING)
-        reasons = suspensions.fields["Reason"]
+        reasons = suspensions["Reason"]
         suspensions = suspensions.of(np.flatnonzero((reasons == _FOR_GC) | (reasons == _PREPARATION)))
-        self.is_background = self.starts.fields["Type"] == _BACKGROUND
+        self.is_background = self.starts["Type"] == _BACKGROUND
         self.stop_row = _stops(self.starts, stops)
         """Of each, the row of its stop; -1: none came."""
         self.stop_ms = _picked(stops.ms, self.stop_row, np.nan)
@@ -198,7 +198,7 @@ class _Process:
         # pauses behind the first: those in which no other collection begins
         loose = np.ones(len(begin), np.bool_)
         loose[at[at >= 0]] = False
-        loose &= (suspensions.fields["Reason"] == _PREPARATION) & ~np.isnan(end)
+        loose &= (suspensions["Reason"] == _PREPARATION) & ~np.isnan(end)
         rows = np.flatnonzero(loose)
         of = np.searchsorted(self.starts.ms[background], begin[rows], "right") - 1
         owner = background[np.maximum(of, 0)]
@@ -211,8 +211,8 @@ class _Process:
         self.generations = np.zeros((self.count, generations, values))
         self.has_generations = np.zeros(self.count, np.bool_)
         rows = _owners(self.starts, self.is_background, stops, started, per_heap)
-        known = (rows >= 0) & ~np.isnan(per_heap.more).any(axis=(1, 2))
-        np.add.at(self.generations, rows[known], per_heap.more[known])
+        known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
+        np.add.at(self.generations, rows[known], per_heap[VALUES][known])
         self.has_generations[rows[known]] = True
         after = PER_GENERATION.index("SizeAfter")
         for place, name in enumerate(_SIZES):
@@ -258,7 +258,7 @@ class _Process:
 
     def of_heaps(self, name: str) -> Array:
         """A field of GC/HeapStats."""
-        values = _picked(self.heaps.fields[name].astype(np.float64), self.heap_row, np.nan)
+        values = _picked(self.heaps[name].astype(np.float64), self.heap_row, np.nan)
         return np.where(values < 0, np.nan, values)
 
     def summed(self, names: Sequence[str]) -> Array:
@@ -268,22 +268,22 @@ class _Process:
 
     def of_all(self, name: str) -> Array:
         """A field of GC/GlobalHeapHistory."""
-        values = _picked(self.overall.fields[name].astype(np.float64), self.overall_row, np.nan)
+        values = _picked(self.overall[name].astype(np.float64), self.overall_row, np.nan)
         return np.where(values < 0, np.nan, values)
 
     def phase_ms(self, phase: int | slice) -> Array:
         """What a phase took."""
-        times = self.overall.more[:, phase, 0]
+        times = self.overall[VALUES][:, phase, 0]
         times = times.sum(axis=1) if times.ndim > 1 else times
         return _picked(times, self.overall_row, np.nan) / _US
 
 
 def _stops(starts: Kept, stops: Kept) -> Array:
     """Of each start the row of the first stop behind it with its number; -1 where there is none."""
-    order = np.lexsort((stops.ms, stops.fields["Count"]))
-    numbers, times = stops.fields["Count"][order], stops.ms[order]
-    first = np.searchsorted(numbers, starts.fields["Count"], "left")
-    last = np.searchsorted(numbers, starts.fields["Count"], "right")
+    order = np.lexsort((stops.ms, stops["Count"]))
+    numbers, times = stops["Count"][order], stops.ms[order]
+    first = np.searchsorted(numbers, starts["Count"], "left")
+    last = np.searchsorted(numbers, starts["Count"], "right")
     made = np.full(len(starts), -1)
     for row in range(len(starts)) if (last - first > 1).any() else ():
         # a number that comes more than once: the runtime began anew under the same process id
@@ -399,14 +399,14 @@ def _columns(processes: Sequence[_Process], window: EventTable | None) -> dict[s
         return np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
 
     def named(field: str, own: Mapping[int, str]) -> Column:
-        numbers = joined(lambda one: one.starts.fields[field]).astype(np.int64)
+        numbers = joined(lambda one: one.starts[field]).astype(np.int64)
         words = (None if window is None else _names(window, field)) or str
         return Coded.naming(Scalar(numbers, None, Kind.I8), lambda number: own.get(number) or words(number))
 
     columns: dict[str, Column] = {
         "pid": _whole(joined(lambda one: one.starts.pid)),
-        "number": _whole(joined(lambda one: one.starts.fields["Count"])),
-        "generation": _whole(joined(lambda one: one.starts.fields["Depth"])),
+        "number": _whole(joined(lambda one: one.starts["Count"])),
+        "generation": _whole(joined(lambda one: one.starts["Depth"])),
         "reason": named("Reason", _REASONS),
         "type": named("Type", {}),
     }
@@ -460,7 +460,7 @@ def _totals(processes: Sequence[_Process], seconds: float | None) -> GcTotals:
     heaps, before = joined(_COUNTS["heaps"]), joined(_COUNTS["before_bytes"])
     return GcTotals(
         count=sum(one.count for one in processes),
-        induced=int(sum(np.isin(one.starts.fields["Reason"], _INDUCED).sum() for one in processes)),
+        induced=int(sum(np.isin(one.starts["Reason"], _INDUCED).sum() for one in processes)),
         pause_ms=float(pauses.sum()),
         max_pause_ms=float(pauses.max(initial=0.0)),
         mean_pause_ms=float(pauses.mean()) if len(pauses) else None,

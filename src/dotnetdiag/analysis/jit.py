@@ -8,9 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.fold import OfTypes, fold
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, named
+from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.events import EventSchema, Scalar
-from dotnetdiag.events.columns import Coded, Text, numbers_of
+from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.symbol_events import RUNTIME
@@ -73,44 +75,13 @@ def jit(trace: Trace) -> JitReport:
     return made
 
 
-class _Kept:
-    """Numbers of events of one type, window by window."""
-
-    def __init__(self, *fields: str) -> None:
-        self._fields = fields
-        self._parts: list[Array] = []
-
-    def add(self, events: EventTable) -> None:
-        """Time, process and thread, and the fields; 0 where a version of the event has none."""
-        if not len(events):
-            return
-        columns = [events.numpy("pid").astype(np.int64), events.numpy("tid").astype(np.int64)]
-        for name in self._fields:
-            column = events.get(f"payload.{name}")
-            plain = None if column is None else numbers_of(column)
-            columns.append(
-                plain.values.astype(np.int64) if isinstance(plain, Scalar) else np.zeros(len(events), np.int64)
-            )
-        part = np.zeros(len(events), [("ms", np.float64), ("numbers", np.int64, (len(columns),))])
-        part["ms"], part["numbers"] = events.numpy("ms"), np.stack(columns, axis=1)
-        self._parts.append(part)
-
-    def all(self) -> tuple[Array, Array]:
-        """Times, and a row of numbers for each."""
-        if not self._parts:
-            return np.zeros(0), np.zeros((0, 2 + len(self._fields)), np.int64)
-        joined = np.concatenate(self._parts)
-        return joined["ms"], joined["numbers"]
-
-
 class JitFold:
     """What :func:`jit` asks, window by window."""
 
     def __init__(self) -> None:
-        self._jitting, self._loaded = OfTypes(_having(JITTING)), OfTypes(_having(LOADED))
-        self._background = [OfTypes(_named(name)) for name in _BACKGROUND]
-        self._starts, self._ends = _Kept("MethodID", "MethodILSize"), _Kept("MethodID", "MethodSize", "MethodFlags")
-        self._in_background = [_Kept(), _Kept()]
+        self._starts = KeptEvents(having(JITTING), ("MethodID", "MethodILSize"))
+        self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags"))
+        self._in_background = [KeptEvents(named(name)) for name in _BACKGROUND]
         self._names: list[str | None] = []
         self._losses: Losses | None = None
 
@@ -121,26 +92,23 @@ class JitFold:
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._losses = window.trace.losses
-        begun = self._jitting.of(window)
-        self._starts.add(begun)
-        self._names += _method_names(begun)
-        self._ends.add(self._loaded.of(window))
-        for of_type, kept in zip(self._background, self._in_background, strict=True):
-            kept.add(of_type.of(window))
+        self._names += _method_names(self._starts.feed(window))
+        for kept in (self._ends, *self._in_background):
+            kept.feed(window)
 
     def result(self) -> JitReport:
         """The answer."""
-        start_ms, starts = self._starts.all()
-        end_ms, ends = self._ends.all()
-        end = _ends_of(start_ms, starts[:, :3], end_ms, ends[:, :3])
+        starts, ends = self._starts.all(), self._ends.all()
+        end = pairs(starts.ms, _keys(starts), ends.ms, _keys(ends))
         known = end >= 0
-        flags = np.where(known, _at(ends[:, 4], end), 0)
-        tier = (flags >> _TIER_SHIFT) & _TIER_MASK
-        compile_ms = np.where(known, _at(end_ms, end) - start_ms, 0.0)
-        native = np.where(known, _at(ends[:, 3], end), 0)
-        waited = ~self._is_background(start_ms, starts)
+        flags = np.where(known, _at(ends["MethodFlags"], end), 0)
+        tier = (np.maximum(flags, 0) >> _TIER_SHIFT) & _TIER_MASK
+        compile_ms = np.where(known, _at(ends.ms, end) - starts.ms, 0.0)
+        native = np.where(known, np.maximum(_at(ends["MethodSize"], end), 0), 0)
+        il = np.maximum(starts["MethodILSize"], 0)
+        waited = ~self._is_background(starts)
         valid = None if known.all() else known
-        notes = () if len(start_ms) else (NO_EVENTS,)
+        notes = () if len(starts) else (NO_EVENTS,)
         methods = Table(
             {
                 "method": Text.from_pylist(self._names),
@@ -148,12 +116,12 @@ class JitFold:
                 "kind": Coded.naming(
                     Scalar(waited.astype(np.int64), None, Kind.I8), lambda one: (TIERED, FOREGROUND)[one]
                 ),
-                "start_ms": Scalar(start_ms, None, Kind.F8),
+                "start_ms": Scalar(starts.ms, None, Kind.F8),
                 "compile_ms": Scalar(compile_ms, valid, Kind.F8),
-                "il_bytes": Scalar(starts[:, 3], None, Kind.I8),
+                "il_bytes": Scalar(il, None, Kind.I8),
                 "native_bytes": Scalar(native, valid, Kind.I8),
-                "pid": Scalar(starts[:, 0], None, Kind.I8),
-                "tid": Scalar(starts[:, 1], None, Kind.I8),
+                "pid": Scalar(starts.pid, None, Kind.I8),
+                "tid": Scalar(starts.tid, None, Kind.I8),
             },
             title="methods that were compiled",
             units={"start_ms": "ms", "compile_ms": "ms", "il_bytes": "bytes", "native_bytes": "bytes"},
@@ -162,54 +130,36 @@ class JitFold:
         )
         counts = np.bincount(tier[known], minlength=len(TIERS)).tolist()
         totals = JitTotals(
-            count=len(start_ms),
+            count=len(starts),
             compile_ms=float(compile_ms.sum()),
             foreground=int(waited.sum()),
             foreground_ms=float(compile_ms[waited].sum()),
             unfinished=int((~known).sum()),
-            il_bytes=int(starts[:, 3].sum()),
+            il_bytes=int(il.sum()),
             native_bytes=int(native.sum()),
             by_tier={name: count for name, count in zip(TIERS, counts, strict=True) if count},
         )
         return JitReport(methods=methods, totals=totals, notes=notes)
 
-    def _is_background(self, start_ms: Array, starts: Array) -> Array:
+    def _is_background(self, starts: Kept) -> Array:
         """Whether a thread of the tiers compiled it, between the begin and the end of such work."""
-        made = np.zeros(len(start_ms), np.bool_)
-        (began_ms, began), (ended_ms, ended) = (kept.all() for kept in self._in_background)
-        for pid, tid in np.unique(began, axis=0).tolist():
-            rows = np.flatnonzero((starts[:, 0] == pid) & (starts[:, 1] == tid))
-            own, over = (ms[(of[:, 0] == pid) & (of[:, 1] == tid)] for ms, of in ((began_ms, began), (ended_ms, ended)))
-            at = start_ms[rows]
+        made = np.zeros(len(starts), np.bool_)
+        began, ended = (kept.all() for kept in self._in_background)
+        for pid, tid in np.unique(np.stack([began.pid, began.tid], axis=1), axis=0).tolist():
+            rows = np.flatnonzero((starts.pid == pid) & (starts.tid == tid))
+            own, over = (kept.ms[(kept.pid == pid) & (kept.tid == tid)] for kept in (began, ended))
+            at = starts.ms[rows]
             made[rows] = np.searchsorted(own, at, "right") > np.searchsorted(over, at, "right")
         return made
 
 
-def _having(number: int) -> Any:
-    return lambda schema: schema.provider == RUNTIME and schema.event_id == number
-
-
-def _named(name: str) -> Any:
-    return lambda schema: schema.provider == RUNTIME and schema.name == name
+def _keys(events: Kept) -> tuple[Array, Array, Array]:
+    return events.pid, events.tid, events["MethodID"]
 
 
 def _at(values: Array, rows: Array) -> Array:
     """Values by rows, some other one where there is no row."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)
-
-
-def _ends_of(start_ms: Array, starts: Array, end_ms: Array, ends: Array) -> Array:
-    """Of each start the row of the end that follows it, of the same method in the same thread, before the next start of these; -1: none."""
-    made = np.full(len(start_ms), -1)
-    if not len(start_ms) or not len(end_ms):
-        return made
-    _, code = np.unique(np.concatenate([starts, ends]), axis=0, return_inverse=True)
-    is_end = np.arange(len(code)) >= len(start_ms)
-    order = np.lexsort((is_end, np.concatenate([start_ms, end_ms]), code.reshape(-1)))
-    sorted_code, sorted_end = code.reshape(-1)[order], is_end[order]
-    at = np.flatnonzero(~sorted_end[:-1] & sorted_end[1:] & (sorted_code[:-1] == sorted_code[1:]))
-    made[order[at]] = order[at + 1] - len(start_ms)
-    return made
 
 
 def _method_names(events: EventTable) -> Sequence[str | None]:

@@ -22,14 +22,13 @@ from dotnetdiag.analysis.counter_rows import (
     QUANTILES_LIMIT,
     Array,
     CounterRows,
-    combined,
-    distinct_texts,
     number_field,
     parsed_numbers,
     parsed_quantiles,
     text_field,
     whole_rows,
 )
+from dotnetdiag.analysis.distinct import combined, distinct_texts
 from dotnetdiag.analysis.series import (
     REFUSED,
     UNWANTED,

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.pairs import combined_codes, nested
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, concat, nulls
@@ -110,9 +111,7 @@ def _codes(first: EventTable, last: EventTable, names: Sequence[str]) -> Array:
         values = (
             np.concatenate(parts) if parts[0].dtype.kind != "O" and parts[1].dtype.kind != "O" else _objects(columns)
         )
-        _, which = np.unique(values, return_inverse=True)
-        codes = codes * (int(which.max(initial=0)) + 1) + which
-        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        codes = combined_codes(codes, values)
     return codes
 
 
@@ -130,30 +129,17 @@ def _objects(columns: Sequence[Column]) -> Array:
 
 
 def _paired(first: EventTable, last: EventTable, codes: Array) -> tuple[Array, Array]:
-    """The rows of the starts, and of each the row of its stop (the number of stops where there is none).
-
-    Of one code, a stop ends what is open at its depth: sorted by code, depth and time, a start stands in front of its stop.
-    """
+    """The rows of the starts, and of each the row of its stop (the number of stops where there is none)."""
     time, thread, place = (
         np.concatenate([getattr(table.headers, name) for table in (first, last)])
         for name in ("time", "thread", "payload_offset")
     )
     is_stop = np.arange(len(time)) >= len(first)
     crossing = np.bincount(codes, thread != thread[np.unique(codes, return_index=True)[1]][codes])[codes] > 0
-    order = np.lexsort((place, is_stop & crossing, time, codes))
-    code, is_stop = codes[order], is_stop[order]
-    # a stop that nothing is open for goes below all depths before it: no start is in front of it at its own
-    level = np.cumsum(np.where(is_stop, -1, 1)) + is_stop
-    by_level = np.lexsort((np.arange(len(code)), level, code))
-    rows, levels, groups, stops = order[by_level], level[by_level], code[by_level], is_stop[by_level]
-    follows = np.zeros(len(rows), np.bool_)
-    follows[:-1] = (groups[1:] == groups[:-1]) & (levels[1:] == levels[:-1]) & stops[1:]
-    starts = np.flatnonzero(~stops)
-    stop_of = np.full(len(first), len(last), np.int64)
-    paired = starts[follows[starts]]
-    stop_of[rows[paired]] = rows[paired + 1] - len(first)
+    stop_of = nested(codes, np.lexsort((place, is_stop & crossing, time, codes)), len(first))
     opened = np.argsort(first.headers.time, kind="stable")
-    return opened, stop_of[opened]
+    closed = stop_of[opened]
+    return opened, np.where(closed >= 0, closed, len(last))
 
 
 def _named(table: EventTable, field: str) -> Column:

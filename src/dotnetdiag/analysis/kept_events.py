@@ -1,0 +1,198 @@
+"""What folds keep of events until the end: numbers in columns, window by window, some dozens of bytes for each event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.distinct import distinct_texts, numbered
+from dotnetdiag.analysis.fold import OfTypes
+from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.columns import ListOf, Struct, Text, numbers_of
+from dotnetdiag.trace.symbol_events import RUNTIME
+from dotnetdiag.trace.table import EventTable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+NONE = -1
+"""A field that a version of the event does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Events of one type in the order in which they came. ``fields`` are as numbers, :data:`NONE` where a version of the event has none;
+    those of texts say which of the keeper's ``texts``; those of lists have a row of places for each event.
+    """
+
+    ms: Array
+    pid: Array
+    tid: Array
+    fields: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.ms)
+
+    def __getitem__(self, name: str) -> Array:
+        return self.fields[name]
+
+    def of(self, rows: Array) -> Kept:
+        """Some of them."""
+        return Kept(
+            self.ms[rows], self.pid[rows], self.tid[rows], {name: values[rows] for name, values in self.fields.items()}
+        )
+
+    def of_process(self, pid: int) -> Kept:
+        """Those of one process."""
+        return self.of(np.flatnonzero(self.pid == pid))
+
+
+class Texts:
+    """Different texts, each once: ``most`` of them, and those beyond are the last, which says so."""
+
+    def __init__(self, most: int = 1 << 16) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._most = most
+
+    def __getitem__(self, number: int) -> str:
+        return self.names[number] if number >= 0 else ""
+
+    def numbers(self, column: Column | None, count: int) -> Array:
+        """Of each row the number of its text; :data:`NONE` where there is no column."""
+        if column is None:
+            return np.full(count, NONE, np.int64)
+        if isinstance(column, Text):
+            texts, which = distinct_texts(column)
+        else:
+            texts, which = numbered([str(value or "") for value in column.to_pylist()])
+        return np.array([self.number(text) for text in texts], np.int64)[which] if texts else which
+
+    def number(self, text: str) -> int:
+        """Its number, a new one for a new text."""
+        found = self._numbers.get(text)
+        if found is not None:
+            return found
+        if len(self.names) >= self._most:
+            text = "(others)"
+            if text in self._numbers:
+                return self._numbers[text]
+        self._numbers[text] = len(self.names)
+        self.names.append(text)
+        return self._numbers[text]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListField:
+    """A list of structs: the first ``most`` of each event, and ``names`` of their fields. What is missing is 0; NaN where a version of the event
+    has no list.
+    """
+
+    names: Sequence[str]
+    most: int
+
+
+class KeptEvents:
+    """Takes windows; :meth:`all` is what came. ``texts`` may be shared by several keepers."""
+
+    def __init__(
+        self,
+        wants: Callable[[EventSchema], bool],
+        numbers: Iterable[str] = (),
+        *,
+        names: Iterable[str] = (),
+        lists: Mapping[str, ListField] | None = None,
+        texts: Texts | None = None,
+    ) -> None:
+        self._types = OfTypes(wants)
+        self.wants = wants
+        self._numbers, self._names, self._lists = tuple(numbers), tuple(names), dict(lists or {})
+        self.texts = Texts() if texts is None else texts
+        self._parts: list[Kept] = []
+
+    def feed(self, window: EventTable) -> EventTable:
+        """Keep what is needed of it, and give the events that this is of."""
+        events = self.events_of(window)
+        if len(events):
+            self.add(self.of(events))
+        return events
+
+    def events_of(self, window: EventTable) -> EventTable:
+        """The events of the type."""
+        return self._types.of(window)
+
+    def add(self, kept: Kept) -> None:
+        """Keep these too."""
+        self._parts.append(kept)
+
+    def of(self, events: EventTable) -> Kept:
+        """What would be kept of events of the type."""
+        count = len(events)
+        fields = {name: number_of(events.get(f"payload.{name}"), count) for name in self._numbers}
+        fields |= {name: self.texts.numbers(events.get(f"payload.{name}"), count) for name in self._names}
+        fields |= {name: _listed(events, name, one) for name, one in self._lists.items()}
+        return Kept(
+            events.numpy("ms"), events.numpy("pid").astype(np.int64), events.numpy("tid").astype(np.int64), fields
+        )
+
+    def all(self) -> Kept:
+        """What was kept, which stays."""
+        if len(self._parts) > 1:
+            self._parts = [
+                Kept(
+                    np.concatenate([part.ms for part in self._parts]),
+                    np.concatenate([part.pid for part in self._parts]),
+                    np.concatenate([part.tid for part in self._parts]),
+                    {
+                        name: np.concatenate([part.fields[name] for part in self._parts])
+                        for name in self._parts[0].fields
+                    },
+                )
+            ]
+        return self._parts[0] if self._parts else self._nothing()
+
+    def _nothing(self) -> Kept:
+        none = np.zeros(0, np.int64)
+        lists = {name: np.zeros((0, one.most, len(one.names))) for name, one in self._lists.items()}
+        return Kept(np.zeros(0), none, none, dict.fromkeys((*self._numbers, *self._names), none) | lists)
+
+
+def having(*numbers: int) -> Callable[[EventSchema], bool]:
+    """Whether a type is an event of the runtime with one of these ids."""
+    return lambda schema: schema.provider == RUNTIME and schema.event_id in numbers
+
+
+def named(*names: str) -> Callable[[EventSchema], bool]:
+    """Whether a type is an event of the runtime with one of these names."""
+    return lambda schema: schema.provider == RUNTIME and schema.name in names
+
+
+def number_of(column: Column | None, count: int) -> Array:
+    """The numbers of ``count`` rows; :data:`NONE` where there is no column, or a row has none."""
+    plain = None if column is None else numbers_of(column)
+    if not isinstance(plain, Scalar):
+        return np.full(count, NONE, np.int64)
+    values = plain.values if plain.values.dtype.kind == "f" else plain.values.astype(np.int64)
+    return values if plain.valid is None else np.where(plain.valid, values, NONE)
+
+
+def _listed(events: EventTable, name: str, wanted: ListField) -> Array:
+    shape = len(events), wanted.most, len(wanted.names)
+    column = events.get(f"payload.{name}")
+    if not isinstance(column, ListOf) or not isinstance(column.child, Struct):
+        return np.full(shape, np.nan)
+    made = np.zeros(shape)
+    if column.valid is not None:
+        made[~column.valid] = np.nan
+    lengths = np.diff(column.offsets)
+    rows = np.repeat(np.arange(len(events)), lengths)
+    places = np.arange(len(rows)) - np.repeat(column.offsets[:-1] - column.offsets[0], lengths)
+    fit = places < wanted.most
+    for at, one in enumerate(wanted.names):
+        field = column.child.fields.get(one)
+        if isinstance(field, Scalar):
+            values = field.values[column.offsets[0] : column.offsets[-1]]
+            made[rows[fit], places[fit], at] = values[fit]
+    return made
