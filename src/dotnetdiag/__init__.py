@@ -46,6 +46,7 @@ _PUBLIC: dict[str, str] = {
     **dict.fromkeys(
         (
             "collect",
+            "contention",
             "convert",
             "counters",
             "cpu",
@@ -63,6 +64,7 @@ _PUBLIC: dict[str, str] = {
             "stack",
             "stacks",
             "trim",
+            "waits",
         ),
         "dotnetdiag.recipes.verbs",
     ),
@@ -186,6 +188,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.startup import Startup as Startup
     from dotnetdiag.recipes.stop import Stop as Stop
     from dotnetdiag.recipes.verbs import collect as collect
+    from dotnetdiag.recipes.verbs import contention as contention
     from dotnetdiag.recipes.verbs import convert as convert
     from dotnetdiag.recipes.verbs import counters as counters
     from dotnetdiag.recipes.verbs import cpu as cpu
@@ -203,6 +206,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import stack as stack
     from dotnetdiag.recipes.verbs import stacks as stacks
     from dotnetdiag.recipes.verbs import trim as trim
+    from dotnetdiag.recipes.verbs import waits as waits
     from dotnetdiag.recipes.watching import watch as watch
     from dotnetdiag.router.router import Router as Router
     from dotnetdiag.table import Table as Table

@@ -18,6 +18,8 @@ FIXED = {
     "gc": ("collections", COLLECTION),
     "jit": ("methods", "method tier start_ms compile_ms il_bytes native_bytes tid"),
     "exceptions": ("by_type", "type count"),
+    "contention": ("waits", "start_ms duration_ms tid method lock owner_tid"),
+    "waits": ("waits", "start_ms duration_ms tid method source object"),
 }
 GC_TOTALS = {"count", "pause_ms", "max_pause_ms", "induced", "allocated_bytes"}
 

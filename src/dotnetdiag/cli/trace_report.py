@@ -113,6 +113,12 @@ KINDS = {
     "topN": ("trace_report", "top", "The methods that took the most time."),
     "gc": ("trace_gc", "gc", "Collections of the garbage collector: why, how long, what they found and left."),
     "exceptions": ("trace_exceptions", "exceptions", "What was thrown, caught or not: by type and message."),
+    "contention": (
+        "trace_waits",
+        "contention",
+        "Threads that wanted a lock which another had: where, which, for whom.",
+    ),
+    "waits": ("trace_waits", "waits", "Threads that waited in the runtime: where, for what, how long."),
     "jit": ("trace_jit", "jit", "Methods that were compiled: how long it took, in which tier, who waited."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }

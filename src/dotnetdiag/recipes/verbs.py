@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport
     from dotnetdiag.analysis.jit import JitReport
     from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.analysis.waits import WaitReport
     from dotnetdiag.recipes.collect import Collected
     from dotnetdiag.recipes.contents import TraceContents
     from dotnetdiag.recipes.exporting import Converted
@@ -285,6 +286,35 @@ def jit(source: PathText | Trace) -> JitReport:
     It needs the keyword jit at level verbose, and the keyword compilation for ``kind``. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.jit import jit as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
+
+
+def contention(source: PathText | Trace) -> WaitReport:
+    """Who wanted a lock that another thread had: ``.waits`` is a table with a row for each time, in the order of their begins; ``.by_method``,
+    ``.by_lock`` and ``.by_owner`` (who waited for whom) are what these come to (``count total_ms max_ms``), ``.profile`` their stacks weighted by
+    ms, ``.totals`` of all (``count total_ms max_ms unfinished threads``, and quantiles as ``waits_ms``), ``.notes`` what the recording lacks.
+
+    Columns: ``start_ms``, ``duration_ms`` (as the runtime measures it; None where the end was not recorded), ``pid``, ``tid``, ``thread`` (its
+    name), ``method`` (the first of the program in the stack, else the leaf), ``lock``, ``owner_tid`` and ``owner`` (who had it when the wait
+    began; of NativeAOT the runtime's own number), ``object``. What the recording does not tell is None.
+
+    It needs the keyword contention (``--clrevents contention``). Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.waits import contention as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
+
+
+def waits(source: PathText | Trace) -> WaitReport:
+    """What threads waited for in the runtime (.NET 9 and later): handles, joins, sleepers on monitors, contended locks too. As
+    :func:`contention`, with ``source`` in the place of lock and owner: ``Wait``, ``MonitorWait``, or ``Contention`` for a wait within one.
+
+    It needs the keyword waithandle at level verbose. Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.waits import waits as ask
 
     with _opened(source) as trace:
         return ask(trace)

@@ -1,0 +1,117 @@
+"""What begins with an event that has a stack and ends with another: waits, exceptions on their way. Rows, and a profile weighted by how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.filters import hide_framework
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.pairs import pairs
+from dotnetdiag.analysis.profile import MILLISECONDS, State
+from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.events import EventSchema
+from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.table import Losses
+from dotnetdiag.trace.table import EventTable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_NS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lasting:
+    """``starts`` in the order in which they came. Of each, ``stop`` is the row of its stop in ``stops`` (-1: none was recorded), ``duration_ms`` how
+    long it took (NaN then), and ``method`` which did it: the first of the program in its stack, else the leaf. ``profile``: their stacks, in ms.
+    """
+
+    starts: Kept
+    stops: Kept
+    stop: Array
+    duration_ms: Array
+    method: Coded
+    profile: StackProfile
+    losses: Losses
+
+    @property
+    def known(self) -> Array:
+        """A mask of those whose end was recorded."""
+        return self.stop >= 0
+
+    def thread_names(self, ids: Array) -> list[str | None]:
+        """Of threads by their ids; None where the recording has no name."""
+        names = {one.thread_id: one.name or None for one in self.profile.threads}
+        return [names.get(one) for one in ids.tolist()]
+
+
+class LastingEvents:
+    """Takes windows; :meth:`result` is what came. ``by``: fields that starts and stops have in common; always within a thread."""
+
+    def __init__(self, starts: KeptEvents, stops: KeptEvents, *, by: Sequence[str] = ()) -> None:
+        self._starts, self._stops, self._by = starts, stops, tuple(by)
+        self._columns = SampleColumns()
+        self._count = 0
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Starts, stops, and what names the threads of the pool."""
+        return self._starts.wants(schema) or self._stops.wants(schema) or is_worker(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._columns.look_at(window)
+        begun = self._starts.feed(window)
+        self._stops.feed(window)
+        if len(begun):
+            self._columns.add(begun, State.BLOCKED, np.arange(self._count, self._count + len(begun), dtype=np.float64))
+            self._count += len(begun)
+
+    def result(self, name: str, lasted: Callable[[Kept, Array], Array] | None = None) -> Lasting:
+        """``lasted`` says of rows of the stops how long it took, in ms, NaN for those that do not tell; without it the times of the events do."""
+        self._columns.end()
+        starts, stops = self._starts.all(), self._stops.all()
+        keys = [[kept.pid, kept.tid, *(kept[one] for one in self._by)] for kept in (starts, stops)]
+        stop = pairs(starts.ms, keys[0], stops.ms, keys[1])
+        known = np.flatnonzero(stop >= 0)
+        duration = np.full(len(starts), np.nan)
+        duration[known] = np.maximum(stops.ms[stop[known]] - starts.ms[known], 0.0)
+        if lasted is not None and len(known):
+            told = lasted(stops, stop[known])
+            duration[known] = np.where(np.isnan(told), duration[known], told)
+        samples = self._columns.take()
+        row = samples.values.astype(np.int64)
+        weight = np.nan_to_num(duration)[row]
+        profile = profile_of(
+            self._columns,
+            samples,
+            name=name,
+            unit=MILLISECONDS,
+            length_ns=(weight * _NS).astype(np.int64),
+            weight=weight,
+        )
+        methods, which = _methods(profile)
+        method = np.zeros(len(starts), np.int64)
+        method[row] = which
+        return Lasting(
+            starts=starts,
+            stops=stops,
+            stop=stop,
+            duration_ms=duration,
+            method=Coded(Text.from_pylist(methods), method),
+            profile=profile,
+            losses=self._columns.context.losses,
+        )
+
+
+def _methods(profile: StackProfile) -> tuple[list[str | None], Array]:
+    """Names, and which of them each sample has: of the first frame of the program, else of the leaf."""
+    own = hide_framework(profile)
+    frame = own.tree.frame[own.node]
+    leaf = profile.tree.frame[profile.node]
+    chosen = np.where(frame >= 0, frame, leaf)
+    distinct, which = np.unique(chosen, return_inverse=True)
+    return [None if one < 0 else profile.frames[one].name() for one in distinct.tolist()], which.reshape(-1)

@@ -1,0 +1,108 @@
+"""``trace report contention`` and ``trace report waits``: who waited for whom, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import shortened_method
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.waits import WaitReport
+    from dotnetdiag.table import Table
+
+_number = click.option(
+    "-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows of each table."
+)
+
+
+@click.command("contention", cls=Command)
+@click.argument("file", type=RecordingPath())
+@_number
+@format_option
+def contention(file: Path, number: int, form: str) -> None:
+    """Show where threads of a trace FILE wanted a lock that another thread had: the methods, the locks, and who waited for whom.
+
+    The formats for programs have a row for each time. It needs a recording with contention: --clrevents contention. Which
+    lock it was and who had it is told by .NET 7 and later.
+
+    \b
+    dotnetdiag trace report app.nettrace contention
+    dotnetdiag trace report app.nettrace contention --json | jq '.by_lock[0]'
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.verbs import contention as ask
+
+    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: _show(made, "contentions", number))
+
+
+@click.command("waits", cls=Command)
+@click.argument("file", type=RecordingPath())
+@_number
+@format_option
+def waits(file: Path, number: int, form: str) -> None:
+    """Show where threads of a trace FILE waited in the runtime: for handles, for other threads, on monitors, and for locks.
+
+    The formats for programs have a row for each wait. It needs a recording of .NET 9 or later with waits: --clrevents waithandle
+    --clreventlevel verbose.
+
+    \b
+    dotnetdiag trace report app.nettrace waits
+    dotnetdiag trace report app.nettrace waits --format csv > waits.csv
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.verbs import waits as ask
+
+    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: _show(made, "waits", number))
+
+
+def _show(made: WaitReport, what: str, number: int) -> None:
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not totals.count:
+        return
+    unfinished = f", {totals.unfinished:,} without an end" if totals.unfinished else ""
+    echo(f"{totals.count:,} {what} of {totals.threads:,} threads, {totals.total_ms:,.3f} ms{unfinished}")
+    parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.waits_ms.items())
+    echo(f"ms: {parts}" if parts else "how long they took is not told")
+    several = len(set(made.waits.values("pid"))) > 1
+    _figures(made.by_method, ("method",), several, number, shorten=shortened_method)
+    _figures(made.by_lock, ("source", "lock", "object"), several, number)
+    _figures(made.by_owner, ("tid", "owner_tid"), several, number)
+
+
+_HEADS = {"tid": "waited", "owner_tid": "for", "pid": "process"}
+_NAMES = {"tid": "thread", "owner_tid": "owner"}
+
+
+def _figures(
+    rows: Table, names: Sequence[str], several: bool, number: int, *, shorten: Callable[[str, int], str] | None = None
+) -> None:
+    if not number or not len(rows):
+        return
+    names = [*(("pid",) if several else ()), *(name for name in names if name in rows.columns)]
+    echo()
+    figures = ("count", "total ms", "longest ms")
+    cells = [
+        (f"{row['count']:,}", f"{row['total_ms']:,.3f}", f"{row['max_ms']:,.3f}", *(_text(row, name) for name in names))
+        for row in rows.to_pylist()[:number]
+    ]
+    more = {} if shorten is None else {"shorten": shorten}
+    table((*figures, *(_HEADS.get(name, name) for name in names)), cells, right=figures, **more)
+    if len(rows) > number:
+        echo(f"{len(rows) - number:,} more")
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    said = [row[one] for one in (name, _NAMES.get(name, "")) if row.get(one) is not None]
+    return " ".join(map(str, said)) or "-"

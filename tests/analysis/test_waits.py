@@ -1,0 +1,98 @@
+"""Waits made by hand: what begins before the recording, what does not end, threads that are in each other's way."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from tests.analysis.traces import Seen, traced
+from tests.nettrace.recordings import data_of, recordings
+from tests.trace.made import RUNTIME
+
+from dotnetdiag.analysis.waits import CONTENDED, GOT, NO_CONTENTION, NO_OWNERS, WAITED, WAITS, contention, waits
+from dotnetdiag.trace.trace import Trace
+
+
+def wants(ms: float, thread: int, *stack: str, lock: int = 0x10, owner: int = 7, of: int = 0x20) -> Seen:
+    payload = struct.pack("<BHQQQ", 0, 1, lock, of, owner)
+    return Seen(ms=ms, thread=thread, stack=stack, provider=RUNTIME, number=CONTENDED, payload=payload, version=2)
+
+
+def wanted_once(ms: float, thread: int) -> Seen:
+    return Seen(ms=ms, thread=thread, stack=(), provider=RUNTIME, number=CONTENDED, payload=b"\0\1\0", version=1)
+
+
+def gets(ms: float, thread: int, took_ms: float) -> Seen:
+    payload = struct.pack("<BHd", 0, 1, took_ms * 1e6)
+    return Seen(ms=ms, thread=thread, stack=(), provider=RUNTIME, number=GOT, payload=payload, version=1)
+
+
+def begins(ms: float, thread: int, *stack: str, source: int = 0, of: int = 0) -> Seen:
+    payload = struct.pack("<BQH", source, of, 1)
+    return Seen(ms=ms, thread=thread, stack=stack, provider=RUNTIME, number=WAITS, payload=payload)
+
+
+def ends(ms: float, thread: int) -> Seen:
+    return Seen(ms=ms, thread=thread, stack=(), provider=RUNTIME, number=WAITED, payload=b"\1\0")
+
+
+def test_the_runtimes_own_measure_counts() -> None:
+    made = contention(traced(wants(1, 1, "App.Enter", "App.Main"), gets(5, 1, 3.5)))
+    assert made.waits.values("duration_ms") == [3.5]
+    assert made.waits.values("method") == ["app!App.Enter()"]
+    assert (made.totals.count, made.totals.total_ms, made.totals.max_ms) == (1, 3.5, 3.5)
+    assert made.profile.total == 3.5
+    assert made.profile.focus("App.Main").total == 3.5
+
+
+def test_what_does_not_end_and_what_began_before_counts_in_no_time() -> None:
+    made = contention(traced(gets(1, 1, 9.0), wants(2, 2, "A.M"), wants(3, 1, "A.M"), gets(4, 1, 1.0)))
+    assert made.waits.values("duration_ms") == [None, 1.0]
+    assert (made.totals.count, made.totals.unfinished, made.totals.total_ms) == (2, 1, 1.0)
+
+
+def test_who_waits_for_whom() -> None:
+    events = [
+        *(wants(1, 1, "A.M", owner=3), gets(3, 1, 2.0)),
+        *(wants(4, 1, "A.M", owner=3), gets(5, 1, 1.0)),
+        *(wants(6, 2, "A.N", lock=0x30, owner=1), gets(10, 2, 4.0)),
+    ]
+    made = contention(traced(*events))
+    assert [(row["tid"], row["owner_tid"], row["count"], row["total_ms"]) for row in made.by_owner.to_pylist()] == [
+        (2, 1, 1, 4.0),
+        (1, 3, 2, 3.0),
+    ]
+    assert [(row["lock"], row["count"], row["max_ms"]) for row in made.by_lock.to_pylist()] == [
+        ("0x30", 1, 4.0),
+        ("0x10", 2, 2.0),
+    ]
+
+
+def test_an_old_runtime_tells_no_owners() -> None:
+    made = contention(traced(wanted_once(1, 1), gets(2, 1, 1.0)))
+    assert NO_OWNERS in made.notes
+    assert (made.waits.values("lock"), made.waits.values("owner_tid")) == ([None], [None])
+    assert len(made.by_lock) == len(made.by_owner) == 0
+
+
+def test_a_wait_within_a_contention_is_one_for_a_lock() -> None:
+    events = [
+        *(begins(0, 1, "A.M"), ends(1, 1)),
+        *(wants(2, 1, "A.M"), begins(3, 1, "A.M"), begins(3, 2, "A.W", source=1, of=5), ends(4, 1), gets(5, 1, 3.0)),
+        *(begins(6, 1, "A.M"), ends(8, 1), ends(9, 2)),
+    ]
+    made = waits(traced(*events))
+    rows = [(row["tid"], row["source"], row["duration_ms"]) for row in made.waits.to_pylist()]
+    assert rows == [(1, "Wait", 1.0), (1, "Contention", 1.0), (2, "MonitorWait", 6.0), (1, "Wait", 2.0)]
+    assert [(row["source"], row["object"]) for row in made.by_lock.to_pylist()] == [("MonitorWait", "0x5")]
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_as_many_as_events(name: str) -> None:
+    trace = Trace(data_of(name), name=name)
+    counts = trace.counts().get(RUNTIME, {})
+    made = contention(trace)
+    assert len(made.waits) == made.totals.count == counts.get("Contention/Start", 0)
+    assert made.totals.unfinished >= made.totals.count - counts.get("Contention/Stop", 0)
+    assert (NO_CONTENTION in made.notes) == (made.totals.count == 0)
+    assert waits(trace).totals.count == counts.get("WaitHandleWait/Start", 0)

@@ -1,0 +1,86 @@
+"""Locks that are known to be held for 10 ms, on all runtimes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.live.recorded import record
+from tests.live.runtimes import REQUIRED
+
+import dotnetdiag as dd
+from dotnetdiag.analysis.waits import MANAGED_IDS, NO_OWNERS, NO_WAITS
+
+pytestmark = pytest.mark.live
+
+PROVIDERS = "Microsoft-Windows-DotNETRuntime:0x40000014018:5"
+ROUNDS = 20
+HELD_MS = 10
+EDGE_MS = 0.5
+"""The runtime measures a contention a little longer than its events are apart."""
+ENTER = "workload!Workload.Contention.Enter()"
+
+
+@pytest.fixture(scope="module", params=REQUIRED)
+def runtime(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def recorded(runtime: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("waits") / "contention.nettrace"
+    assert record(runtime, path, PROVIDERS, "contention", f"rounds={ROUNDS}") == {"rounds": str(ROUNDS)}
+    return path
+
+
+def test_each_time_that_a_lock_was_held_is_found(runtime: str, recorded: Path) -> None:
+    made = dd.contention(recorded)
+    # those of the method that waits for the lock; 9 and 10 have some of events that are set, too
+    of_lock = [row for row in made.waits.to_pylist() if row["method"] in (ENTER, None) and row["duration_ms"] > 1]
+    # on a busy machine a thread may come when the lock is free again
+    assert ROUNDS * 0.8 <= len(of_lock) <= ROUNDS
+    assert made.totals.unfinished == 0
+    assert sorted(row["duration_ms"] for row in of_lock)[len(of_lock) // 2] >= HELD_MS - 1
+    assert {row["tid"] for row in of_lock} == {of_lock[0]["tid"]}
+    first = made.by_method[0]
+    assert first["method"] == (None if runtime == "NativeAOT" else ENTER)
+    assert first["count"] >= len(of_lock)
+    assert made.profile.total == pytest.approx(made.totals.total_ms)
+    if runtime == "3.1":
+        assert (len(made.by_lock), len(made.by_owner), made.notes) == (0, 0, (NO_OWNERS,))
+        return
+    # one object, whose owner is another thread each time
+    assert len({row["lock"] for row in of_lock}) == len({row["object"] for row in of_lock}) == 1
+    assert made.by_lock[0]["count"] >= len(of_lock)
+    assert made.by_lock[0]["object"] == of_lock[0]["object"]
+    owners = {row["owner_tid"] for row in of_lock}
+    assert len(owners) == len(of_lock)
+    assert owners <= set(made.by_owner.values("owner_tid"))
+    assert of_lock[0]["tid"] not in owners
+    assert (MANAGED_IDS in made.notes) == (runtime == "NativeAOT")
+
+
+def test_what_a_thread_waits_for_within_a_lock_is_told_apart(runtime: str, recorded: Path) -> None:
+    made = dd.waits(recorded)
+    if runtime in ("3.1", "8"):
+        assert (len(made.waits), made.notes) == (0, (NO_WAITS,))
+        return
+    contended = [(row["tid"], row["start_ms"]) for row in dd.contention(recorded).waits.to_pylist()]
+    durations = [row["duration_ms"] for row in dd.contention(recorded).waits.to_pylist()]
+    within = {place: 0.0 for place, duration in enumerate(durations) if duration > 1}
+    for row in made.waits.to_pylist():
+        places = [
+            place
+            for place, (tid, start_ms) in enumerate(contended)
+            if tid == row["tid"] and 0 <= row["start_ms"] - start_ms <= durations[place] + EDGE_MS
+        ]
+        if row["source"] == "Contention":
+            assert places, row
+        elif places:
+            assert row["start_ms"] > contended[places[-1]][1] + durations[places[-1]] - EDGE_MS
+        if row["source"] == "Contention" and places[-1] in within:
+            within[places[-1]] += row["duration_ms"]
+    assert within
+    for place, waited_ms in within.items():
+        assert waited_ms == pytest.approx(durations[place], abs=max(2.0, 0.5 * durations[place]))
+    assert made.totals.total_ms == pytest.approx(sum(row["duration_ms"] or 0 for row in made.waits.to_pylist()))
