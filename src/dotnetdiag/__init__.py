@@ -63,6 +63,7 @@ _PUBLIC: dict[str, str] = {
             "spans",
             "stack",
             "stacks",
+            "threadpool",
             "trim",
             "waits",
         ),
@@ -205,6 +206,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import spans as spans
     from dotnetdiag.recipes.verbs import stack as stack
     from dotnetdiag.recipes.verbs import stacks as stacks
+    from dotnetdiag.recipes.verbs import threadpool as threadpool
     from dotnetdiag.recipes.verbs import trim as trim
     from dotnetdiag.recipes.verbs import waits as waits
     from dotnetdiag.recipes.watching import watch as watch

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.trace.made import RUNTIME, MadeTrace, varuint, z16
 
 from dotnetdiag.analysis.cpu import KERNEL, SAMPLER
-from dotnetdiag.nettrace import Metadata, ThreadInfo, Writer
+from dotnetdiag.nettrace import Field, FieldType, Metadata, ThreadInfo, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
 
 MS = 1_000_000
@@ -30,6 +30,19 @@ class Seen:
     payload: bytes
     name: str = ""
     version: int = 0
+    fields: tuple[Field, ...] = ()
+
+
+def said(ms: float, thread: int, *stack: str | int, provider: str, number: int, name: str, **values: int | str) -> Seen:
+    """An event of an EventSource: numbers are 64 bits wide."""
+    codes = {True: TypeCode.STRING, False: TypeCode.INT64}
+    fields = tuple(
+        Field(name=field, type=FieldType(code=codes[isinstance(value, str)])) for field, value in values.items()
+    )
+    payload = b"".join(z16(value) if isinstance(value, str) else struct.pack("<q", value) for value in values.values())
+    return Seen(
+        ms=ms, thread=thread, stack=stack, provider=provider, number=number, payload=payload, name=name, fields=fields
+    )
 
 
 def managed(ms: float, thread: int, *stack: str | int) -> Seen:
@@ -104,7 +117,7 @@ def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 
             key = (event.provider, event.number, event.name, event.version)
             if key not in kinds:
                 kinds[key] = len(kinds) + 1
-                writer.add_metadata(_metadata(kinds[key], *key))
+                writer.add_metadata(replace(_metadata(kinds[key], *key), fields=event.fields))
         if version == 6:
             for thread in sorted({event.thread for event in events}):
                 row = ThreadInfo(index=thread, name=f"worker {thread}", process_id=PROCESS, os_thread_id=thread + 4000)

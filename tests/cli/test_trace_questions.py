@@ -19,6 +19,7 @@ FIXED = {
     "jit": ("methods", "method tier start_ms compile_ms il_bytes native_bytes tid"),
     "exceptions": ("by_type", "type count"),
     "contention": ("waits", "start_ms duration_ms tid method lock owner_tid"),
+    "threadpool": ("work", "queued_ms queue_ms tid worker_tid method"),
     "waits": ("waits", "start_ms duration_ms tid method source object"),
 }
 GC_TOTALS = {"count", "pause_ms", "max_pause_ms", "induced", "allocated_bytes"}

@@ -33,12 +33,11 @@ from dotnetdiag.analysis.gc_events import (
     GcEvents,
     is_gc,
 )
-from dotnetdiag.analysis.kept_events import Kept
+from dotnetdiag.analysis.kept_events import Kept, having, words_of
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -400,7 +399,7 @@ def _columns(processes: Sequence[_Process], window: EventTable | None) -> dict[s
 
     def named(field: str, own: Mapping[int, str]) -> Column:
         numbers = joined(lambda one: one.starts[field]).astype(np.int64)
-        words = (None if window is None else _names(window, field)) or str
+        words = (None if window is None else words_of(window, having(START), field)) or str
         return Coded.naming(Scalar(numbers, None, Kind.I8), lambda number: own.get(number) or words(number))
 
     columns: dict[str, Column] = {
@@ -416,15 +415,6 @@ def _columns(processes: Sequence[_Process], window: EventTable | None) -> dict[s
     for name, make in _COUNTS.items():
         columns[name] = _whole(joined(make))
     return columns
-
-
-def _names(window: EventTable, field: str) -> Callable[[int], str] | None:
-    """The words for the values of a field of GC/Start."""
-    for number, schema in window.schemas.items():
-        if schema.provider == RUNTIME and schema.event_id == START:
-            given = window.enumerations_of(number).get(field)
-            return None if given is None else given.text
-    return None
 
 
 def _whole(values: Array) -> Column:

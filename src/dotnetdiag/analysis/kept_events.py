@@ -164,9 +164,23 @@ def having(*numbers: int) -> Callable[[EventSchema], bool]:
     return lambda schema: schema.provider == RUNTIME and schema.event_id in numbers
 
 
+def of_source(provider: str, *numbers: int) -> Callable[[EventSchema], bool]:
+    """Whether a type is an event of that provider with one of these ids."""
+    return lambda schema: schema.provider == provider and schema.event_id in numbers
+
+
 def named(*names: str) -> Callable[[EventSchema], bool]:
     """Whether a type is an event of the runtime with one of these names."""
     return lambda schema: schema.provider == RUNTIME and schema.name in names
+
+
+def words_of(window: EventTable, wants: Callable[[EventSchema], bool], field: str) -> Callable[[int], str] | None:
+    """The words that a type has for the numbers of a field; None where no such type is known yet."""
+    for number, schema in window.schemas.items():
+        if wants(schema):
+            given = window.enumerations_of(number).get(field)
+            return None if given is None else given.text
+    return None
 
 
 def number_of(column: Column | None, count: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,10 +50,10 @@ class Lasting:
 
 
 class LastingEvents:
-    """Takes windows; :meth:`result` is what came. ``by``: fields that starts and stops have in common; always within a thread."""
+    """Takes windows; :meth:`result` is what came. A stop is of its start's process, and has the same ``by``: a field of both, or the thread."""
 
-    def __init__(self, starts: KeptEvents, stops: KeptEvents, *, by: Sequence[str] = ()) -> None:
-        self._starts, self._stops, self._by = starts, stops, tuple(by)
+    def __init__(self, starts: KeptEvents, stops: KeptEvents, *, by: str | None = None) -> None:
+        self._starts, self._stops, self._by = starts, stops, by
         self._columns = SampleColumns()
         self._count = 0
 
@@ -74,7 +74,7 @@ class LastingEvents:
         """``lasted`` says of rows of the stops how long it took, in ms, NaN for those that do not tell; without it the times of the events do."""
         self._columns.end()
         starts, stops = self._starts.all(), self._stops.all()
-        keys = [[kept.pid, kept.tid, *(kept[one] for one in self._by)] for kept in (starts, stops)]
+        keys = [[kept.pid, kept.tid if self._by is None else kept[self._by]] for kept in (starts, stops)]
         stop = pairs(starts.ms, keys[0], stops.ms, keys[1])
         known = np.flatnonzero(stop >= 0)
         duration = np.full(len(starts), np.nan)
@@ -85,12 +85,14 @@ class LastingEvents:
         samples = self._columns.take()
         row = samples.values.astype(np.int64)
         weight = np.nan_to_num(duration)[row]
+        # what a thread has begun that others end may overlap: it is not drawn along time
+        lengths = weight * _NS if self._by is None else np.zeros(len(weight))
         profile = profile_of(
             self._columns,
             samples,
             name=name,
             unit=MILLISECONDS,
-            length_ns=(weight * _NS).astype(np.int64),
+            length_ns=lengths.astype(np.int64),
             weight=weight,
         )
         methods, which = _methods(profile)

@@ -119,6 +119,11 @@ KINDS = {
         "Threads that wanted a lock which another had: where, which, for whom.",
     ),
     "waits": ("trace_waits", "waits", "Threads that waited in the runtime: where, for what, how long."),
+    "threadpool": (
+        "trace_thread_pool",
+        "threadpool",
+        "The thread pool: how long work waited in its queue, threads that came and went.",
+    ),
     "jit": ("trace_jit", "jit", "Methods that were compiled: how long it took, in which tier, who waited."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport
     from dotnetdiag.analysis.jit import JitReport
     from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.analysis.thread_pool import ThreadPoolReport
     from dotnetdiag.analysis.waits import WaitReport
     from dotnetdiag.recipes.collect import Collected
     from dotnetdiag.recipes.contents import TraceContents
@@ -315,6 +316,22 @@ def waits(source: PathText | Trace) -> WaitReport:
     It needs the keyword waithandle at level verbose. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.waits import waits as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
+
+
+def threadpool(source: PathText | Trace) -> ThreadPoolReport:
+    """What the thread pool did: ``.work`` is a table with a row for each piece of work that was queued (``queued_ms queue_ms pid tid worker_tid
+    method``: who queued it), ``.by_method`` what these come to, ``.starvation`` the times in which some work had waited for more than 100 ms
+    (``start_ms duration_ms pid late longest_ms``), ``.adjustments`` each change of the number of threads (``ms pid threads reason throughput``, by
+    the runtime's words), ``.threads`` how many were active, when that changed (``ms pid active``), ``.profile`` the stacks of who queued,
+    weighted by how long it waited, ``.totals`` of all, ``.notes`` what the recording lacks.
+
+    It needs the keyword threading of the runtime, and for what is queued ``System.Diagnostics.Eventing.FrameworkEventSource:0x2:5`` or, of
+    tasks alone, ``System.Threading.Tasks.TplEventSource:0x2:5``. Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.thread_pool import threadpool as ask
 
     with _opened(source) as trace:
         return ask(trace)

@@ -1,0 +1,84 @@
+"""``trace report threadpool``: how long work waited for a thread of the pool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import shortened_method
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.thread_pool import ThreadPoolReport
+
+
+@click.command("threadpool", cls=Command)
+@click.argument("file", type=RecordingPath())
+@click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
+@format_option
+def threadpool(file: Path, number: int, form: str) -> None:
+    """Show what the thread pool did in a trace FILE: how long work waited in its queue, when it starved, and why it changed its size.
+
+    The formats for programs have a row for each piece of work; --json has all tables. It needs a recording with what is
+    queued: --providers Microsoft-Windows-DotNETRuntime:0x10000:4,System.Diagnostics.Eventing.FrameworkEventSource:0x2:5
+
+    \b
+    dotnetdiag trace report app.nettrace threadpool
+    dotnetdiag trace report app.nettrace threadpool --json | jq .totals
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.verbs import threadpool as ask
+
+    answer(file, form, ask, rows=lambda made: made.work, people=lambda made: _show(made, number))
+
+
+def _show(made: ThreadPoolReport, number: int) -> None:
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if totals.count:
+        unfinished = f", {totals.unfinished:,} not begun" if totals.unfinished else ""
+        parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.queue_ms.items())
+        echo(f"{totals.count:,} pieces of work{unfinished}; ms in the queue: {parts or 'not known'}")
+        if totals.starved_ms:
+            echo(f"starved: for {totals.starved_ms:,.3f} ms some work had waited for more than 100 ms")
+    if totals.max_threads is not None:
+        reasons = ", ".join(f"{count:,} {name}" for name, count in totals.reasons.items())
+        changes = f"; changes of their number: {reasons}" if reasons else ""
+        echo(f"at most {totals.max_threads:,} threads{changes}")
+    if not number:
+        return
+    starved = [
+        (
+            f"{row['start_ms']:,.3f}",
+            f"{row['duration_ms']:,.3f}",
+            f"{row['late']:,}",
+            f"{row['longest_ms']:,.3f}",
+        )
+        for row in made.starvation.to_pylist()[:number]
+    ]
+    if starved:
+        echo()
+        columns = ("starved at ms", "for ms", "pieces", "longest ms")
+        table(columns, starved, right=columns)
+    queued = [
+        (f"{row['count']:,}", f"{row['total_ms']:,.3f}", f"{row['max_ms']:,.3f}", row["method"] or "-")
+        for row in made.by_method.to_pylist()[:number]
+    ]
+    if queued:
+        echo()
+        figures = ("count", "queue ms", "longest ms")
+        table((*figures, "queued by"), queued, right=figures, shorten=shortened_method)
+    changed = [
+        (f"{row['ms']:,.3f}", f"{row['threads']:,}", row["reason"]) for row in made.adjustments.to_pylist()[:number]
+    ]
+    if changed:
+        echo()
+        table(("ms", "threads", "reason"), changed, right=("ms", "threads"))

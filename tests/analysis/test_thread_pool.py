@@ -1,0 +1,110 @@
+"""Work that is queued, by hand."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.analysis.traces import Seen, said, traced
+from tests.nettrace.recordings import data_of, recordings
+from tests.trace.made import RUNTIME
+
+from dotnetdiag.analysis.thread_pool import (
+    DEQUEUED,
+    ENQUEUED,
+    EXECUTED,
+    FRAMEWORK,
+    LATE_MS,
+    NO_EVENTS,
+    NO_QUEUE,
+    ONLY_TASKS,
+    SCHEDULED,
+    TPL,
+    threadpool,
+)
+from dotnetdiag.trace.trace import Trace
+
+
+def queued(ms: float, thread: int, work: int, *stack: str) -> Seen:
+    return said(ms, thread, *stack, provider=FRAMEWORK, number=ENQUEUED, name="ThreadPoolEnqueueWork", workID=work)
+
+
+def begun(ms: float, thread: int, work: int) -> Seen:
+    return said(ms, thread, provider=FRAMEWORK, number=DEQUEUED, name="ThreadPoolDequeueWork", workID=work)
+
+
+def worker(ms: float, active: int, number: int = 50) -> Seen:
+    payload = struct.pack("<IIH", active, 0, 0)
+    return Seen(ms=ms, thread=9, stack=(), provider=RUNTIME, number=number, payload=payload)
+
+
+def adjusted(ms: float, threads: int, reason: int) -> Seen:
+    payload = struct.pack("<dIIH", 1.5, threads, reason, 0)
+    return Seen(ms=ms, thread=9, stack=(), provider=RUNTIME, number=55, payload=payload)
+
+
+def test_work_waits_from_one_thread_to_another() -> None:
+    made = threadpool(traced(queued(1, 1, 7, "App.Ask"), queued(2, 1, 8, "App.Other"), begun(5, 2, 8), begun(9, 3, 7)))
+    rows = [(row["queue_ms"], row["tid"], row["worker_tid"], row["method"]) for row in made.work.to_pylist()]
+    assert rows == [(8.0, 1, 3, "app!App.Ask()"), (3.0, 1, 2, "app!App.Other()")]
+    assert made.by_method.values("method") == ["app!App.Ask()", "app!App.Other()"]
+    assert (made.totals.count, made.totals.starved_ms, made.profile.total) == (2, 0, 11.0)
+
+
+def test_work_that_is_not_begun_has_no_time() -> None:
+    made = threadpool(traced(begun(0, 2, 5), queued(1, 1, 5), queued(2, 1, 6), begun(3, 2, 6)))
+    assert made.work.values("queue_ms") == [None, 1.0]
+    assert (made.totals.count, made.totals.unfinished, made.totals.queue_ms["most"]) == (2, 1, 1.0)
+
+
+def test_tasks_stand_in_where_nothing_else_tells() -> None:
+    events = [
+        said(1, 1, "App.Ask", provider=TPL, number=SCHEDULED, name="TaskScheduled", TaskID=3),
+        said(4, 2, provider=TPL, number=EXECUTED, name="TaskStarted", TaskID=3),
+    ]
+    made = threadpool(traced(*events))
+    assert (made.work.values("queue_ms"), made.notes) == ([3.0], (ONLY_TASKS,))
+    both = threadpool(traced(*events, queued(5, 1, 7), begun(7, 2, 7)))
+    assert (both.work.values("queue_ms"), both.notes) == ([2.0], ())
+
+
+def test_sizes_and_reasons() -> None:
+    made = threadpool(traced(worker(1, 1), worker(2, 2), worker(3, 2), adjusted(4, 5, 6), worker(5, 1, 57)))
+    assert [(row["ms"], row["active"]) for row in made.threads.to_pylist()] == [(1, 1), (2, 2), (5, 1)]
+    assert [(row["ms"], row["threads"], row["reason"]) for row in made.adjustments.to_pylist()] == [
+        (4, 5, "Starvation")
+    ]
+    assert (made.totals.max_threads, made.totals.reasons, made.notes) == (5, {"Starvation": 1}, (NO_QUEUE,))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 900)), min_size=1, max_size=30))
+def test_a_pool_starves_while_some_work_is_late(work: list[tuple[int, int]]) -> None:
+    """Beside a count of each millisecond."""
+    events = [
+        event
+        for number, (at, length) in enumerate(work, 1)
+        for event in (queued(at, 1, number), begun(at + length, 2, number))
+    ]
+    made = threadpool(traced(*sorted(events, key=lambda event: event.ms)))
+    late = {ms for at, length in work for ms in range(at + int(LATE_MS), at + length)}
+    assert made.totals.starved_ms == pytest.approx(len(late))
+    begins = sorted(ms for ms in late if ms - 1 not in late)
+    # two that touch may be told as one or as two
+    assert {round(row["start_ms"]) for row in made.starvation.to_pylist()} >= set(begins)
+    assert sum(made.starvation.values("late")) == sum(length > LATE_MS for _, length in work)
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_as_many_as_events(name: str) -> None:
+    trace = Trace(data_of(name), name=name)
+    counts = trace.counts()
+    made = threadpool(trace)
+    work = counts.get(FRAMEWORK, {}).get("ThreadPoolEnqueueWork", 0)
+    tasks = counts.get(TPL, {}).get("TaskScheduled/Send", 0)
+    assert made.totals.count == (work or tasks)
+    adjustments = counts.get(RUNTIME, {}).get("ThreadPoolWorkerThreadAdjustment/Adjustment", 0)
+    assert len(made.adjustments) == adjustments
+    if made.notes == (NO_EVENTS,):
+        assert (len(made.work), len(made.threads), adjustments) == (0, 0, 0)
