@@ -63,6 +63,7 @@ _PUBLIC: dict[str, str] = {
             "spans",
             "stack",
             "stacks",
+            "tasks",
             "threadpool",
             "trim",
             "waits",
@@ -206,6 +207,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import spans as spans
     from dotnetdiag.recipes.verbs import stack as stack
     from dotnetdiag.recipes.verbs import stacks as stacks
+    from dotnetdiag.recipes.verbs import tasks as tasks
     from dotnetdiag.recipes.verbs import threadpool as threadpool
     from dotnetdiag.recipes.verbs import trim as trim
     from dotnetdiag.recipes.verbs import waits as waits

@@ -25,6 +25,11 @@ class Groups:
     def __len__(self) -> int:
         return len(self.first)
 
+    def by(self, values: Array) -> Groups:
+        """The same, the one with the largest value first."""
+        order = np.argsort(-values, kind="stable")
+        return Groups(self.first[order], self.count[order], self.total[order], self.most[order])
+
 
 def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> Groups:
     """Rows (a mask, None: all) with equal keys. Values that are NaN count as rows, and add nothing."""

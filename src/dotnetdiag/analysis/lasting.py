@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses
+from dotnetdiag.trace.stack_tree import NO_FRAME
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -27,15 +28,18 @@ _NS = 1_000_000
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lasting:
     """``starts`` in the order in which they came. Of each, ``stop`` is the row of its stop in ``stops`` (-1: none was recorded), ``duration_ms`` how
-    long it took (NaN then), and ``method`` which did it: the first of the program in its stack, else the leaf. ``profile``: their stacks, in ms.
+    long it took (NaN then), and ``method`` which did it: the first of the program in its stack, else the leaf (``frame``: its id in ``profile``, -1
+    without a stack). ``profile``: their stacks, in ms, of which ``row`` tells whose each is.
     """
 
     starts: Kept
     stops: Kept
     stop: Array
     duration_ms: Array
+    frame: Array
     method: Coded
     profile: StackProfile
+    row: Array
     losses: Losses
 
     @property
@@ -67,10 +71,12 @@ class LastingEvents:
         begun = self._starts.feed(window)
         self._stops.feed(window)
         if len(begun):
-            self._columns.add(begun, State.BLOCKED, np.arange(self._count, self._count + len(begun), dtype=np.float64))
+            self._columns.add(begun, State.NONE, np.arange(self._count, self._count + len(begun), dtype=np.float64))
             self._count += len(begun)
 
-    def result(self, name: str, lasted: Callable[[Kept, Array], Array] | None = None) -> Lasting:
+    def result(
+        self, name: str, lasted: Callable[[Kept, Array], Array] | None = None, *, state: State = State.BLOCKED
+    ) -> Lasting:
         """``lasted`` says of rows of the stops how long it took, in ms, NaN for those that do not tell; without it the times of the events do."""
         self._columns.end()
         starts, stops = self._starts.all(), self._stops.all()
@@ -95,25 +101,31 @@ class LastingEvents:
             length_ns=lengths.astype(np.int64),
             weight=weight,
         )
-        methods, which = _methods(profile)
-        method = np.zeros(len(starts), np.int64)
-        method[row] = which
+        profile = replace(profile, state=np.full(len(profile), state, np.uint8))
+        frame = np.full(len(starts), NO_FRAME, np.int64)
+        frame[row] = _own_frames(profile)
         return Lasting(
             starts=starts,
             stops=stops,
             stop=stop,
             duration_ms=duration,
-            method=Coded(Text.from_pylist(methods), method),
+            frame=frame,
+            method=method_column(profile, frame),
             profile=profile,
+            row=row,
             losses=self._columns.context.losses,
         )
 
 
-def _methods(profile: StackProfile) -> tuple[list[str | None], Array]:
-    """Names, and which of them each sample has: of the first frame of the program, else of the leaf."""
+def method_column(profile: StackProfile, frame: Array) -> Coded:
+    """The names of frames; None for -1."""
+    distinct, which = np.unique(frame, return_inverse=True)
+    names = [None if one < 0 else profile.frames.name(one) for one in distinct.tolist()]
+    return Coded(Text.from_pylist(names), which.reshape(-1))
+
+
+def _own_frames(profile: StackProfile) -> Array:
+    """Of each sample the first frame of the program, else the leaf; -1 without a stack."""
     own = hide_framework(profile)
     frame = own.tree.frame[own.node]
-    leaf = profile.tree.frame[profile.node]
-    chosen = np.where(frame >= 0, frame, leaf)
-    distinct, which = np.unique(chosen, return_inverse=True)
-    return [None if one < 0 else profile.frames[one].name() for one in distinct.tolist()], which.reshape(-1)
+    return np.where(frame >= 0, frame, profile.tree.frame[profile.node])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import show
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import shortened_method
 
 if TYPE_CHECKING:
     from dotnetdiag.table import Table
@@ -33,3 +35,33 @@ def answer(
     made = ask(trace)
     show(form, lambda: rows(made), people=lambda: people(made), document=made.to_json, digits=3)
     say_losses_of(trace)
+
+
+_HEADS = {"pid": "process", "tid": "waited", "owner_tid": "for", "max_ms": "longest ms"}
+_NAMES = {"tid": "thread", "owner_tid": "owner"}
+
+
+def figures(
+    rows: Table, names: Sequence[str], number: int, *, several: bool = False, of: Sequence[str] = ("total_ms", "max_ms")
+) -> None:
+    """The first rows of a table: how many, the figures ``of`` them in ms, and what they are of, by the columns that the table has of ``names``. A
+    method is shortened where the line is too long. ``several``: of several processes.
+    """
+    if not number or not len(rows):
+        return
+    names = [*(("pid",) if several else ()), *(name for name in names if name in rows.columns)]
+    cells = [
+        (f"{row['count']:,}", *(f"{row[one]:,.3f}" for one in of), *(_text(row, name) for name in names))
+        for row in rows.to_pylist()[:number]
+    ]
+    heads = ["count", *(_HEADS.get(one, one.replace("_", " ")) for one in of)]
+    more = {"shorten": shortened_method} if names[-1] == "method" else {}
+    echo()
+    table((*heads, *(_HEADS.get(name, name) for name in names)), cells, right=heads, **more)
+    if len(rows) > number:
+        echo(f"{len(rows) - number:,} more")
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    said = [row[one] for one in (name, _NAMES.get(name, "")) if row.get(one) is not None]
+    return " ".join(map(str, said)) or "-"

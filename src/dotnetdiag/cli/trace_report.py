@@ -124,6 +124,11 @@ KINDS = {
         "threadpool",
         "The thread pool: how long work waited in its queue, threads that came and went.",
     ),
+    "tasks": (
+        "trace_tasks",
+        "tasks",
+        "What awaited what: asynchronous calls by their logical stacks, the longest chains.",
+    ),
     "jit": ("trace_jit", "jit", "Methods that were compiled: how long it took, in which tier, who waited."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }

@@ -11,9 +11,8 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, figures
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.tui.widths import shortened_method
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.thread_pool import ThreadPoolReport
@@ -68,14 +67,7 @@ def _show(made: ThreadPoolReport, number: int) -> None:
         echo()
         columns = ("starved at ms", "for ms", "pieces", "longest ms")
         table(columns, starved, right=columns)
-    queued = [
-        (f"{row['count']:,}", f"{row['total_ms']:,.3f}", f"{row['max_ms']:,.3f}", row["method"] or "-")
-        for row in made.by_method.to_pylist()[:number]
-    ]
-    if queued:
-        echo()
-        figures = ("count", "queue ms", "longest ms")
-        table((*figures, "queued by"), queued, right=figures, shorten=shortened_method)
+    figures(made.by_method, ("method",), number)
     changed = [
         (f"{row['ms']:,.3f}", f"{row['threads']:,}", row["reason"]) for row in made.adjustments.to_pylist()[:number]
     ]

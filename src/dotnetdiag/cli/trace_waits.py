@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,13 +11,11 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
-from dotnetdiag.cli.render import echo, table
-from dotnetdiag.tui.widths import shortened_method
+from dotnetdiag.cli.questions import answer, figures
+from dotnetdiag.cli.render import echo
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.waits import WaitReport
-    from dotnetdiag.table import Table
 
 _number = click.option(
     "-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows of each table."
@@ -76,33 +73,6 @@ def _show(made: WaitReport, what: str, number: int) -> None:
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.waits_ms.items())
     echo(f"ms: {parts}" if parts else "how long they took is not told")
     several = len(set(made.waits.values("pid"))) > 1
-    _figures(made.by_method, ("method",), several, number, shorten=shortened_method)
-    _figures(made.by_lock, ("source", "lock", "object"), several, number)
-    _figures(made.by_owner, ("tid", "owner_tid"), several, number)
-
-
-_HEADS = {"tid": "waited", "owner_tid": "for", "pid": "process"}
-_NAMES = {"tid": "thread", "owner_tid": "owner"}
-
-
-def _figures(
-    rows: Table, names: Sequence[str], several: bool, number: int, *, shorten: Callable[[str, int], str] | None = None
-) -> None:
-    if not number or not len(rows):
-        return
-    names = [*(("pid",) if several else ()), *(name for name in names if name in rows.columns)]
-    echo()
-    figures = ("count", "total ms", "longest ms")
-    cells = [
-        (f"{row['count']:,}", f"{row['total_ms']:,.3f}", f"{row['max_ms']:,.3f}", *(_text(row, name) for name in names))
-        for row in rows.to_pylist()[:number]
-    ]
-    more = {} if shorten is None else {"shorten": shorten}
-    table((*figures, *(_HEADS.get(name, name) for name in names)), cells, right=figures, **more)
-    if len(rows) > number:
-        echo(f"{len(rows) - number:,} more")
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    said = [row[one] for one in (name, _NAMES.get(name, "")) if row.get(one) is not None]
-    return " ".join(map(str, said)) or "-"
+    figures(made.by_method, ("method",), number, several=several)
+    figures(made.by_lock, ("source", "lock", "object"), number, several=several)
+    figures(made.by_owner, ("tid", "owner_tid"), number, several=several)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport
     from dotnetdiag.analysis.jit import JitReport
     from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.analysis.tasks import TaskReport
     from dotnetdiag.analysis.thread_pool import ThreadPoolReport
     from dotnetdiag.analysis.waits import WaitReport
     from dotnetdiag.recipes.collect import Collected
@@ -316,6 +317,24 @@ def waits(source: PathText | Trace) -> WaitReport:
     It needs the keyword waithandle at level verbose. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.waits import waits as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
+
+
+def tasks(source: PathText | Trace) -> TaskReport:
+    """What awaited what: ``.awaits`` is a table with a row for each await, in the order of their begins; ``.by_method`` the methods that awaited
+    (``count total_ms own_ms max_ms``; ``own_ms`` is without what the awaited tasks awaited themselves), ``.chains`` the longest, with who awaited
+    what in them, ``.profile`` the logical stacks, weighted by ms, whatever threads they ran on, ``.totals`` of all, ``.notes`` what the
+    recording lacks.
+
+    Columns of ``.awaits``: ``start_ms``, ``duration_ms`` (None where the end was not recorded), ``pid``, ``tid``, ``task`` and its ``name``,
+    ``awaited_by`` (a task; None: a thread), ``kind`` (``Asynchronous``, or ``Synchronous``: it blocks its thread), ``method`` (who awaits),
+    ``depth`` (of awaits in each other).
+
+    It needs ``System.Threading.Tasks.TplEventSource:0xB:4``. Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.tasks import tasks as ask
 
     with _opened(source) as trace:
         return ask(trace)

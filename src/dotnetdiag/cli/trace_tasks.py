@@ -1,0 +1,59 @@
+"""``trace report tasks``: what awaited what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer, figures
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.tasks import TaskReport
+
+
+@click.command("tasks", cls=Command)
+@click.argument("file", type=RecordingPath())
+@click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
+@format_option
+def tasks(file: Path, number: int, form: str) -> None:
+    """Show what awaited what in a trace FILE: the methods that awaited, and the longest chains of awaits, whatever threads they ran on.
+
+    The formats for programs have a row for each await. It needs a recording with the awaits of tasks: --providers
+    System.Threading.Tasks.TplEventSource:0xB:4
+
+    \b
+    dotnetdiag trace report app.nettrace tasks
+    dotnetdiag trace report app.nettrace tasks --json | jq '.chains[0].chain'
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.verbs import tasks as ask
+
+    answer(file, form, ask, rows=lambda made: made.awaits, people=lambda made: _show(made, number))
+
+
+def _show(made: TaskReport, number: int) -> None:
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not totals.count:
+        return
+    more = [
+        *([f"{totals.blocking:,} block their threads"] if totals.blocking else []),
+        *([f"{totals.unfinished:,} without an end"] if totals.unfinished else []),
+    ]
+    echo(", ".join([f"{totals.count:,} awaits in {totals.chains:,} chains, at most {totals.deepest:,} deep", *more]))
+    parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.awaits_ms.items())
+    echo(f"ms: {parts}" if parts else "how long they took is not told")
+    figures(made.by_method, ("method",), number, of=("own_ms", "total_ms", "max_ms"))
+    chains = [(f"{row['duration_ms']:,.3f}", row["chain"]) for row in made.chains.to_pylist()[:number]]
+    if chains:
+        echo()
+        table(("ms", "chain"), chains, right=("ms",), shorten=cut)

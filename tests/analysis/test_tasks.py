@@ -1,0 +1,109 @@
+"""Awaits by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.analysis.traces import Seen, said, traced
+from tests.nettrace.recordings import data_of, recordings
+
+from dotnetdiag.analysis import tasks as room
+from dotnetdiag.analysis.tasks import NO_EVENTS, OPERATION, WAIT_BEGUN, WAIT_ENDED, TaskReport, tasks
+from dotnetdiag.analysis.thread_pool import TPL
+from dotnetdiag.trace.trace import Trace
+
+
+def awaits(ms: float, task: int, by: int, *stack: str, thread: int = 1, blocks: bool = False, inside: int = 0) -> Seen:
+    values = {"OriginatingTaskID": inside, "TaskID": task, "Behavior": 1 if blocks else 2, "ContinueWithTaskID": by}
+    return said(ms, thread, *stack, provider=TPL, number=WAIT_BEGUN, name="TaskWait/Send", **values)
+
+
+def done(ms: float, task: int, thread: int = 2) -> Seen:
+    return said(ms, thread, provider=TPL, number=WAIT_ENDED, name="TaskWait/Stop", OriginatingTaskID=0, TaskID=task)
+
+
+def operation(ms: float, task: int, name: str) -> Seen:
+    values: dict[str, int | str] = {"TaskID": task, "OperationName": name}
+    return said(ms, 1, provider=TPL, number=OPERATION, name="TraceOperation/Start", **values)
+
+
+def logical(made: TaskReport) -> dict[tuple[str, ...], float]:
+    """Weights by stacks, root first."""
+    profile, found = made.profile, dict[tuple[str, ...], float]()
+    for node, weight in zip(profile.node.tolist(), profile.weight.tolist(), strict=True):
+        path = []
+        while node:
+            path.append(profile.frames.name(int(profile.tree.frame[node])))
+            node = int(profile.tree.parent[node])
+        found[tuple(reversed(path))] = found.get(tuple(reversed(path)), 0.0) + weight
+    return found
+
+
+def test_an_await_is_below_that_of_the_task_which_goes_on() -> None:
+    events = [awaits(1, 10, 20, "App.Outer"), awaits(2, 11, 10, "App.Inner", thread=2), done(5, 11), done(8, 10)]
+    made = tasks(traced(*events))
+    assert [(row["method"], row["depth"], row["duration_ms"]) for row in made.awaits.to_pylist()] == [
+        ("app!App.Outer()", 1, 7.0),
+        ("app!App.Inner()", 2, 3.0),
+    ]
+    assert logical(made) == {("app!App.Outer()",): 4.0, ("app!App.Outer()", "app!App.Inner()"): 3.0}
+    assert made.chains.to_pylist() == [
+        {"start_ms": 1.0, "duration_ms": 7.0, "pid": 77, "task": 10, "depth": 2, "chain": "App.Outer > App.Inner"}
+    ]
+    assert (made.totals.chains, made.totals.deepest, made.totals.blocking) == (1, 2, 0)
+
+
+def test_a_thread_that_blocks_awaits_for_the_task_that_it_runs() -> None:
+    made = tasks(traced(awaits(1, 5, 9, "A.M"), awaits(2, 6, 0, "B.N", blocks=True, inside=5), done(3, 6), done(4, 5)))
+    assert made.awaits.values("kind") == ["Asynchronous", "Synchronous"]
+    assert (made.awaits.values("awaited_by"), made.awaits.values("depth")) == ([9, 5], [1, 2])
+    assert made.totals.blocking == 1
+
+
+def test_names_of_tasks_stand_in_for_stacks() -> None:
+    made = tasks(
+        traced(operation(0, 20, "Async: Outer"), operation(0, 10, "Async: Inner"), awaits(1, 10, 20), done(3, 10))
+    )
+    (row,) = made.awaits.to_pylist()
+    assert (row["name"], row["method"]) == ("Async: Inner", "Async: Outer")
+    assert logical(made) == {("Async: Outer",): 2.0}
+
+
+def test_an_await_that_does_not_end_has_no_time() -> None:
+    made = tasks(traced(awaits(1, 10, 20, "A.M"), awaits(2, 11, 10, "A.N"), done(3, 11)))
+    assert made.awaits.values("duration_ms") == [None, 1.0]
+    assert (made.totals.unfinished, made.profile.total) == (1, 1.0)
+
+
+def test_tasks_that_lie_and_await_each_other_are_chains_of_their_own() -> None:
+    made = tasks(
+        traced(
+            awaits(1, 1, 2, "A.M"), awaits(2, 2, 1, "A.N"), awaits(3, 3, 3, "A.O"), done(4, 1), done(5, 2), done(6, 3)
+        )
+    )
+    assert (made.totals.count, made.totals.chains, made.totals.deepest) == (3, 3, 1)
+
+
+@given(st.lists(st.integers(0, 11), min_size=1, max_size=12), st.integers(1, 5))
+def test_any_callers_make_trees(callers: list[int], deepest: int) -> None:
+    """Beside a walk up the callers of each."""
+    events = [awaits(number, number, by, f"A.M{number}") for number, by in enumerate(callers, 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "DEEPEST", deepest)
+        made = tasks(traced(*events))
+    for number, depth in zip(made.awaits.values("task"), made.awaits.values("depth"), strict=True):
+        way = [number]
+        while 0 < callers[way[-1] - 1] <= len(callers) and callers[way[-1] - 1] not in way:
+            way.append(callers[way[-1] - 1])
+        is_cyclic = 0 < callers[way[-1] - 1] <= len(callers) and callers[way[-1] - 1] != way[-1]
+        expected = len(way) if not is_cyclic and len(way) <= deepest else 1
+        assert depth == expected, (number, callers)
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_as_many_as_events(name: str) -> None:
+    trace = Trace(data_of(name), name=name)
+    made = tasks(trace)
+    assert made.totals.count == trace.counts().get(TPL, {}).get("TaskWait/Send", 0)
+    assert made.notes == (() if made.totals.count else (NO_EVENTS,))
