@@ -60,6 +60,7 @@ _PUBLIC: dict[str, str] = {
             "merge",
             "redact",
             "report",
+            "requests",
             "spans",
             "stack",
             "stacks",
@@ -204,6 +205,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import merge as merge
     from dotnetdiag.recipes.verbs import redact as redact
     from dotnetdiag.recipes.verbs import report as report
+    from dotnetdiag.recipes.verbs import requests as requests
     from dotnetdiag.recipes.verbs import spans as spans
     from dotnetdiag.recipes.verbs import stack as stack
     from dotnetdiag.recipes.verbs import stacks as stacks

@@ -19,6 +19,10 @@ FIXED = {
     "jit": ("methods", "method tier start_ms compile_ms il_bytes native_bytes tid"),
     "exceptions": ("by_type", "type count"),
     "contention": ("waits", "start_ms duration_ms tid method lock owner_tid"),
+    "requests": (
+        "requests",
+        "start_ms duration_ms kind name status failure queue_ms cpu_ms gc_ms lock_ms parent depth",
+    ),
     "tasks": ("awaits", "start_ms duration_ms task name awaited_by kind method depth"),
     "threadpool": ("work", "queued_ms queue_ms tid worker_tid method"),
     "waits": ("waits", "start_ms duration_ms tid method source object"),

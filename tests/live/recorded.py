@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tests.live.runtimes import workload
 
 from dotnetdiag.client import Client
+
+SETTLED_S = 0.2
+"""It says that it is done a moment before it is: the thread that waited for it has its last event to write."""
 
 
 def record(runtime: str, path: Path, providers: str, mode: str, *arguments: str) -> dict[str, str]:
@@ -16,6 +20,7 @@ def record(runtime: str, path: Path, providers: str, mode: str, *arguments: str)
             target.say()
             assert target.process.stdout is not None
             said = target.process.stdout.readline().decode().split()
+            time.sleep(SETTLED_S)
             session.stop()
             path.write_bytes(b"".join(session))
         target.say()

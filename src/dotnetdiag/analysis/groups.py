@@ -15,20 +15,44 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Of each group the ``first`` of its rows, their ``count``, and the ``total`` and the ``most`` of their values: the one with most first."""
+    """Of each group the ``first`` of its rows, their ``count``, and the ``total`` and the ``most`` of their values: the one with most first.
+    ``which`` group each row is in, -1 for none.
+    """
 
     first: Array
     count: Array
     total: Array
     most: Array
+    which: Array
 
     def __len__(self) -> int:
         return len(self.first)
 
     def by(self, values: Array) -> Groups:
         """The same, the one with the largest value first."""
-        order = np.argsort(-values, kind="stable")
-        return Groups(self.first[order], self.count[order], self.total[order], self.most[order])
+        return self._ordered(np.argsort(-values, kind="stable"))
+
+    def _ordered(self, order: Array) -> Groups:
+        place = np.full(len(order) + 1, -1)
+        place[order] = np.arange(len(order))
+        return Groups(self.first[order], self.count[order], self.total[order], self.most[order], place[self.which])
+
+    def sums(self, values: Array) -> Array:
+        """The sum of other values of each group's rows."""
+        own = self.which >= 0
+        return np.bincount(self.which[own], values[own], minlength=len(self))
+
+    def quantiles(self, values: Array, shares: Sequence[float]) -> list[Array]:
+        """Of each group's values, but for those that are NaN, the ones below which these shares are; 0 for a group without."""
+        rows = np.flatnonzero((self.which >= 0) & ~np.isnan(values))
+        order = rows[np.lexsort((values[rows], self.which[rows]))]
+        counts = np.bincount(self.which[rows], minlength=len(self))
+        begins = np.cumsum(counts) - counts
+        ordered = np.append(values[order], 0.0)
+        return [
+            np.where(counts > 0, ordered[begins + (np.maximum(counts - 1, 0) * share).astype(np.int64)], 0.0)
+            for share in shares
+        ]
 
 
 def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> Groups:
@@ -44,8 +68,9 @@ def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> G
     count, total = np.bincount(codes, minlength=number), np.bincount(codes, plain, minlength=number)
     most = np.zeros(number)
     np.maximum.at(most, codes, plain)
-    order = np.lexsort((first, -count, -total))
-    return Groups(first[order], count[order], total[order], most[order])
+    which = np.full(len(values), -1)
+    which[own] = codes
+    return Groups(first, count, total, most, which)._ordered(np.lexsort((first, -count, -total)))
 
 
 def quantiles_of(values: Array) -> Mapping[str, float]:

@@ -95,7 +95,9 @@ class ListField:
 
 
 class KeptEvents:
-    """Takes windows; :meth:`all` is what came. ``texts`` may be shared by several keepers."""
+    """Takes windows; :meth:`all` is what came. ``texts`` may be shared by several keepers; ``activities``: also ids of activities, as fields
+    ``activity`` and ``related``, by numbers of the recording, 0 for none.
+    """
 
     def __init__(
         self,
@@ -105,10 +107,12 @@ class KeptEvents:
         names: Iterable[str] = (),
         lists: Mapping[str, ListField] | None = None,
         texts: Texts | None = None,
+        activities: bool = False,
     ) -> None:
         self._types = OfTypes(wants)
         self.wants = wants
         self._numbers, self._names, self._lists = tuple(numbers), tuple(names), dict(lists or {})
+        self._header = ("activity", "related") if activities else ()
         self.texts = Texts() if texts is None else texts
         self._parts: list[Kept] = []
 
@@ -132,6 +136,7 @@ class KeptEvents:
         count = len(events)
         fields = {name: number_of(events.get(f"payload.{name}"), count) for name in self._numbers}
         fields |= {name: self.texts.numbers(events.get(f"payload.{name}"), count) for name in self._names}
+        fields |= {name: getattr(events.headers, name).astype(np.int64) for name in self._header}
         fields |= {name: _listed(events, name, one) for name, one in self._lists.items()}
         return Kept(
             events.numpy("ms"), events.numpy("pid").astype(np.int64), events.numpy("tid").astype(np.int64), fields
@@ -156,7 +161,7 @@ class KeptEvents:
     def _nothing(self) -> Kept:
         none = np.zeros(0, np.int64)
         lists = {name: np.zeros((0, one.most, len(one.names))) for name, one in self._lists.items()}
-        return Kept(np.zeros(0), none, none, dict.fromkeys((*self._numbers, *self._names), none) | lists)
+        return Kept(np.zeros(0), none, none, dict.fromkeys((*self._numbers, *self._names, *self._header), none) | lists)
 
 
 def having(*numbers: int) -> Callable[[EventSchema], bool]:

@@ -24,8 +24,10 @@ def pairs(start_ms: Array, start_keys: Sequence[Array], stop_ms: Array, stop_key
 def combined_codes(codes: Array, column: Array) -> Array:
     """A number for each combination of a code and a value of the column."""
     which = np.unique(column, return_inverse=True)[1].reshape(-1)
+    codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
     both = codes * (int(which.max(initial=0)) + 1) + which
-    return np.unique(both, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    numbers: Array = np.unique(both, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return numbers
 
 
 def nested(codes: Array, order: Array, starts: int) -> Array:
@@ -44,4 +46,33 @@ def nested(codes: Array, order: Array, starts: int) -> Array:
     follows = ~is_stop[:-1] & is_stop[1:] & (code[1:] == code[:-1]) & (level[1:] == level[:-1])
     at = np.flatnonzero(follows)
     made[rows[at]] = rows[at + 1] - starts
+    return made
+
+
+def first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
+    """Of each pair in the last two columns the first row of the first two that has it; -1 for none, and for the number 0."""
+    made = np.full(len(of), -1)
+    if not len(pid) or not len(of):
+        return made
+    codes = combined_codes(np.concatenate([pid, of_pid]).astype(np.int64), np.concatenate([number, of]))
+    first = np.full(int(codes.max()) + 1, len(pid))
+    np.minimum.at(first, codes[: len(pid)], np.arange(len(pid)))
+    found = first[codes[len(pid) :]]
+    return np.where((found < len(pid)) & (of > 0), found, -1)
+
+
+def latest_rows(keys: Sequence[Array], ms: Array, of_keys: Sequence[Array], of_ms: Array) -> Array:
+    """For each row of the last columns the latest of the first that has equal keys and came before it, or with it; -1 where there is none."""
+    first = len(ms)
+    codes = np.zeros(first + len(of_ms), np.int64)
+    for columns in zip(keys, of_keys, strict=True):
+        codes = combined_codes(codes, np.concatenate(columns))
+    is_asked = np.arange(len(codes)) >= first
+    order = np.lexsort((is_asked, np.append(ms, of_ms), codes))
+    latest = np.maximum.accumulate(np.where(is_asked[order], -1, np.arange(len(order))))
+    asked = np.flatnonzero(is_asked[order])
+    found = latest[asked]
+    same = (found >= 0) & (codes[order][found] == codes[order][asked])
+    made = np.full(len(of_ms), -1)
+    made[order[asked] - first] = np.where(same, order[found], -1)
     return made

@@ -20,9 +20,11 @@ from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.groups import groups, quantiles_of
 from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents, method_column
+from dotnetdiag.analysis.pairs import first_rows
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.thread_pool import TPL
+from dotnetdiag.analysis.trees import levels, summed_by_parent
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
@@ -117,13 +119,13 @@ class TasksFold:
         starts, known = made.starts, made.known
         is_blocking = starts["Behavior"] == BLOCKING
         by = np.where(is_blocking, starts["OriginatingTaskID"], starts["ContinueWithTaskID"])
-        caller = _first_rows(starts.pid, starts["TaskID"], starts.pid, by)
+        caller = first_rows(starts.pid, starts["TaskID"], starts.pid, by)
         caller[caller == np.arange(len(caller))] = -1
-        caller, depth = _levels(caller)
+        caller, depth = levels(caller, DEEPEST)
         operation = self._operations.all()
-        named = _first_rows(operation.pid, operation["TaskID"], starts.pid, starts["TaskID"])
+        named = first_rows(operation.pid, operation["TaskID"], starts.pid, starts["TaskID"])
         names = np.append(operation["OperationName"], -1)[named]
-        awaiting = _first_rows(operation.pid, operation["TaskID"], starts.pid, by)
+        awaiting = first_rows(operation.pid, operation["TaskID"], starts.pid, by)
         made = _with_names(made, np.append(operation["OperationName"], -1)[awaiting], self._operations.texts.names)
         notes = () if len(starts) else (NO_EVENTS,)
         ended = made.duration_ms[known]
@@ -191,48 +193,10 @@ def _with_names(made: Lasting, name: Array, names: Sequence[str]) -> Lasting:
     return replace(made, frame=frame, method=method_column(profile, frame), profile=profile)
 
 
-def _first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
-    """For each pair of the second columns the first row of the first that has it; -1 for none, and for the number 0."""
-    made = np.full(len(of), -1)
-    if not len(pid) or not len(of):
-        return made
-    rows, which = np.unique(
-        np.stack([np.concatenate([pid, of_pid]), np.concatenate([number, of])]), axis=1, return_inverse=True
-    )
-    which = which.reshape(-1)
-    first = np.full(rows.shape[1], len(pid))
-    np.minimum.at(first, which[: len(pid)], np.arange(len(pid)))
-    found = first[which[len(pid) :]]
-    return np.where((found < len(pid)) & (of > 0), found, -1)
-
-
-def _children(caller: Array) -> tuple[Array, Array]:
-    """Rows sorted by their callers, and where those of each caller begin (one more at the end)."""
-    order = np.argsort(caller, kind="stable")
-    return order, np.searchsorted(caller[order], np.arange(len(caller) + 1))
-
-
-def _levels(caller: Array) -> tuple[Array, Array]:
-    """Callers, and how deep each row is: 1 for one without. What is deeper than :data:`DEEPEST`, or in the end its own caller, is cut there."""
-    order, begins = _children(caller)
-    depth = np.zeros(len(caller), np.int64)
-    rows = np.flatnonzero(caller < 0)
-    for level in range(1, DEEPEST + 1):
-        if not len(rows):
-            break
-        depth[rows] = level
-        lengths = begins[rows + 1] - begins[rows]
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        rows = order[np.repeat(begins[rows], lengths) + within]
-    cut = depth == 0
-    return np.where(cut, -1, caller), np.where(cut, 1, depth)
-
-
 def _own_ms(duration_ms: Array, caller: Array) -> Array:
     """What each took, but for what its own awaits took meanwhile."""
     plain = np.nan_to_num(duration_ms)
-    has = np.flatnonzero(caller >= 0)
-    below = np.bincount(caller[has], plain[has], minlength=len(plain))
+    below = summed_by_parent(caller, plain)
     return np.where(np.isnan(duration_ms), 0.0, np.maximum(plain - below, 0.0))
 
 

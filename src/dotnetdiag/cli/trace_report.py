@@ -113,6 +113,11 @@ KINDS = {
     "topN": ("trace_report", "top", "The methods that took the most time."),
     "gc": ("trace_gc", "gc", "Collections of the garbage collector: why, how long, what they found and left."),
     "exceptions": ("trace_exceptions", "exceptions", "What was thrown, caught or not: by type and message."),
+    "requests": (
+        "trace_requests",
+        "requests",
+        "Requests: how long, what failed, what was within them, what they spent.",
+    ),
     "contention": (
         "trace_waits",
         "contention",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.exceptions import ExceptionReport
     from dotnetdiag.analysis.gc_collections import GcReport
     from dotnetdiag.analysis.jit import JitReport
+    from dotnetdiag.analysis.requests import RequestReport
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.analysis.tasks import TaskReport
     from dotnetdiag.analysis.thread_pool import ThreadPoolReport
@@ -317,6 +318,25 @@ def waits(source: PathText | Trace) -> WaitReport:
     It needs the keyword waithandle at level verbose. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.waits import waits as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
+
+
+def requests(source: PathText | Trace) -> RequestReport:
+    """What came in and what went out because of it, with what is within what: ``.requests`` is a table with a row for each span, in the order of
+    their begins; ``.by_route`` what is alike together (names without numbers and ids: ``GET /items/*``), those that took most time first;
+    ``.totals`` of all, ``.notes`` what the recording lacks.
+
+    Columns of ``.requests``: ``start_ms``, ``duration_ms`` (None where the end was not recorded), ``pid``, ``tid``, ``kind`` (``server``,
+    ``kestrel``, ``connection``, ``client`` and its parts, ``dns``, ``connect``, ``tls``, ``sql``, ``grpc server``, ``grpc client``), ``name``,
+    ``status``, ``failure`` (why), ``queue_ms`` (a client waits for a connection), ``cpu_ms``, ``gc_ms``, ``lock_ms`` and ``allocated_bytes``
+    (what it and all within it spent; of a pause of the collector all that are under way), ``parent`` (the number of a row) and ``depth``.
+
+    It needs the EventSources of what is asked for, and ``System.Threading.Tasks.TplEventSource:0x80:4`` for the ids of activities; samples, ticks
+    and contention for what is spent. Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.requests import requests as ask
 
     with _opened(source) as trace:
         return ask(trace)

@@ -1,0 +1,134 @@
+"""What begins and ends as a request does: the EventSources that tell of it, and how each is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.kept_events import Texts
+from dotnetdiag.events import EventSchema
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+LOGGING = "Microsoft-Extensions-Logging"
+HOSTING = "Microsoft.AspNetCore.Hosting"
+SCOPE = "scope"
+"""What only holds others together: scopes of loggers."""
+_SOCKET = re.compile(r"(InterNetwork(?:V6)?):\d{1,4}:\{(\d{1,3}(?:,\d{1,3}){1,126})\}")
+_VARIABLE = re.compile(r"(?<=/)(?:\d+|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12})(?=/|\?|$)|(?<==)[^&]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKind:
+    """Events of a provider that begin and end something, by their names; ``label`` makes its name of fields of the begin. ``failed`` is the name
+    of an event in it, whose field ``reason`` tells why.
+    """
+
+    name: str
+    provider: str
+    task: str
+    fields: tuple[str, ...] = ()
+    label: str = ""
+    status: str = ""
+    failed: str = ""
+    reason: str = "exceptionMessage"
+    starts: str = ""
+    stops: str = ""
+
+    def begins(self, schema: EventSchema) -> bool:
+        """Whether events of a type are its begin."""
+        return schema.provider == self.provider and schema.name == (self.starts or f"{self.task}/Start")
+
+    def ends(self, schema: EventSchema) -> bool:
+        """Whether they are its end."""
+        return schema.provider == self.provider and schema.name == (self.stops or f"{self.task}/Stop")
+
+    def fails(self, schema: EventSchema) -> bool:
+        """Whether they tell that it failed."""
+        return bool(self.failed) and schema.provider == self.provider and schema.name == self.failed
+
+
+HTTP, _NAMES, _SOCKETS = "System.Net.Http", "System.Net.NameResolution", "System.Net.Sockets"
+_KESTREL, _SECURITY = "Microsoft-AspNetCore-Server-Kestrel", "System.Net.Security"
+_CLIENT = ("scheme", "host", "port", "pathAndQuery")
+KINDS = (
+    RequestKind(
+        name="server", provider=HOSTING, task="Request", fields=("method", "path"), label="{0} {1}", failed="UnhandledException", reason=""
+    ),
+    RequestKind(name="kestrel", provider=_KESTREL, task="Request", fields=("method", "path"), label="{0} {1}"),
+    RequestKind(name="connection", provider=_KESTREL, task="Connection", fields=("localEndPoint",), label="{0}"),
+    RequestKind(name="tls", provider=_KESTREL, task="TlsHandshake", label="server", failed="TlsHandshake/Failed", reason=""),
+    RequestKind(
+        name="client",
+        provider=HTTP,
+        task="Request",
+        fields=_CLIENT,
+        label="{0}://{1}:{2}{3}",
+        status="statusCode",
+        failed="RequestFailed",
+    ),
+    RequestKind(name="client headers", provider=HTTP, task="RequestHeaders", label="headers sent"),
+    RequestKind(name="client content", provider=HTTP, task="RequestContent", label="content sent"),
+    RequestKind(name="client answer", provider=HTTP, task="ResponseHeaders", label="headers of the answer"),
+    RequestKind(name="client answer content", provider=HTTP, task="ResponseContent", label="content of the answer"),
+    RequestKind(
+        name="dns", provider=_NAMES, task="Resolution", fields=("hostNameOrAddress",), label="{0}", failed="ResolutionFailed"
+    ),
+    RequestKind(name="connect", provider=_SOCKETS, task="Connect", fields=("address",), label="{0}", failed="ConnectFailed"),
+    RequestKind(
+        name="tls", provider=_SECURITY, task="Handshake", fields=("targetHost",), label="{0}", failed="HandshakeFailed"
+    ),
+    *(
+        RequestKind(
+            name="sql",
+            provider=provider,
+            task="",
+            starts="BeginExecute",
+            stops="EndExecute",
+            fields=("dataSource", "databaseName", "commandText"),
+            label="{0} {1} {2}",
+        )
+        for provider in ("Microsoft.Data.SqlClient.EventSource", "Microsoft-AdoNet-SystemData")
+    ),
+    *(
+        RequestKind(
+            name=name,
+            provider=provider,
+            task="Call",
+            fields=("method",),
+            label="{0}",
+            failed="CallFailed",
+            reason="statusCode",
+        )
+        for name, provider in (("grpc server", "Grpc.AspNetCore.Server"), ("grpc client", "Grpc.Net.Client"))
+    ),
+    RequestKind(name=SCOPE, provider=LOGGING, task="Activity"),
+    RequestKind(name=SCOPE, provider=LOGGING, task="ActivityJson"),
+)  # fmt: skip
+
+
+def readable(text: str) -> str:
+    """An address as people write it, of how .NET prints a SocketAddress: ``InterNetworkV6:28:{port, flow, address, scope}``."""
+    found = _SOCKET.fullmatch(text)
+    if found is None:
+        return text
+    numbers = [int(one) for one in found[2].split(",")]
+    start, length = (2, 4) if found[1] == "InterNetwork" else (6, 16)
+    if max(numbers) > 255 or len(numbers) < start + length:
+        return text
+    address = ip_address(bytes(numbers[start : start + length]))
+    plain = getattr(address, "ipv4_mapped", None) or address
+    port = numbers[0] << 8 | numbers[1]
+    return f"[{plain}]:{port}" if plain.version == 6 else f"{plain}:{port}"
+
+
+def routes(labels: Sequence[str], label: Array) -> tuple[list[str], Array]:
+    """Names without what varies in them: numbers and ids between slashes, and values of queries."""
+    texts = Texts()
+    of = np.array([texts.number(_VARIABLE.sub("*", one)) for one in labels], np.int64)
+    return texts.names, of[label] if len(label) else np.zeros(0, np.int64)

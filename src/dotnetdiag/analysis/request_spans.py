@@ -1,0 +1,139 @@
+"""What began and ended, of all kinds together, and what is within what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
+from dotnetdiag.analysis.pairs import latest_rows, pairs
+from dotnetdiag.analysis.request_kinds import KINDS, RequestKind, readable
+from dotnetdiag.analysis.trees import levels
+from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.table import EventTable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+DEEPEST = 100
+"""Spans within each other."""
+
+
+class SpanEvents:
+    """What is kept of one kind."""
+
+    def __init__(self, kind: RequestKind) -> None:
+        self.kind = kind
+        self.labels, self.reasons = Texts(), Texts()
+        self.starts = KeptEvents(kind.begins, names=kind.fields, texts=self.labels, activities=True)
+        self.stops = KeptEvents(kind.ends, [kind.status] if kind.status else (), activities=True)
+        self.failures = KeptEvents(
+            kind.fails, names=[kind.reason] if kind.reason else (), texts=self.reasons, activities=True
+        )
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Begins, ends and failures."""
+        return self.kind.begins(schema) or self.kind.ends(schema) or self.kind.fails(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        for one in (self.starts, self.stops, self.failures):
+            one.feed(window)
+
+
+class RequestSpans:
+    """All spans of all kinds, by the time of their begins."""
+
+    def __init__(self, kinds: Sequence[SpanEvents]) -> None:
+        rows: list[Kept] = []
+        stop_ms, stop_tid, status, reason, kind, label, labels = [], [], [], [], [], [], list[str]()
+        self.reasons: list[str] = []
+        for number, one in enumerate(kinds):
+            starts, stops, failures = one.starts.all(), one.stops.all(), one.failures.all()
+            stop = pairs(starts.ms, _keys(starts), stops.ms, _keys(stops))
+            known = stop >= 0
+            rows.append(
+                Kept(starts.ms, starts.pid, starts.tid, {"activity": starts["activity"], "related": starts["related"]})
+            )
+            stop_ms.append(np.where(known, np.append(stops.ms, 0.0)[stop], np.nan))
+            stop_tid.append(np.where(known, np.append(stops.tid, 0)[stop], 0))
+            told = stops[one.kind.status] if one.kind.status else np.zeros(len(stops), np.int64)
+            status.append(np.where(known, np.append(told, 0)[stop], 0))
+            failed = np.full(len(starts), -1)
+            of = latest_rows(_keys(starts), starts.ms, _keys(failures), failures.ms)
+            failed[of[of >= 0]] = np.flatnonzero(of >= 0)
+            why = failures[one.kind.reason] if one.kind.reason else np.zeros(len(failures), np.int64)
+            texts = one.reasons.names if one.kind.reason else ["failed"]
+            reason.append(np.where(failed >= 0, np.append(why, -1)[failed] + len(self.reasons), -1))
+            self.reasons += texts
+            kind.append(np.full(len(starts), number))
+            own, which = _labels(one, starts)
+            label.append(which + len(labels))
+            labels += own
+        joined = Kept(
+            np.concatenate([part.ms for part in rows]),
+            np.concatenate([part.pid for part in rows]),
+            np.concatenate([part.tid for part in rows]),
+            {
+                **{name: np.concatenate([part[name] for part in rows]) for name in ("activity", "related")},
+                "stop_ms": np.concatenate(stop_ms),
+                "stop_tid": np.concatenate(stop_tid),
+                "status": np.concatenate(status),
+                "reason": np.concatenate(reason),
+                "kind": np.concatenate(kind),
+                "label": np.concatenate(label),
+            },
+        )
+        self.rows = joined.of(np.argsort(joined.ms, kind="stable"))
+        self.labels = labels
+        self.kinds = [one.kind.name for one in kinds]
+        parent = self.of_activity(self.rows.pid, self.rows["related"], self.rows.ms)
+        parent[parent == np.arange(len(parent))] = -1
+        self.parent, self.depth = levels(parent, DEEPEST)
+
+    def of_activity(self, pid: Array, activity: Array, ms: Array) -> Array:
+        """The rows of activities at some times, for an id may come again; -1 for none."""
+        rows = self.rows
+        found = latest_rows([rows.pid, rows["activity"]], rows.ms, [pid, activity], ms)
+        return np.where(activity > 0, found, -1)
+
+    def parents_among(self, wanted: Array) -> Array:
+        """Of each row the first above it that is wanted; -1 for none."""
+        made = self.parent.copy()
+        for _ in range(DEEPEST):
+            other = np.flatnonzero(made >= 0)
+            other = other[~wanted[made[other]]]
+            if not len(other):
+                break
+            made[other] = self.parent[made[other]]
+        return made
+
+    def reason(self, number: int) -> str:
+        """Why something failed."""
+        return self.reasons[number] if number >= 0 else ""
+
+    def above(self, rows: Array, provider: str) -> Array:
+        """Rows, or the first above them that are of a provider; -1 for none."""
+        wanted = np.array([kind.provider == provider for kind in KINDS], np.bool_)[self.rows["kind"]]
+        above = self.parents_among(wanted)
+        made = np.full(len(rows), -1)
+        there = np.flatnonzero(rows >= 0)
+        made[there] = np.where(wanted[rows[there]], rows[there], above[rows[there]])
+        return made
+
+
+def _keys(events: Kept) -> tuple[Array, Array]:
+    """What tells which end is of which begin: the activity, or the thread where there is none."""
+    return events.pid, np.where(events["activity"] > 0, events["activity"], -events.tid)
+
+
+def _labels(one: SpanEvents, starts: Kept) -> tuple[list[str], Array]:
+    """Names of what is alike, and which of them each row has."""
+    if not one.kind.fields:
+        return [one.kind.label], np.zeros(len(starts), np.int64)
+    codes = np.stack([starts[name] for name in one.kind.fields])
+    distinct, which = np.unique(codes, axis=1, return_inverse=True)
+    texts = one.starts.texts
+    labels = [one.kind.label.format(*(readable(texts[code]) for code in column)) for column in distinct.T.tolist()]
+    return [label.strip() for label in labels], which.reshape(-1)

@@ -1,0 +1,241 @@
+"""Requests: what came in, what went out because of it, and what each spent on processors, in pauses of the collector, on locks, and on
+allocations.
+
+EventSources tell when a request begins and ends; with the keyword 0x80 of the TPL (TasksFlowActivityIds) the ids of activities tell which end is of
+which begin, and what is within what, whatever threads they ran on. What happens meanwhile has the id of the activity of its thread, too: allocation
+ticks, contention, messages. Samples have none: they count for the request that the last event of their thread was of, while it runs. A pause counts
+for all that are under way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.groups import groups
+from dotnetdiag.analysis.kept_events import KeptEvents
+from dotnetdiag.analysis.request_costs import RequestCosts
+from dotnetdiag.analysis.request_kinds import HOSTING, HTTP, KINDS, LOGGING, SCOPE, routes
+from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans, SpanEvents
+from dotnetdiag.analysis.trees import levels
+from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+DIAGNOSTICS, FINISHED = "Microsoft.AspNetCore.Hosting.Diagnostics", 2
+"""The logger, and its message, that tells with which status a request of the server ended."""
+FAILED = 500
+"""Of a status: from here on it is the fault of who answers."""
+_STATUS = re.compile(r" - (\d{3})\b")
+NO_EVENTS = (
+    "no requests: there were none, or the recording lacks their events (providers Microsoft.AspNetCore.Hosting, System.Net.Http, "
+    "System.Net.NameResolution, System.Net.Sockets, System.Net.Security)"
+)
+NO_ACTIVITIES = (
+    "no activity ids: what is within what is not known, nor what a request spent "
+    + "(record System.Threading.Tasks.TplEventSource:0x80:4 too)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestTotals:
+    """``by_kind``: how many of each. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more."""
+
+    count: int
+    failed: int
+    unfinished: int
+    by_kind: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestReport:
+    """``requests``: a row for each, in the order of their begins, and what is within them; ``by_route``: what is alike together. ``notes``: what the
+    recording lacks.
+    """
+
+    requests: Table
+    by_route: Table
+    totals: RequestTotals
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The tables, and ``totals``."""
+        return {
+            "by_route": self.by_route.to_pylist(),
+            "requests": self.requests.to_pylist(),
+            "totals": asdict(self.totals),
+            "notes": list(self.notes),
+        }
+
+
+def requests(trace: Trace) -> RequestReport:
+    """The requests of a recording, and what each spent."""
+    (made,) = fold(trace, RequestsFold())
+    return made
+
+
+class RequestsFold:
+    """What :func:`requests` asks, window by window."""
+
+    def __init__(self) -> None:
+        self._spans = [SpanEvents(kind) for kind in KINDS]
+        self._costs = RequestCosts()
+        self._queue = KeptEvents(
+            lambda schema: schema.provider == HTTP and schema.name == "RequestLeftQueue",
+            ("timeOnQueueMilliseconds",),
+            activities=True,
+        )
+        self._messages = KeptEvents(
+            lambda schema: schema.provider == LOGGING and schema.name == "FormattedMessage",
+            ("EventId",),
+            names=("LoggerName",),
+            activities=True,
+        )
+        self._statuses: list[Array] = []
+        self._losses: Losses | None = None
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Begins and ends, and what costs something meanwhile."""
+        return (
+            any(one.wants(schema) for one in self._spans)
+            or self._costs.wants(schema)
+            or self._queue.wants(schema)
+            or self._messages.wants(schema)
+        )
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._losses = window.trace.losses
+        for one in self._spans:
+            one.feed(window)
+        self._costs.feed(window)
+        self._queue.feed(window)
+        messages = self._messages.feed(window)
+        if len(messages):
+            self._statuses.append(self._told(messages))
+
+    def _told(self, messages: EventTable) -> Array:
+        """The status that each message tells; 0 for none."""
+        kept = self._messages.of(messages)
+        made = np.zeros(len(messages), np.int64)
+        logger = self._messages.texts.number(DIAGNOSTICS)
+        rows = np.flatnonzero((kept["EventId"] == FINISHED) & (kept["LoggerName"] == logger))
+        texts = messages["payload.FormattedMessage"].take(rows).to_pylist()
+        found = [_STATUS.search(str(text)) for text in texts]
+        made[rows] = [int(one[1]) if one else 0 for one in found]
+        return made
+
+    def result(self) -> RequestReport:
+        """The answer."""
+        spans, messages, queue = RequestSpans(self._spans), self._messages.all(), self._queue.all()
+        status = spans.rows["status"].copy()
+        told = np.concatenate([np.zeros(0, np.int64), *self._statuses])
+        of = spans.above(spans.of_activity(messages.pid, messages["activity"], messages.ms), HOSTING)
+        finished = (of >= 0) & (told > 0)
+        status[of[finished]] = told[finished]
+        queued = np.full(len(spans.rows), np.nan)
+        of = spans.of_activity(queue.pid, queue["activity"], queue.ms)
+        queued[of[of >= 0]] = queue["timeOnQueueMilliseconds"][of >= 0]
+        return _report(spans, status, queued, self._costs.spent(spans, messages), self._losses)
+
+
+def _report(
+    spans: RequestSpans,
+    status: Array,
+    queued: Array,
+    spent: Mapping[str, tuple[Array, bool]],
+    losses: Losses | None,
+) -> RequestReport:
+    is_shown = np.array([name != SCOPE for name in spans.kinds], np.bool_)[spans.rows["kind"]]
+    shown = np.flatnonzero(is_shown)
+    rows, status = spans.rows.of(shown), status[shown]
+    known = ~np.isnan(rows["stop_ms"])
+    duration = np.where(known, np.maximum(rows["stop_ms"] - rows.ms, 0.0), np.nan)
+    failed = (rows["reason"] >= 0) | (status >= FAILED)
+    notes = [] if len(shown) else [NO_EVENTS]
+    if len(shown) and not rows["activity"].any():
+        notes.append(NO_ACTIVITIES)
+    above = spans.parents_among(is_shown)[shown]
+    parent = np.where(above >= 0, (np.cumsum(is_shown) - 1)[above], -1)
+    columns: dict[str, Column] = {
+        "start_ms": _number(rows.ms),
+        "duration_ms": _number(duration, known),
+        "pid": _whole(rows.pid),
+        "tid": _whole(rows.tid),
+        "kind": Coded(Text.from_pylist([*spans.kinds]), rows["kind"]),
+        "name": Coded(Text.from_pylist([*spans.labels]), rows["label"]),
+        "status": _whole(status, status > 0),
+        "failure": Coded.naming(Scalar(rows["reason"], _mask(rows["reason"] >= 0), Kind.I8), spans.reason),
+        "queue_ms": _number(queued[shown], ~np.isnan(queued[shown])),
+        **{name: _figure(name, value[shown], told) for name, (value, told) in spent.items()},
+        "parent": _whole(parent, parent >= 0),
+        "depth": _whole(levels(parent, DEEPEST)[1]),
+    }
+
+    def table(title: str, content: Mapping[str, Column]) -> Table:
+        units = {key: "ms" for key in content if key.endswith("_ms")}
+        units |= {key: "bytes" for key in content if key.endswith("_bytes")}
+        more = {} if losses is None else {"losses": losses}
+        return Table(dict(content), title=title, units=units, notes=notes, **more)
+
+    ways, way = routes(spans.labels, rows["label"])
+    kind = _first_of(spans.kinds)[rows["kind"]]
+    found = groups([kind, way], duration)
+    quantiles = found.quantiles(duration, (0.5, 0.95))
+    return RequestReport(
+        requests=table("requests", columns),
+        by_route=table(
+            "requests by route",
+            {
+                "kind": columns["kind"].take(found.first),
+                "route": Coded(Text.from_pylist([*ways]), way[found.first]),
+                "count": _whole(found.count),
+                "failed": _whole(found.sums(failed.astype(np.float64))),
+                "total_ms": _number(found.total),
+                "median_ms": _number(quantiles[0]),
+                "p95_ms": _number(quantiles[1]),
+                "max_ms": _number(found.most),
+                **{name: _figure(name, found.sums(value[shown]), told) for name, (value, told) in spent.items()},
+            },
+        ),
+        totals=RequestTotals(
+            count=len(shown),
+            failed=int(failed.sum()),
+            unfinished=int((~known).sum()),
+            by_kind={spans.kinds[number]: int((kind == number).sum()) for number in np.unique(kind).tolist()},
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _first_of(names: Sequence[str]) -> Array:
+    """Of each name its first place."""
+    return np.array([names.index(name) for name in names], np.int64)
+
+
+def _figure(name: str, values: Array, told: bool) -> Scalar:
+    """What was spent; nothing where that is not told."""
+    return _number(values, told) if name.endswith("_ms") else _whole(values, np.broadcast_to(told, len(values)))
+
+
+def _mask(values: Array) -> Array | None:
+    return None if values.all() else values
+
+
+def _whole(values: Array, valid: Array | None = None) -> Scalar:
+    return Scalar(values.astype(np.int64), None if valid is None else _mask(valid), Kind.I8)
+
+
+def _number(values: Array, valid: Array | bool = True) -> Scalar:
+    """``valid``: of each row, or of all."""
+    return Scalar(np.nan_to_num(values), _mask(np.broadcast_to(valid, len(values))), Kind.F8)

@@ -1,0 +1,41 @@
+"""Rows below rows: of each, the row that it belongs to, -1 for none."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
+    """Parents, and how deep each row is: 1 for one without. What is deeper than ``deepest``, or in the end below itself, is cut off there."""
+    order = np.argsort(parent, kind="stable")
+    begins = np.searchsorted(parent[order], np.arange(len(parent) + 1))
+    depth = np.zeros(len(parent), np.int64)
+    rows = np.flatnonzero(parent < 0)
+    for level in range(1, deepest + 1):
+        if not len(rows):
+            break
+        depth[rows] = level
+        lengths = begins[rows + 1] - begins[rows]
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows = order[np.repeat(begins[rows], lengths) + within]
+    cut = depth == 0
+    return np.where(cut, -1, parent), np.where(cut, 1, depth)
+
+
+def summed_by_parent(parent: Array, values: Array) -> Array:
+    """Of each row the sum of those right below it."""
+    has = np.flatnonzero(parent >= 0)
+    return np.bincount(parent[has], values[has], minlength=len(parent))
+
+
+def with_all_below(parent: Array, depth: Array, values: Array) -> Array:
+    """Of each row its own value, and those of all below it."""
+    made = np.array(values, np.float64)
+    for level in range(int(depth.max(initial=0)), 1, -1):
+        rows = np.flatnonzero(depth == level)
+        np.add.at(made, parent[rows], made[rows])
+    return made

@@ -1,0 +1,71 @@
+"""Requests by hand, and of recordings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.nettrace.recordings import data_of, recordings
+
+from dotnetdiag.analysis.request_kinds import readable, routes
+from dotnetdiag.analysis.requests import NO_EVENTS, requests
+from dotnetdiag.trace.trace import Trace
+
+COUNTED = {
+    "server": ("Microsoft.AspNetCore.Hosting", "Request/Start"),
+    "kestrel": ("Microsoft-AspNetCore-Server-Kestrel", "Request/Start"),
+    "client": ("System.Net.Http", "Request/Start"),
+    "dns": ("System.Net.NameResolution", "Resolution/Start"),
+    "connect": ("System.Net.Sockets", "Connect/Start"),
+}
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_as_many_as_events(name: str) -> None:
+    trace = Trace(data_of(name), name=name)
+    counts = trace.counts()
+    made = requests(trace)
+    for kind, (provider, event) in COUNTED.items():
+        assert made.totals.by_kind.get(kind, 0) == counts.get(provider, {}).get(event, 0)
+    assert len(made.requests) == made.totals.count == sum(made.by_route.values("count"))
+    assert (made.notes == (NO_EVENTS,)) == (made.totals.count == 0)
+    assert made.totals.failed == sum(made.by_route.values("failed"))
+
+
+def test_the_requests_of_a_recorded_server() -> None:
+    name = next(one for one in recordings() if one.startswith("web-10"))
+    made = requests(Trace(data_of(name), name=name))
+    found = {(row["kind"], row["route"].rpartition("/")[2]): row for row in made.by_route.to_pylist()}
+    assert {key: (row["count"], row["failed"]) for key, row in found.items() if key[0] == "server"} == {
+        ("server", "*"): (32, 0),
+        ("server", "slow"): (4, 0),
+        ("server", "fail"): (4, 4),
+    }
+    assert found["server", "slow"]["median_ms"] > 50
+
+
+def test_routes_have_no_numbers_and_no_ids() -> None:
+    names = [
+        "GET /a/1/b",
+        "GET /a/22/b",
+        "GET /a/1/c",
+        "POST /x/6f9619ff-8b86-d011-b42d-00c04fc964ff",
+        "GET /find?q=one&page=2",
+        "GET /v2/x",
+    ]
+    made, _ = routes(names, np.arange(len(names)))
+    assert made == ["GET /a/*/b", "GET /a/*/c", "POST /x/*", "GET /find?q=*&page=*", "GET /v2/x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("InterNetwork:16:{31,144,127,0,0,1,0,0,0,0,0,0,0,0}", "127.0.0.1:8080"),
+        ("InterNetworkV6:28:{0,80,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,0,0,0,0}", "[::1]:80"),
+        ("InterNetworkV6:28:{0,80,0,0,0,0,0,0,0,0,0,0,0,0,0,0,255,255,10,0,0,1,0,0,0,0}", "10.0.0.1:80"),
+        ("InterNetwork:16:{999,1,1,1,1,1}", "InterNetwork:16:{999,1,1,1,1,1}"),
+        ("InterNetworkV6:28:{1,2}", "InterNetworkV6:28:{1,2}"),
+        ("example.com", "example.com"),
+    ],
+)
+def test_addresses_are_as_people_write_them(text: str, expected: str) -> None:
+    assert readable(text) == expected

@@ -1,0 +1,122 @@
+"""Requests whose number, routes and failures are known, of a web server and of clients."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.live.recorded import record
+from tests.live.runtimes import CACHE, unpack
+
+import dotnetdiag as dd
+from dotnetdiag.client import Client
+
+pytestmark = pytest.mark.live
+
+ACTIVITIES = "System.Threading.Tasks.TplEventSource:0x80:4"
+CLIENT = f"System.Net.Http,System.Net.NameResolution,System.Net.Sockets,{ACTIVITIES}"
+SERVER = (
+    f"Microsoft.AspNetCore.Hosting,Microsoft-AspNetCore-Server-Kestrel,Microsoft-Extensions-Logging:4:4,{CLIENT},"
+    "Microsoft-DotNETCore-SampleProfiler,Microsoft-Windows-DotNETRuntime:0x14001:5"
+)
+REQUESTS = 40
+SLOW_MS = 50
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of ten requests to itself eight are fine, one waits for 50 ms, and one fails."""
+    unpack()
+    path = tmp_path_factory.mktemp("web") / "web.nettrace"
+    environment = {"DOTNET_ROOT": str(CACHE / "dotnet"), "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
+    words = [str(CACHE / "dotnet" / "dotnet"), str(CACHE / "workload" / "web" / "web.dll")]
+    with subprocess.Popen(
+        [*words, "wait=stdin", "linger=stdin", f"requests={REQUESTS}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **environment},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(b"ready")
+            with Client(process.pid).trace(SERVER) as session:
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                assert process.stdout.readline() == b"done web ok=32 slow=4 failed=4\n"
+                session.stop()
+                path.write_bytes(b"".join(session))
+        finally:
+            process.kill()
+    return path
+
+
+def test_the_requests_that_came_in(web: Path) -> None:
+    made = dd.requests(web)
+    assert made.notes == ()
+    assert {name: made.totals.by_kind[name] for name in ("server", "kestrel", "client")} == {
+        "server": REQUESTS,
+        "kestrel": REQUESTS,
+        "client": REQUESTS,
+    }
+    routes = {row["route"]: row for row in made.by_route.to_pylist() if row["kind"] == "server"}
+    assert {name: (row["count"], row["failed"]) for name, row in routes.items()} == {
+        "GET /items/*": (32, 0),
+        "GET /slow": (4, 0),
+        "GET /fail": (4, 4),
+    }
+    assert routes["GET /slow"]["median_ms"] >= SLOW_MS - 1
+    assert routes["GET /items/*"]["median_ms"] < SLOW_MS
+    rows = made.requests.to_pylist()
+    statuses = [row["status"] for row in rows if row["kind"] == "server"]
+    assert sorted(statuses) == [200] * 36 + [500] * 4
+    # the client's failures are the same, by its own events
+    assert sum(row["status"] == 500 for row in rows if row["kind"] == "client") == 4
+    assert made.totals.failed == 8
+
+
+def test_what_is_within_what(web: Path) -> None:
+    rows = dd.requests(web).requests.to_pylist()
+    for row in rows:
+        if row["kind"] == "kestrel":
+            above = rows[row["parent"]]
+            assert (above["kind"], above["name"]) == ("server", row["name"])
+        if row["kind"].startswith("client "):
+            assert rows[row["parent"]]["kind"] == "client"
+        if row["parent"] is not None:
+            above = rows[row["parent"]]
+            assert above["depth"] == row["depth"] - 1
+            assert above["start_ms"] <= row["start_ms"]
+    assert sum(row["kind"] == "connect" for row in rows) == 1
+    assert rows[next(at for at, row in enumerate(rows) if row["kind"] == "connect")]["name"].startswith("127.0.0.1:")
+
+
+def test_what_requests_spend(web: Path) -> None:
+    trace = dd.open(web)
+    made = dd.requests(trace)
+    rows = made.requests.to_pylist()
+    ticks = sum(trace["GC/AllocationTick"].numpy("payload.AllocationAmount64").tolist())
+    top = [row for row in rows if row["parent"] is None]
+    assert 0 < sum(row["allocated_bytes"] for row in top) <= ticks
+    for row in rows:
+        assert row["gc_ms"] <= row["duration_ms"] + 1e-6
+        if row["parent"] is not None:
+            assert row["allocated_bytes"] <= rows[row["parent"]]["allocated_bytes"]
+            assert row["cpu_ms"] <= rows[row["parent"]]["cpu_ms"] + 1e-6
+    assert sum(row["cpu_ms"] for row in top) > 0
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_the_requests_that_went_out(runtime: str, tmp_path: Path) -> None:
+    path = tmp_path / "http.nettrace"
+    assert record(runtime, path, CLIENT, "http", "rounds=20") == {"requests": "20", "errors": "2"}
+    made = dd.requests(path)
+    (route,) = [row for row in made.by_route.to_pylist() if row["kind"] == "client"]
+    assert (route["count"], route["failed"]) == (20, 2)
+    assert route["route"].endswith("/items/*")
+    rows = [row for row in made.requests.to_pylist() if row["kind"] == "client"]
+    assert [row["name"].rpartition("/")[2] for row in rows] == [str(number) for number in range(20)]
+    assert [row["status"] for row in rows] == [500 if number % 10 == 9 else 200 for number in range(20)]
+    assert made.totals.by_kind["connect"] >= 1
