@@ -45,6 +45,7 @@ _PUBLIC: dict[str, str] = {
     "Table": "dotnetdiag.table",
     **dict.fromkeys(
         (
+            "advice",
             "collect",
             "contention",
             "convert",
@@ -190,6 +191,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.startup import Startup as Startup
     from dotnetdiag.recipes.stop import Stop as Stop
+    from dotnetdiag.recipes.verbs import advice as advice
     from dotnetdiag.recipes.verbs import collect as collect
     from dotnetdiag.recipes.verbs import contention as contention
     from dotnetdiag.recipes.verbs import convert as convert

@@ -200,11 +200,14 @@ def test_events_keep_their_numbers_in_a_database(tmp_path: Path) -> None:
     assert (count, least, kind) == (10, 1, "real")
 
 
-def test_a_report_is_of_a_kind_the_first_without_one_and_topn_may_stand_behind_the_file() -> None:
+def test_a_report_with_options_of_topn_is_that_and_its_name_may_stand_behind_the_file() -> None:
     file = recording("default-10.nettrace")
     expected = printed(("trace", "report", file, "-n", "3"))
     assert expected == printed(("trace", "report", "topN", file, "-n", "3"))
     assert expected == printed(("trace", "report", file, "topN", "-n", "3"))
+    advice = printed(("trace", "report", file))
+    assert advice == printed(("trace", "report", "advice", file)) == printed(("trace", "report", file, "advice"))
+    assert advice != expected
     assert invoke("trace", "report", file, "nosuch").exit_code == 2
     assert b"spans" in printed(("trace", "report", "--help"))
 
@@ -234,7 +237,7 @@ def test_spans_show_the_longest_and_give_all_to_programs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "longest"), [("report FILE", 2), ("diff FILE FILE", 2), ("report spans FILE GC/Start GC/Stop", 3)]
+    ("kind", "longest"), [("report topN FILE", 2), ("diff FILE FILE", 2), ("report spans FILE GC/Start GC/Stop", 3)]
 )
 def test_what_people_read_has_as_many_decimals_as_a_table_and_programs_get_all(kind: str, longest: int) -> None:
     words = ("trace", *kind.replace("FILE", str(recording("default-10.nettrace"))).split())

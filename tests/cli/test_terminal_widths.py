@@ -38,14 +38,14 @@ def shown(words: list[str], width: int, **environment: str) -> list[str]:
 
 @pytest.mark.parametrize("colours", [{}, {"NO_COLOR": "1"}], ids=["colours", "none"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("verb", ["report", "diff"])
+@pytest.mark.parametrize("verb", ["report topN", "diff"])
 def test_numbers_are_whole_and_methods_differ(verb: str, width: int, colours: dict[str, str], trace: Path) -> None:
-    words = ["trace", verb, str(trace), *([str(trace)] if verb == "diff" else [])]
+    words = ["trace", *verb.split(), str(trace), *([str(trace)] if verb == "diff" else [])]
     rows = [line for line in shown(words, width, **colours) if "HandleRequest" in line]
     assert len(rows) == 3
     assert max(map(len, rows)) <= width
     for row in rows:
-        numbers = ["33.33%", "33.33%", "10", "10"] if verb == "report" else ["10", "10", "+0", "+0.0%"]
+        numbers = ["33.33%", "33.33%", "10", "10"] if verb != "diff" else ["10", "10", "+0", "+0.0%"]
         assert row.split()[:4] == numbers
     assert len({row.split()[4] for row in rows}) == 3
     assert all(re.search(r"(Login|Order|Search)Handler\.HandleRequest", row) for row in rows) or width == 80

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 RUNTIME = "Microsoft-Windows-DotNETRuntime:0x10000:4"
 QUEUE = "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"
 TASKS = "System.Threading.Tasks.TplEventSource:0x2:5"
-JOBS, JOB_MS = 64, 100
+JOBS, JOB_MS = 32, 100
 
 
 @pytest.mark.parametrize("runtime", REQUIRED)

@@ -266,7 +266,7 @@ def test_only_samples_are_time_unless_dotnet_trace_is_to_be_followed(
 def test_report_diff_and_converted_files_agree(marked: Path, tmp_path: Path) -> None:
     exporting.convert_file(marked, ["json"], tmp_path / "out.json")
     converted = json.loads((tmp_path / "out.json").read_text())
-    reported = json.loads(run("report", marked, "--json").stdout)
+    reported = json.loads(run("report", marked, "topN", "--json").stdout)
     compared = json.loads(run("diff", marked, marked, "--json", "--state", "all").stdout)
     assert converted["total"] == reported["total"] == compared["total"]["before"] == 5.0
 
@@ -281,7 +281,7 @@ def test_report_in_json_has_all_of_it(files: tuple[Path, Path]) -> None:
 def test_a_trace_without_samples_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "ticks.nettrace"
     path.write_bytes(bytes(traced(allocation(1, 1, "P.A")).raw.buffer))
-    done = run("report", path)
+    done = run("report", path, "topN")
     assert done.exit_code == 0
     assert "No method calls found." in done.stdout
     assert "note: the trace has no CPU samples" in done.stdout
@@ -293,7 +293,10 @@ def test_names_do_not_drive_the_terminal(verb: str, more: list[str], tmp_path: P
     path = tmp_path / "evil\x1b[2J.nettrace"
     path.write_bytes(bytes(traced(managed(0, 1, "P.\x1b[31m\x9bred\r"), managed(1, 1)).raw.buffer))
     done = run(
-        verb, *([path] if verb == "report" else [path, path]), *more, *(["--fail-above", "0%"] * (verb == "diff"))
+        verb,
+        *([path, "topN"] if verb == "report" else [path, path]),
+        *more,
+        *(["--fail-above", "0%"] * (verb == "diff")),
     )
     assert done.exit_code == 0, done.output
     assert ("\\u001b[31m\\u009bred\\r" if "--json" in more else "\\x1b[31m\\x9bred\\x0d") in done.stdout

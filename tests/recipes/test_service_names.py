@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.recipes.test_counter_watch import served
 
+from dotnetdiag.client import Client
 from dotnetdiag.recipes import service_names
 from dotnetdiag.recipes.counter_watch import CounterProcess
 from dotnetdiag.recipes.service_names import ServiceNames, service_in
@@ -32,8 +33,8 @@ def test_a_service_is_named_as_opentelemetry_takes_it(environment: dict[str, str
     assert service_in(environment) == service
 
 
-def at(target: str, number: int = 0) -> CounterProcess:
-    return CounterProcess(number=number, pid=os.getpid(), name="app.dll", runtime="", target=target)
+def at(target: str, number: int = 0, client: Client | None = None) -> CounterProcess:
+    return CounterProcess(number=number, pid=os.getpid(), name="app.dll", runtime="", target=target, client=client)
 
 
 def answer(names: ServiceNames, process: CounterProcess) -> str | None:
@@ -45,20 +46,23 @@ def answer(names: ServiceNames, process: CounterProcess) -> str | None:
 
 def test_processes_are_asked_for_their_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "shop")
-    with served(tmp_path, "a") as (port,), ServiceNames() as names:
-        assert answer(names, at(port)) == "shop"
+    with served(tmp_path, "a") as (port,), Client.connect(port) as client, ServiceNames() as names:
+        assert answer(names, at(port, client=client)) == "shop"
         names.forget(0)
         monkeypatch.delenv("OTEL_SERVICE_NAME")
-        assert answer(names, at(port)) == "app.dll"
+        assert answer(names, at(port, client=client)) == "app.dll"
         names.forget(7)
 
 
-@pytest.mark.parametrize(
-    "target", ["/nobody/is/here,connect", "/mine,listen", f"process {os.getpid()}"], ids=["dialled", "awaited", "pid"]
-)
-def test_of_who_does_not_answer_the_assembly_is_the_service(target: str) -> None:
+def test_of_who_does_not_answer_the_assembly_is_the_service(tmp_path: Path) -> None:
+    nobody = str(tmp_path / "nobody") + ",connect"
+    with Client.connect(nobody, timeout_s=0.2) as client, ServiceNames() as names:
+        assert answer(names, at(nobody, client=client)) == "app.dll"
+
+
+def test_of_whom_nobody_has_a_client_the_assembly_is_the_service() -> None:
     with ServiceNames() as names:
-        assert answer(names, at(target)) == "app.dll"
+        assert answer(names, at(f"process {os.getpid()}")) == "app.dll"
 
 
 def test_nobody_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,9 @@ from dotnetdiag.analysis.gc_events import (
     is_gc,
 )
 from dotnetdiag.analysis.kept_events import Kept, having, words_of
+from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded
+from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
@@ -93,9 +94,10 @@ class GcTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class GcReport:
-    """``collections``: a row for each. ``notes``: what the recording lacks."""
+    """``collections``: a row for each. ``induced``: the stacks of those that a program asked for. ``notes``: what the recording lacks."""
 
     collections: Table
+    induced: StackProfile
     totals: GcTotals
     notes: tuple[str, ...]
 
@@ -135,6 +137,7 @@ class GcFold:
         """The answer."""
         by_process = [made for pid in self._pids() if (made := _Process(self._events, pid)).count]
         columns = _columns(by_process, self._window)
+        columns["induced_by"], induced = self._induced(by_process)
         trace = None if self._window is None else self._window.trace
         notes = () if by_process else (NO_EVENTS,)
         table = Table(
@@ -144,7 +147,24 @@ class GcFold:
             notes=notes,
             **({} if trace is None else {"losses": trace.losses}),
         )
-        return GcReport(collections=table, totals=_totals(by_process, self._seconds), notes=notes)
+        return GcReport(collections=table, induced=induced, totals=_totals(by_process, self._seconds), notes=notes)
+
+    def _induced(self, processes: Sequence[_Process]) -> tuple[Column, StackProfile]:
+        """Who asked for each collection, of those that a program asks for: the collection begins next."""
+        kept = self._events.triggered.kept
+        made = self._events.triggered.result(
+            "Induced collections", "collections", np.where(np.isin(kept["Reason"], _INDUCED), 1.0, -1.0)
+        )
+        methods: list[Array] = []
+        for one in processes:
+            of = np.full(one.count, len(kept))
+            rows = np.flatnonzero((kept.pid == one.pid) & np.isin(kept["Reason"], _INDUCED))
+            at = np.searchsorted(one.starts.ms, kept.ms[rows], "left")
+            of[at[at < one.count]] = rows[at < one.count]
+            of[~np.isin(one.starts["Reason"], _INDUCED)] = len(kept)
+            methods.append(of)
+        rows = np.concatenate([np.zeros(0, np.int64), *methods])
+        return concat([made.method, nulls(made.method, 1)]).take(rows), made.profile
 
     def _pids(self) -> list[int]:
         return np.unique(self._events.kept(START).pid).tolist()  # type: ignore[no-any-return]
@@ -154,6 +174,8 @@ class _Process:
     """The collections of one process, in the order of their starts."""
 
     def __init__(self, events: GcEvents, pid: int) -> None:
+        self.pid = pid
+
         def own(number: int) -> Kept:
             return events.kept(number).of_process(pid)
 

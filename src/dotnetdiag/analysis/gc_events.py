@@ -10,15 +10,28 @@ import numpy as np
 
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having, number_of
+from dotnetdiag.analysis.rows import is_worker
+from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-START, STOP, RESTARTED, HEAP, SUSPENDED, SUSPENDING, TICK, PER_HEAP, GLOBAL = 1, 2, 3, 4, 8, 9, 10, 204, 205
+START, STOP, RESTARTED, HEAP, SUSPENDED, SUSPENDING, TICK, TRIGGERED, PER_HEAP, GLOBAL = (
+    1,
+    2,
+    3,
+    4,
+    8,
+    9,
+    10,
+    35,
+    204,
+    205,
+)
 """Ids of the events: GC/Start, GC/Stop, GC/RestartEEStop, GC/HeapStats, GC/SuspendEEStop, GC/SuspendEEStart, GC/AllocationTick,
-GC/PerHeapHistory, GC/GlobalHeapHistory."""
+GC/Triggered, GC/PerHeapHistory, GC/GlobalHeapHistory."""
 GENERATIONS = ("gen0", "gen1", "gen2", "loh", "poh")
 VALUES = "Values"
 """The list of an event: what each generation of a heap has, or how long each phase took."""
@@ -59,7 +72,9 @@ _LISTS: Mapping[int, Mapping[str, ListField]] = {
 
 def is_gc(schema: EventSchema) -> bool:
     """Whether something is kept of events of a type."""
-    return schema.provider == RUNTIME and (schema.event_id in _FIELDS or schema.event_id == TICK)
+    return (
+        schema.provider == RUNTIME and (schema.event_id in _FIELDS or schema.event_id in (TICK, TRIGGERED))
+    ) or is_worker(schema)
 
 
 class GcEvents:
@@ -74,6 +89,8 @@ class GcEvents:
             number: KeptEvents(having(number), names, lists=_LISTS.get(number)) for number, names in _FIELDS.items()
         }
         self._ticks = OfTypes(having(TICK))
+        self.triggered = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",)))
+        """Who asked for collections."""
         self._started: Counter[int] = Counter()
         self.ticked: Counter[tuple[int, int]] = Counter()
         """By process and by how many collections had begun there: bytes that allocation ticks tell of."""
@@ -88,6 +105,7 @@ class GcEvents:
                 keeper.add(_summed(kept) if number == PER_HEAP else kept)
                 starts = kept if number == START else starts
         self._add_ticks(self._ticks.of(window), starts)
+        self.triggered.feed(window)
 
     def _add_ticks(self, ticks: EventTable, starts: Kept | None) -> None:
         if len(ticks):

@@ -19,10 +19,11 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.groups import groups, quantiles_of
 from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source
-from dotnetdiag.analysis.lasting import Lasting, LastingEvents, method_column
+from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stacked import method_column
 from dotnetdiag.analysis.thread_pool import TPL
 from dotnetdiag.analysis.trees import levels, summed_by_parent
 from dotnetdiag.events import Column, EventSchema, Scalar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -63,7 +63,15 @@ class Kinds(LazyGroup):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        first, *others = self.entries
-        if args[1:] and args[1] in others and args[0] not in self.entries and not args[0].startswith("-"):
+        if args[1:] and args[1] in self.others and args[0] not in self.entries and not args[0].startswith("-"):
             args = [args[1], args[0], *args[2:]]
-        return super().parse_args(ctx, args if args and args[0] in self.entries else [first, *args])
+        return super().parse_args(ctx, args if args and args[0] in self.entries else [self.kind_of(args), *args])
+
+    @property
+    def others(self) -> Sequence[str]:
+        """The kinds that may stand behind the first argument."""
+        return tuple(self.entries)[1:]
+
+    def kind_of(self, args: Sequence[str]) -> str:  # noqa: ARG002
+        """The kind that is meant by arguments that name none."""
+        return next(iter(self.entries))

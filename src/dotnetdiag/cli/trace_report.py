@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.files import RecordingPath
-from dotnetdiag.cli.lazy import Kinds
+from dotnetdiag.cli.lazy import Kinds, LazyGroup
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -111,6 +111,7 @@ def view_of(
 
 KINDS = {
     "topN": ("trace_report", "top", "The methods that took the most time."),
+    "advice": ("trace_advice", "advice", "What stands out, most important first, and where there is more of it."),
     "gc": ("trace_gc", "gc", "Collections of the garbage collector: why, how long, what they found and left."),
     "exceptions": ("trace_exceptions", "exceptions", "What was thrown, caught or not: by type and message."),
     "requests": (
@@ -139,12 +140,33 @@ KINDS = {
 }
 
 
-@click.group(cls=Kinds, entries=KINDS)
+class Reports(Kinds):
+    """Without a kind it is advice; with options for the methods that took the most time, and for those who replace dotnet-trace, these."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Help without a kind is of all kinds."""
+        if args and {"--help", "-h", "-?"}.issuperset(args):
+            return LazyGroup.parse_args(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def kind_of(self, args: Sequence[str]) -> str:
+        """The kind that is meant by arguments that name none."""
+        options = {word.partition("=")[0] for word in args if word.startswith("-")}
+        if is_compatible() or args[1:2] == ["topN"] or not options <= _OF_ADVICE:
+            return "topN"
+        return "advice"
+
+
+_OF_ADVICE = {"--json", "--format", "-h", "-?", "--help"}
+
+
+@click.group(cls=Reports, entries=KINDS)
 def report() -> None:
-    """Answers to questions about a trace FILE; without a kind the methods that took the most time.
+    """Answers to questions about a trace FILE; without a kind what stands out, most important first.
 
     \b
     dotnetdiag trace report app.nettrace
+    dotnetdiag trace report app.nettrace topN
     dotnetdiag trace report app.nettrace gc
     dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
     """

@@ -18,6 +18,7 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.target import Client, Target, connected
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.advice import AdviceReport
     from dotnetdiag.analysis.counters import Counters
     from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.exceptions import ExceptionReport
@@ -197,6 +198,19 @@ def stack(runtime: Runtime, *, thread: int | str | None = None, style: str = "fu
     with connected(target_of(runtime)) as client:
         report = take_stacks(client, style=chosen)
     return report if thread is None else report.only(str(thread))
+
+
+def advice(source: PathText | Trace) -> AdviceReport:
+    """What stands out in a recording: ``.findings`` is a table, the most important first: ``severity`` (per cent of the time that it costs,
+    about), ``question`` (the kind of report that has more of it) and ``text``, a sentence; empty where all is well. ``.lacking``: of what could
+    not be looked at, what the recording lacks. ``.seconds``: how long was recorded.
+
+    Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.advice import advice as ask
+
+    with _opened(source) as trace:
+        return ask(trace)
 
 
 def cpu(source: PathText | Trace, *, weight: str = "time", marks: str = "none") -> StackProfile:

@@ -1,0 +1,300 @@
+"""What is wrong, most important first: all questions at once, and of each answer what stands out.
+
+A finding says how much of the time it costs, as far as that is known, in per cent of what was recorded: that is its ``severity``, and the order. What
+costs less than :data:`LEAST` is not told, nor what a program that is well does too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dotnetdiag.analysis.cpu import CpuFold
+from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.gc_collections import GcFold, GcReport
+from dotnetdiag.analysis.jit import JitFold, JitReport
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.requests import RequestReport, RequestsFold
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
+from dotnetdiag.analysis.waits import ContentionFold, WaitReport
+from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.trace import Trace
+
+LEAST = 1.0
+"""Per cent of the time."""
+SOME = 5.0
+"""The severity of what costs no time that can be told, and is wrong all the same."""
+PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
+INDUCED, INDUCED_SHARE = 3, 0.2
+WAITED_MS, STARVED_MS = 20.0, 100.0
+MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
+"""Exceptions, and what one costs about."""
+SLOW_MS, SLOWER = 20.0, 5.0
+"""A route is slow whose median is that long, and so many times that of all."""
+FEW_REQUESTS = 2
+JIT_MS, JIT_PERCENT = 200.0, 20.0
+HOT_SHARE, BUSY_SHARE = 0.3, 0.5
+NOTHING = "nothing stands out"
+UNRESOLVED = "0x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that stands out. ``severity``: per cent of the time of the recording that it costs, about; ``question``: the kind of report that has
+    more of it; ``text``: a sentence.
+    """
+
+    severity: float
+    question: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviceReport:
+    """``findings``: the most important first. ``lacking``: of kinds of reports that have nothing, why."""
+
+    findings: Table
+    lacking: Mapping[str, str]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {"findings": self.findings.to_pylist(), "lacking": dict(self.lacking), "seconds": self.seconds}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What each question has found."""
+
+    gc: GcReport
+    exceptions: ExceptionReport
+    contention: WaitReport
+    threadpool: ThreadPoolReport
+    requests: RequestReport
+    jit: JitReport
+    cpu: StackProfile
+    losses: Losses
+    seconds: float
+
+
+def advice(trace: Trace) -> AdviceReport:
+    """What stands out in a recording."""
+    seconds = trace.duration.total_seconds()
+    gc, exceptions, contention, threadpool, requests, jit, cpu = fold(
+        trace,
+        GcFold(seconds=seconds),
+        ExceptionsFold(),
+        ContentionFold(),
+        ThreadPoolFold(),
+        RequestsFold(),
+        JitFold(),
+        CpuFold(),
+    )
+    answers = Answers(
+        gc=gc,
+        exceptions=exceptions,
+        contention=contention,
+        threadpool=threadpool,
+        requests=requests,
+        jit=jit,
+        cpu=cpu,
+        losses=trace.raw.losses,
+        seconds=seconds,
+    )
+    return advice_of(answers)
+
+
+def advice_of(answers: Answers) -> AdviceReport:
+    """What stands out in answers that are there."""
+    found = sorted(_findings(answers), key=lambda one: -one.severity)
+    looked: Mapping[str, tuple[bool, Sequence[str]]] = {
+        "gc": (answers.gc.totals.count > 0, answers.gc.notes),
+        "exceptions": (answers.exceptions.count > 0, answers.exceptions.notes),
+        "contention": (answers.contention.totals.count > 0, answers.contention.notes),
+        "threadpool": (
+            answers.threadpool.totals.count > 0 or len(answers.threadpool.adjustments) > 0,
+            answers.threadpool.notes,
+        ),
+        "requests": (answers.requests.totals.count > 0, answers.requests.notes),
+        "jit": (answers.jit.totals.count > 0, answers.jit.notes),
+        "topN": (len(answers.cpu) > 0, answers.cpu.notes),
+    }
+    lacking = {name: "; ".join(notes) for name, (has_some, notes) in looked.items() if not has_some}
+    return AdviceReport(
+        findings=Table(
+            {
+                "severity": [round(one.severity, 1) for one in found],
+                "question": [one.question for one in found],
+                "text": [one.text for one in found],
+            },
+            title="what stands out",
+            units={"severity": "%"},
+            notes=[] if found else [NOTHING],
+            losses=answers.losses,
+        ),
+        lacking=lacking,
+        seconds=answers.seconds,
+    )
+
+
+def _findings(answers: Answers) -> Iterator[Finding]:
+    yield from _of_gc(answers.gc)
+    yield from _of_contention(answers.contention, answers.seconds)
+    yield from _of_pool(answers.threadpool, answers.seconds)
+    yield from _of_requests(answers.requests, answers.seconds)
+    yield from _of_exceptions(answers.exceptions, answers.seconds)
+    yield from _of_jit(answers.jit, answers.seconds)
+    yield from _of_cpu(answers.cpu, answers.seconds)
+
+
+def _of_gc(made: GcReport) -> Iterator[Finding]:
+    totals = made.totals
+    if not totals.count:
+        return
+    share = totals.pause_percent or 0.0
+    is_long = share >= PAUSED_PERCENT or totals.max_pause_ms >= LONG_PAUSE_MS
+    is_induced = totals.induced >= INDUCED and totals.induced >= INDUCED_SHARE * totals.count
+    if not (is_long or is_induced):
+        return
+    text = f"the collector paused the program for {share:.1f} % of the time, {totals.max_pause_ms:,.1f} ms at most"
+    if is_induced:
+        text += f": {totals.induced:,} of {totals.count:,} collections are induced"
+        rows = made.collections.values("induced_by")
+        named = [one for one in rows if one and not one.startswith(UNRESOLVED)]
+        if named:
+            most = max(dict.fromkeys(named), key=named.count)
+            text += f", {named.count(most):,} by {short(most)}"
+    else:
+        oldest = made.collections.values("generation").count(2)
+        text += f"; {totals.count:,} collections, {oldest:,} of gen2"
+        if totals.allocated_bytes:
+            text += f", {totals.allocated_bytes / 1e6:,.0f} MB allocated"
+    yield Finding(severity=max(share, SOME), question="gc", text=text)
+
+
+def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
+    totals = made.totals
+    share = _share(totals.total_ms, seconds)
+    if totals.total_ms < WAITED_MS or share < LEAST:
+        return
+    text = (
+        f"threads waited {totals.total_ms:,.0f} ms for locks, {totals.count:,} times, {totals.max_ms:,.1f} ms at most"
+    )
+    if len(made.by_method) and (first := made.by_method[0])["method"]:
+        text += f"; {first['total_ms']:,.0f} ms of it in {short(first['method'])}"
+    if len(made.by_lock) and made.by_lock[0]["lock"]:
+        lock = made.by_lock[0]
+        text += f", {lock['total_ms']:,.0f} ms for one lock ({lock['lock']})"
+    yield Finding(severity=share, question="contention", text=text)
+
+
+def _of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
+    totals = made.totals
+    starving = totals.reasons.get("Starvation", 0)
+    if totals.starved_ms < STARVED_MS and not starving:
+        return
+    text = "the thread pool starves"
+    if totals.starved_ms:
+        queue = totals.queue_ms
+        text += (
+            f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, in the median {queue['median']:,.0f} ms, "
+            f"{queue['most']:,.0f} ms at most"
+        )
+        first = made.by_method[0]
+        if first["method"]:
+            text += f"; {first['count']:,} of {totals.count:,} were queued by {short(first['method'])}"
+    if starving:
+        text += f"; it took more threads {starving:,} times because nothing went on"
+    if totals.max_threads:
+        text += f" (at most {totals.max_threads:,} threads)"
+    yield Finding(severity=max(_share(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
+
+
+def _of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
+    kinds = {row["kind"] for row in made.by_route.to_pylist()}
+    kind = "server" if "server" in kinds else "client"
+    routes = [row for row in made.by_route.to_pylist() if row["kind"] == kind]
+    count = sum(row["count"] for row in routes)
+    failed = [row for row in routes if row["failed"]]
+    if failed:
+        names = ", ".join(f"{row['route']} ({row['failed']:,})" for row in failed[:3])
+        number = sum(row["failed"] for row in failed)
+        yield Finding(
+            severity=100.0 * number / count,
+            question="requests",
+            text=f"{number:,} of {count:,} requests failed: {names}",
+        )
+    if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
+        return
+    medians = np.repeat([row["median_ms"] for row in routes], [row["count"] for row in routes])
+    usual = float(np.median(medians))
+    for row in routes:
+        if row["count"] >= FEW_REQUESTS and row["median_ms"] >= SLOW_MS and row["median_ms"] >= SLOWER * usual:
+            spent = {
+                what: row[name]
+                for name, what in (("cpu_ms", "on processors"), ("gc_ms", "in pauses"), ("lock_ms", "for locks"))
+                if row[name] and row[name] >= 0.1 * row["total_ms"]
+            }
+            told = ", ".join(f"{value:,.0f} ms {what}" for what, value in spent.items())
+            yield Finding(
+                severity=max(SOME, _share(row["total_ms"], seconds)),
+                question="requests",
+                text=f"{row['route']} takes {row['median_ms']:,.1f} ms in the median, {row['count']:,} of {count:,} requests; all together "
+                f"{usual:,.1f} ms" + (f" ({told})" if told else ""),
+            )
+
+
+def _of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
+    if made.count < max(MANY, MANY_A_SECOND * seconds):
+        return
+    first = made.by_type[0]
+    text = f"{made.count:,} exceptions were thrown, {made.count / max(seconds, 1e-3):,.0f} a second; {first['count']:,} are {first['type']}"
+    messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
+    if messages and messages[0]["message"]:
+        text += f' ("{messages[0]["message"][:80]}")'
+    yield Finding(severity=max(SOME, _share(made.count * THROW_MS, seconds)), question="exceptions", text=text)
+
+
+def _of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
+    totals = made.totals
+    share = _share(totals.foreground_ms, seconds)
+    if totals.foreground_ms < JIT_MS or share < JIT_PERCENT:
+        return
+    yield Finding(
+        severity=share / 2,  # at a start it has to be
+        question="jit",
+        text=f"threads waited {totals.foreground_ms:,.0f} ms for the compiler, {share:.0f} % of the time, for {totals.foreground:,} methods: "
+        "code that is compiled ahead (ReadyToRun) would spare most of it",
+    )
+
+
+def _of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
+    if not len(profile) or profile.unit != "ms":
+        return
+    running = profile.in_states(State.CPU)
+    if running.total < BUSY_SHARE * seconds * 1000 or running.total <= 0:
+        return
+    rows = running.top(1)
+    if not rows or rows[0].exclusive_percent < 100 * HOT_SHARE:
+        return
+    first, share = rows[0], rows[0].exclusive_percent
+    yield Finding(
+        severity=LEAST,
+        question="topN",
+        text=f"{short(first.name())} took {share:.0f} % of the time on processors, {first.exclusive:,.0f} of {running.total:,.0f} ms",
+    )
+
+
+def _share(ms: float, seconds: float) -> float:
+    """Per cent of what was recorded; at most all of it."""
+    return min(100.0, ms / seconds / 10) if seconds else 0.0
+
+
+def short(name: str) -> str:
+    """A method without its module and parameters."""
+    return name.partition("!")[2].partition("(")[0] or name

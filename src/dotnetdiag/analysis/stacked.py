@@ -1,0 +1,103 @@
+"""Events that are kept with their stacks: rows, and a profile of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.filters import hide_framework
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.events import EventSchema
+from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.table import Losses
+from dotnetdiag.trace.stack_tree import NO_FRAME
+from dotnetdiag.trace.table import EventTable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stacked:
+    """Of each event ``method``: the first of the program in its stack, else the leaf, and its id in ``profile``, ``frame`` (-1 without a stack).
+    ``row`` tells of each sample of ``profile`` whose stack it is.
+    """
+
+    frame: Array
+    method: Coded
+    profile: StackProfile
+    row: Array
+    losses: Losses
+
+
+class StackedEvents:
+    """Takes windows; :attr:`kept` and :meth:`result` are what came."""
+
+    def __init__(self, events: KeptEvents) -> None:
+        self._events = events
+        self._columns = SampleColumns()
+        self._count = 0
+
+    def wants(self, schema: EventSchema) -> bool:
+        """The events, and what names the threads of the pool."""
+        return self._events.wants(schema) or is_worker(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._columns.look_at(window)
+        found = self._events.feed(window)
+        if len(found):
+            self._columns.add(found, State.NONE, np.arange(self._count, self._count + len(found), dtype=np.float64))
+            self._count += len(found)
+
+    @property
+    def kept(self) -> Kept:
+        """The events, in the order in which they came."""
+        return self._events.all()
+
+    def result(
+        self, name: str, unit: str, weight: Array, lengths: Array | None = None, *, state: State = State.NONE
+    ) -> Stacked:
+        """``weight`` and ``lengths`` (ns; none: 0) of each event. Those whose weight is negative are not in the profile."""
+        self._columns.end()
+        samples = self._columns.take()
+        if (weight < 0).any():
+            samples = samples.take(weight[samples.values.astype(np.int64)] >= 0)
+        row = samples.values.astype(np.int64)
+        profile = profile_of(
+            self._columns,
+            samples,
+            name=name,
+            unit=unit,
+            length_ns=np.zeros(len(row), np.int64) if lengths is None else lengths[row],
+            weight=weight[row].astype(np.float64),
+        )
+        profile = replace(profile, state=np.full(len(profile), state, np.uint8))
+        frame = np.full(self._count, NO_FRAME, np.int64)
+        frame[row] = _own_frames(profile)
+        return Stacked(
+            frame=frame,
+            method=method_column(profile, frame),
+            profile=profile,
+            row=row,
+            losses=self._columns.context.losses,
+        )
+
+
+def method_column(profile: StackProfile, frame: Array) -> Coded:
+    """The names of frames; None for -1."""
+    distinct, which = np.unique(frame, return_inverse=True)
+    names = ["" if one < 0 else profile.frames.name(one) for one in distinct.tolist()]
+    known = frame >= 0
+    return Coded(Text.from_pylist([*names]), which.reshape(-1), None if known.all() else known)
+
+
+def _own_frames(profile: StackProfile) -> Array:
+    """Of each sample the first frame of the program, else the leaf; -1 without a stack."""
+    own = hide_framework(profile)
+    frame = own.tree.frame[own.node]
+    return np.where(frame >= 0, frame, profile.tree.frame[profile.node])

@@ -1,0 +1,54 @@
+"""``trace report FILE``: what stands out."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.render import echo
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.advice import AdviceReport
+
+
+@click.command("advice", cls=Command)
+@click.argument("file", type=RecordingPath())
+@format_option
+def advice(file: Path, form: str) -> None:
+    """Show what stands out in a trace FILE, most important first, and the command for more of it.
+
+    Everything that was recorded is looked at: collections, locks, the thread pool, requests, exceptions, the compiler, processors. Of what
+    is well nothing is said; what the recording lacks is named.
+
+    \b
+    dotnetdiag trace report app.nettrace
+    dotnetdiag trace report app.nettrace --json | jq '.findings[0].text'
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.verbs import advice as ask
+
+    answer(file, form, ask, rows=lambda made: made.findings, people=lambda made: _show(made, file))
+
+
+def _show(made: AdviceReport, file: Path) -> None:
+    from dotnetdiag.analysis.advice import NOTHING
+
+    rows = made.findings.to_pylist()
+    if not rows:
+        echo(f"{NOTHING} in {made.seconds:,.1f} s")
+    for number, row in enumerate(rows, 1):
+        echo(f"{number}. {row['text']}")
+        echo(f"   more: dotnetdiag trace report {shlex.quote(str(file))} {row['question']}")
+    if made.lacking:
+        echo()
+        echo(
+            f"no events of: {', '.join(made.lacking)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)"
+        )
