@@ -9,7 +9,6 @@ recording has samples, its ticks do not count.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -112,7 +111,7 @@ class AllocationsFold:
         kept = KeptEvents(having(TICK, SAMPLE), numbers, names=("TypeName",))
         self._texts = kept.texts
         self._events = StackedEvents(kept, self._together)
-        self._by_second: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}
+        self._by_second: dict[bool, dict[int, float]] = {True: {}, False: {}}
 
     def wants(self, schema: EventSchema) -> bool:
         """Ticks, samples, and what names the threads of the pool."""
@@ -131,22 +130,19 @@ class AllocationsFold:
         total = np.where(is_sample, size / met, np.maximum(told, 0))
         error = np.where(is_sample, (1 - met) * (size / met) ** 2, 0.0)
         second = (kept.ms // 1000).astype(np.int64)
-        for sampled, sums in self._by_second.items():
+        for sampled, by_second in self._by_second.items():
             own = is_sample == sampled
             if own.any():
-                of = np.bincount(np.maximum(second[own], 0), total[own])
-                sums.update({one: float(of[one]) for one in np.flatnonzero(of).tolist()})  # type: ignore[dict-item]
+                seconds, of = np.unique(second[own], return_inverse=True)
+                for one, amount in zip(seconds.tolist(), np.bincount(of.reshape(-1), total[own]).tolist(), strict=True):
+                    by_second[one] = by_second.get(one, 0.0) + amount
         kind, type_name = np.maximum(kept["AllocationKind"], 0), self._named(kept)
         first, which = combined([kept.pid, kept.tid, stack, type_name, kind, is_sample], len(kept))
         rows = kept.of(first)
         sums = {"count": np.ones(len(kept)), "bytes": total, "objects": count_of, "variance": error}
-        return first, Kept(
-            rows.ms,
-            rows.pid,
-            rows.tid,
-            {"type": type_name[first], "kind": kind[first], "is_sample": is_sample[first]}
-            | {name: np.bincount(which, values, minlength=len(first)) for name, values in sums.items()},
-        )
+        fields: dict[str, Array] = {"type": type_name[first], "kind": kind[first], "is_sample": is_sample[first]}
+        fields |= {name: np.bincount(which, values, minlength=len(first)) for name, values in sums.items()}
+        return first, Kept(rows.ms, rows.pid, rows.tid, fields)
 
     def _named(self, kept: Kept) -> Array:
         """The number of the text that each type is called by: its id where it has no name."""
@@ -194,6 +190,7 @@ class _Answer:
         self._notes = (*notes, *(made.profile.notes if kept is not None else ()))
 
     def report(self) -> AllocationReport:
+        """The tables."""
         kept = self._kept
         if kept is None:
             empty = self._table("allocations", {})

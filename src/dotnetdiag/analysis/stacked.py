@@ -40,9 +40,7 @@ class StackedEvents:
     its stack ids, the rows whose stacks stay, and what is kept of those.
     """
 
-    def __init__(
-        self, events: KeptEvents, together: Callable[[Kept, Array], tuple[Array, Kept]] | None = None
-    ) -> None:
+    def __init__(self, events: KeptEvents, together: Callable[[Kept, Array], tuple[Array, Kept]] | None = None) -> None:
         self._events, self._together = events, together
         self._columns = SampleColumns()
         self._count = 0

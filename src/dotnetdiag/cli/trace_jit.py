@@ -36,7 +36,7 @@ def jit(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace jit --json | jq .totals
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import jit as ask
+    from dotnetdiag.recipes.questions import jit as ask
 
     answer(file, form, ask, rows=lambda made: made.methods, people=lambda made: _show(made, number))
 

@@ -113,7 +113,12 @@ KINDS = {
     "topN": ("trace_report", "top", "The methods that took the most time."),
     "advice": ("trace_advice", "advice", "What stands out, most important first, and where there is more of it."),
     "gc": ("trace_gc", "gc", "Collections of the garbage collector: why, how long, what they found and left."),
-    "exceptions": ("trace_exceptions", "exceptions", "What was thrown, caught or not: by type and message."),
+    "allocations": (
+        "trace_allocations",
+        "allocations",
+        "What was allocated: by type, by method, by thread, large objects apart.",
+    ),
+    "exceptions": ("trace_exceptions", "exceptions", "What was thrown: by type and message, who threw, who caught."),
     "requests": (
         "trace_requests",
         "requests",
