@@ -144,12 +144,15 @@ def gc(source: PathText | Trace) -> GcReport:
 
 def jit(source: PathText | Trace) -> JitReport:
     """The methods that were compiled in a recording: ``.methods`` is a table with a row for each compilation, in the order of their begins,
-    ``.totals`` what they come to, ``.notes`` what the recording lacks.
+    ``.by_method`` has those of one method together (``method count compile_ms il_bytes native_bytes pid``), ``.inlining`` tells why calls were not
+    inlined (``reason always caller callee count``), ``.totals`` what all come to, ``.notes`` what the recording lacks.
 
     Columns: ``method``, ``tier`` (as TraceEvent writes it), ``kind`` (``Foreground``: a thread waited for it; ``TieredCompilationBackground``),
-    ``start_ms``, ``compile_ms``, ``il_bytes``, ``native_bytes``, ``pid``, ``tid``; None where the end of a compilation was not recorded.
+    ``start_ms``, ``compile_ms``, ``il_bytes``, ``native_bytes``, ``pid``, ``tid``, ``rejected`` (1: looked for in code that was compiled ahead,
+    and not there or not usable); None where the end of a compilation, or what else it takes, was not recorded.
 
-    It needs the keyword jit at level verbose, and the keyword compilation for ``kind``. Raises InputError and FormatError for a path, as ``open``.
+    It needs the keyword jit at level verbose, the keyword compilation for ``kind``, compilationdiagnostic for ``rejected``, and jittracing for
+    ``.inlining``. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.jit import jit as ask
 
