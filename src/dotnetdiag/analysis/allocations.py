@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table, texts, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import Groups, groups
@@ -211,7 +212,7 @@ class _Answer:
                 "allocations by second",
                 {
                     "second": Scalar(np.array(sorted(self._by_second), np.int64), None, Kind.I8),
-                    "bytes": _whole(np.array([self._by_second[one] for one in sorted(self._by_second)])),
+                    "bytes": whole(np.array([self._by_second[one] for one in sorted(self._by_second)])),
                 },
             ),
             profile=self._profile,
@@ -251,18 +252,18 @@ class _Answer:
             title,
             {
                 **shown,
-                "count": _whole(found.sums(self._kept["count"])),
-                "bytes": _whole(found.total),
+                "count": whole(found.sums(self._kept["count"])),
+                "bytes": whole(found.total),
                 "percent": Scalar(100.0 * found.total / everything, None, Kind.F8),
-                "objects": _whole(objects),
-                "error_bytes": _whole(errors if self._source == SAMPLES else np.full(len(found), np.nan)),
+                "objects": whole(objects),
+                "error_bytes": whole(errors if self._source == SAMPLES else np.full(len(found), np.nan)),
             },
         )
 
     def _named(self, name: str, found: Groups) -> Column:
         assert self._kept is not None
         if name == "type":
-            return Text.from_pylist([self._types[one] for one in self._kept["type"][found.first].tolist()])
+            return texts(self._types, self._kept["type"][found.first])
         if name == "method":
             return self._method.take(found.first)
         if name == "thread":
@@ -274,11 +275,4 @@ class _Answer:
         return Scalar(values[found.first], None, Kind.I8)
 
     def _table(self, title: str, columns: dict[str, Column]) -> Table:
-        units = {name: "bytes" for name in columns if name.endswith("bytes")} | {"percent": "%", "second": "s"}
-        units = {name: unit for name, unit in units.items() if name in columns}
-        return Table(columns, title=title, units=units, notes=self._notes, losses=self._losses)
-
-
-def _whole(values: Array) -> Column:
-    known = ~np.isnan(values)
-    return Scalar(np.round(np.nan_to_num(values)).astype(np.int64), None if known.all() else known, Kind.I8)
+        return answer_table(title, columns, self._notes, self._losses)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table, number, texts
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
@@ -23,7 +24,7 @@ from dotnetdiag.analysis.pairs import latest_rows, pairs
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.losses import NONE as NO_LOSSES
@@ -271,12 +272,12 @@ class _Answer:
             "start_ms": Scalar(thrown.ms, None, Kind.F8),
             "pid": Scalar(thrown.pid, None, Kind.I8),
             "tid": Scalar(thrown.tid, None, Kind.I8),
-            "type": _texts(self.types, thrown["ExceptionType"]),
-            "message": _texts(self.messages, thrown["ExceptionMessage"]),
+            "type": texts(self.types, thrown["ExceptionType"]),
+            "message": texts(self.messages, thrown["ExceptionMessage"]),
             "method": self.method,
-            "caught_by": _texts(self.methods, self.caught_by),
-            "catch_ms": _number(self.catch_ms),
-            "handled_ms": _number(self.handled_ms),
+            "caught_by": texts(self.methods, self.caught_by),
+            "catch_ms": number(self.catch_ms),
+            "handled_ms": number(self.handled_ms),
             "finallys": Scalar(self.finallys, None, Kind.I8),
             "finally_ms": Scalar(self.finally_ms, None, Kind.F8),
             "filters": Scalar(self.filters, None, Kind.I8),
@@ -301,7 +302,7 @@ class _Answer:
         return self._table(
             "exceptions by type",
             {
-                "type": _texts(self.types, thrown["ExceptionType"][found.first]),
+                "type": texts(self.types, thrown["ExceptionType"][found.first]),
                 "count": Scalar(found.count, None, Kind.I8),
                 "messages": Scalar(distinct(thrown["ExceptionMessage"]), None, Kind.I8),
                 "threads": Scalar(distinct(thrown.pid, thrown.tid), None, Kind.I8),
@@ -327,18 +328,4 @@ class _Answer:
         return self._table(title, {**shown, **figures}, notes)
 
     def _table(self, title: str, columns: Mapping[str, Column], notes: Sequence[str]) -> Table:
-        units = {name: "ms" for name in columns if name.endswith("_ms")} | {
-            name: "s" for name in columns if name == "second"
-        }
-        more = {} if self.losses is None else {"losses": self.losses}
-        return Table(dict(columns), title=title, units=units, notes=notes, **more)
-
-
-def _texts(names: Sequence[str], which: Array) -> Coded:
-    known = which >= 0
-    return Coded(Text.from_pylist([*names, ""]), which, None if known.all() else known)
-
-
-def _number(values: Array) -> Column:
-    known = ~np.isnan(values)
-    return Scalar(np.nan_to_num(values), None if known.all() else known, Kind.F8)
+        return answer_table(title, columns, notes, self.losses)

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.gc_events import (
     GENERATIONS,
@@ -140,13 +141,7 @@ class GcFold:
         columns["induced_by"], induced = self._induced(by_process)
         trace = None if self._window is None else self._window.trace
         notes = () if by_process else (NO_EVENTS,)
-        table = Table(
-            columns,
-            title="collections",
-            units={name: _unit(name) for name in columns if _unit(name)},
-            notes=notes,
-            **({} if trace is None else {"losses": trace.losses}),
-        )
+        table = answer_table("collections", columns, notes, None if trace is None else trace.losses)
         return GcReport(collections=table, induced=induced, totals=_totals(by_process, self._seconds), notes=notes)
 
     def _induced(self, processes: Sequence[_Process]) -> tuple[Column, StackProfile]:
@@ -422,43 +417,21 @@ def _columns(processes: Sequence[_Process], window: EventTable | None) -> dict[s
     def named(field: str, own: Mapping[int, str]) -> Column:
         numbers = joined(lambda one: one.starts[field]).astype(np.int64)
         words = (None if window is None else words_of(window, having(START), field)) or str
-        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda number: own.get(number) or words(number))
+        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda one: own.get(one) or words(one))
 
     columns: dict[str, Column] = {
-        "pid": _whole(joined(lambda one: one.starts.pid)),
-        "number": _whole(joined(lambda one: one.starts["Count"])),
-        "generation": _whole(joined(lambda one: one.starts["Depth"])),
+        "pid": whole(joined(lambda one: one.starts.pid)),
+        "number": whole(joined(lambda one: one.starts["Count"])),
+        "generation": whole(joined(lambda one: one.starts["Depth"])),
         "reason": named("Reason", _REASONS),
         "type": named("Type", {}),
     }
     for name, make in _FIGURES.items():
         values = joined(make)
-        columns[name] = Scalar(np.nan_to_num(values), _valid(values), Kind.F8)
+        columns[name] = number(values)
     for name, make in _COUNTS.items():
-        columns[name] = _whole(joined(make))
+        columns[name] = whole(joined(make))
     return columns
-
-
-def _whole(values: Array) -> Column:
-    plain = values.astype(np.float64)
-    return Scalar(np.nan_to_num(plain).astype(np.int64), _valid(plain), Kind.I8)
-
-
-def _valid(values: Array) -> Array | None:
-    known = ~np.isnan(values)
-    return None if known.all() else known
-
-
-def _unit(name: str) -> str:
-    return (
-        "ms"
-        if name.endswith("_ms")
-        else "bytes"
-        if name.endswith("_bytes")
-        else "%"
-        if name.endswith("_percent")
-        else ""
-    )
 
 
 def _totals(processes: Sequence[_Process], seconds: float | None) -> GcTotals:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
@@ -55,7 +56,7 @@ NO_EVENTS = (
 @dataclass(frozen=True, kw_only=True)
 class JitTotals:
     """Of all methods. ``foreground`` are those that a thread waited for, ``unfinished`` those whose end was not recorded, ``again`` those that had
-    been compiled before. ``precompiled``: methods whose code was found compiled ahead; ``rejected``: looked for there, and compiled all the same. Both
+    been compiled before. ``precompiled``: methods whose code was found compiled ahead; ``rejected``: looked for there, compiled all the same. Both
     None where the recording does not tell, as is ``inlining``.
     """
 
@@ -191,9 +192,7 @@ class JitFold:
         )
 
     def _table(self, title: str, columns: Mapping[str, Column], notes: tuple[str, ...]) -> Table:
-        units = {name: "ms" for name in columns if name.endswith("_ms")}
-        units |= {name: "bytes" for name in columns if name.endswith("_bytes")}
-        return Table(dict(columns), title=title, units=units, notes=notes, losses=self._losses)
+        return answer_table(title, columns, notes, self._losses)
 
     def _methods(self, starts: Kept) -> Coded:
         """``Namespace.Type.Method(parameters)``, as TraceEvent writes them: one text for each method."""
