@@ -42,8 +42,10 @@ DIFFERENCES: Mapping[str, tuple[str, Callable[[Row, Row], bool]]] = {
         lambda ours, _: ours["is_first"] or ours["is_near_background"],
     ),
     "before_bytes": (
-        "of several heaps the history of one in the background comes behind its stop: TraceEvent has more there than the heaps tell",
-        lambda ours, _: ours["type"] == "BackgroundGC" and (ours["heaps"] or 0) > 1,
+        "the history of one in the background may come behind its stop (several heaps), or where a young one has begun within it: TraceEvent counts it "
+        "for neither, or for both together for the young one",
+        lambda ours, theirs: ours["type"] == "BackgroundGC"
+        or (ours["type"] == "ForegroundGC" and ours["before_bytes"] < theirs["before_mb"] * 1e6),
     ),
     "pause_ms": (
         "TraceEvent leaves out what one in the background had of the pause that it begins in, where a young one has the rest",
@@ -169,7 +171,8 @@ def test_collections_in_the_background_and_of_several_heaps(runtime: str, server
     assert len(rows) == young
     assert sum(row["generation"] == 2 for row in rows) == old
     if server == "1":
-        assert {row["heaps"] for row in rows} == {2}
+        # the last may not be over yet when the program is
+        assert {row["heaps"] for row in rows if row["duration_ms"] is not None} == {2}
     else:
         assert any(row["type"] == "BackgroundGC" for row in rows)
     pauses = sorted((row["pause_start_ms"], row["pause_ms"]) for row in rows if row["type"] != "BackgroundGC")
