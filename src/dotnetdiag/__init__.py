@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag._lazy import loader
+from dotnetdiag._lazy import loader as _loader
 
 __version__ = "0.1.0"
 
@@ -69,11 +69,15 @@ _PUBLIC: dict[str, str] = {
             "exceptions",
             "gc",
             "jit",
+            "loader",
+            "logs",
             "requests",
             "spans",
             "stacks",
+            "startup",
             "tasks",
             "threadpool",
+            "threads",
             "waits",
         ),
         "dotnetdiag.recipes.questions",
@@ -126,7 +130,7 @@ _PUBLIC |= dict.fromkeys(
 )
 
 __all__ = ["__version__", *_PUBLIC]
-__getattr__ = loader(globals(), _PUBLIC)
+__getattr__ = _loader(globals(), _PUBLIC)
 
 
 def __dir__() -> list[str]:
@@ -203,11 +207,15 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.questions import exceptions as exceptions
     from dotnetdiag.recipes.questions import gc as gc
     from dotnetdiag.recipes.questions import jit as jit
+    from dotnetdiag.recipes.questions import loader as loader
+    from dotnetdiag.recipes.questions import logs as logs
     from dotnetdiag.recipes.questions import requests as requests
     from dotnetdiag.recipes.questions import spans as spans
     from dotnetdiag.recipes.questions import stacks as stacks
+    from dotnetdiag.recipes.questions import startup as startup
     from dotnetdiag.recipes.questions import tasks as tasks
     from dotnetdiag.recipes.questions import threadpool as threadpool
+    from dotnetdiag.recipes.questions import threads as threads
     from dotnetdiag.recipes.questions import waits as waits
     from dotnetdiag.recipes.startup import Startup as Startup
     from dotnetdiag.recipes.stop import Stop as Stop

@@ -42,10 +42,12 @@ DIFFERENCES: Mapping[str, tuple[str, Callable[[Row, Row], bool]]] = {
         lambda ours, _: ours["is_first"] or ours["is_near_background"],
     ),
     "before_bytes": (
-        "the history of one in the background may come behind its stop (several heaps), or where a young one has begun within it: TraceEvent counts it "
-        "for neither, or for both together for the young one",
-        lambda ours, theirs: ours["type"] == "BackgroundGC"
-        or (ours["type"] == "ForegroundGC" and ours["before_bytes"] < theirs["before_mb"] * 1e6),
+        "the history of one in the background may come behind its stop (several heaps), or where a young one has begun within it: TraceEvent "
+        "counts it for neither, or for both together for the young one",
+        lambda ours, theirs: (
+            ours["type"] == "BackgroundGC"
+            or (ours["type"] == "ForegroundGC" and ours["before_bytes"] < theirs["before_mb"] * 1e6)
+        ),
     ),
     "pause_ms": (
         "TraceEvent leaves out what one in the background had of the pause that it begins in, where a young one has the rest",

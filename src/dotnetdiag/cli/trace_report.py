@@ -141,6 +141,10 @@ KINDS = {
         "What awaited what: asynchronous calls by their logical stacks, the longest chains.",
     ),
     "jit": ("trace_jit", "jit", "Methods that were compiled: how long it took, in which tier, who waited."),
+    "loader": ("trace_loader", "loader", "What was loaded: assemblies, binds and those that failed, types."),
+    "threads": ("trace_threads", "threads", "The threads: when each came, how long it ran and waited, what it did."),
+    "logs": ("trace_logs", "logs", "What was logged with ILogger, and within which request."),
+    "startup": ("trace_startup", "startup", "What the start of the program went into, by phase."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from dotnetdiag.durations import time_of
 from dotnetdiag.recipes.sources import PathText, opened
 
 if TYPE_CHECKING:
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.exceptions import ExceptionReport
     from dotnetdiag.analysis.gc_collections import GcReport
     from dotnetdiag.analysis.jit import JitReport
+    from dotnetdiag.analysis.loader import LoaderReport
+    from dotnetdiag.analysis.logs import LogReport
     from dotnetdiag.analysis.requests import RequestReport
     from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.analysis.startup import StartupReport
     from dotnetdiag.analysis.tasks import TaskReport
     from dotnetdiag.analysis.thread_pool import ThreadPoolReport
+    from dotnetdiag.analysis.threads import ThreadReport
     from dotnetdiag.analysis.waits import WaitReport
     from dotnetdiag.table import Table
     from dotnetdiag.trace.trace import Trace
@@ -253,3 +258,68 @@ def counters(source: PathText | Trace, *, sessions: Collection[str] | None = Non
 
     with opened(source) as trace:
         return ask(trace, sessions=sessions)
+
+
+def loader(source: PathText | Trace) -> LoaderReport:
+    """What was loaded: ``.assemblies`` is a table with a row for each that was loaded (``start_ms pid tid assembly path``), ``.binds`` for each
+    look for one, ``.types`` has types by name (``type count total_ms max_ms pid``; each load of one counts, they come in levels), ``.profile`` the
+    stacks of binds in ms, ``.totals``, ``.notes`` what the recording lacks.
+
+    Columns of ``binds``: ``start_ms``, ``duration_ms``, ``pid``, ``tid``, ``assembly``, ``requested_by``, ``context``, ``success``, ``cached``,
+    ``path``, ``stage`` (the last way that was tried), ``error`` (why that failed), ``method``.
+
+    It needs the keyword loader, assemblyloader for binds (.NET 5 and later), typediagnostic for types. Raises InputError and FormatError for a
+    path, as ``open``.
+    """
+    from dotnetdiag.analysis.loader import loader as ask
+
+    with opened(source) as trace:
+        return ask(trace)
+
+
+def logs(source: PathText | Trace) -> LogReport:
+    """What was logged with ``Microsoft.Extensions.Logging``: ``.messages`` is a table with a row for each, ``.by_event`` has those of one logger,
+    event and level together (``level logger event_id event count example``), ``.totals``, ``.notes`` what the recording lacks.
+
+    Columns of ``messages``: ``ms``, ``pid``, ``tid``, ``level``, ``logger``, ``event_id``, ``event``, ``message``, ``request`` (the name of the
+    request in which it was logged) and ``request_row`` (its row in ``dd.requests(source).requests``), None outside of requests.
+
+    It needs the provider Microsoft-Extensions-Logging (``:0x4:5``), and for requests what :func:`requests` needs. Raises InputError and FormatError
+    for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.logs import logs as ask
+
+    with opened(source) as trace:
+        return ask(trace)
+
+
+def startup(source: PathText | Trace, first: float | str | None = None) -> StartupReport:
+    """What the ``first`` seconds (or ``"800ms"``; None: 5) of a recording from the start of a program went into: ``.phases`` is a table with a row
+    for each phase, ``.longest`` what took longest (``kind name start_ms duration_ms``), ``.profile`` the samples of that time, ``.totals`` with
+    ``program`` and ``main_ms`` (when its first method was compiled), ``.notes`` what the recording lacks.
+
+    Columns of ``phases``: ``phase``, ``start_ms``, ``duration_ms``, ``assemblies``, ``bind_ms``, ``methods``, ``compile_ms``, ``collections``,
+    ``pause_ms``, ``exceptions``, ``cpu_ms`` (None without samples).
+
+    Raises UsageError and GrammarError for a time that is none; InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.startup import startup as ask
+
+    with opened(source) as trace:
+        return ask(trace, time_of(first))
+
+
+def threads(source: PathText | Trace) -> ThreadReport:
+    """The threads of a recording: ``.threads`` is a table with a row for each, the one that ran longest first; ``.totals``; ``.notes`` what the
+    recording lacks.
+
+    Columns: ``pid``, ``tid``, ``name``, ``kind`` (``gc``, ``finalizer``, ``pool worker``), ``created_ms`` and ``ended_ms``, ``cpu_ms`` (samples in
+    managed code), ``waiting_ms`` (samples elsewhere), ``samples``, ``lock_ms``, ``wait_ms``, ``allocated_bytes``, ``exceptions``; None where the
+    recording does not tell.
+
+    Raises InputError and FormatError for a path, as ``open``.
+    """
+    from dotnetdiag.analysis.threads import threads as ask
+
+    with opened(source) as trace:
+        return ask(trace)
