@@ -63,6 +63,7 @@ _PUBLIC: dict[str, str] = {
             "report",
             "requests",
             "spans",
+            "sql",
             "stack",
             "stacks",
             "tasks",
@@ -209,6 +210,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import report as report
     from dotnetdiag.recipes.verbs import requests as requests
     from dotnetdiag.recipes.verbs import spans as spans
+    from dotnetdiag.recipes.verbs import sql as sql
     from dotnetdiag.recipes.verbs import stack as stack
     from dotnetdiag.recipes.verbs import stacks as stacks
     from dotnetdiag.recipes.verbs import tasks as tasks

@@ -7,7 +7,7 @@ diagnostic port, or a ``Client``. Times are seconds since the start, or texts (`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -401,6 +401,27 @@ def counters(source: PathText | Trace, *, sessions: Collection[str] | None = Non
 
     with _opened(source) as trace:
         return ask(trace, sessions=sessions)
+
+
+def sql(sources: PathText | Trace | Iterable[PathText | Trace], query: str, *, external_access: bool = False) -> Table:
+    """What a query of SQL answers, in DuckDB's words: ``dd.sql("*.nettrace", "select file, count(*) from events group by file")``. ``sources`` are
+    paths, URLs of fsspec, patterns of either, traces, or several of them.
+
+    Tables: events by name (``"GC/Start"``, with ``Provider/`` where that is needed), ``events`` (all, without payloads), the reports by the
+    names that functions have here (``gc``, ``jit``, ``requests``, ``cpu_samples``, …), ``spans('GC/Start', 'GC/Stop')``, ``stacks('GC/Start')``;
+    ``show tables`` has all. Each has a column ``file``. Only what a query uses is decoded, a window of events at a time; its answer is in memory.
+
+    ``external_access``: it may read and write files, and load what DuckDB can; otherwise it reads recordings alone. Raises UsageError for what
+    DuckDB refuses, UnknownName for a table that is not there, MissingDependency without the extra ``sql``; InputError and FormatError for a
+    path, as ``open``.
+    """
+    from dotnetdiag.recipes.queries import database
+
+    made = database(sources, external_access=external_access)
+    try:
+        return made.sql(query)
+    finally:
+        made.close()
 
 
 def info(source: PathText | Trace) -> TraceContents:
