@@ -98,7 +98,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "textual": {"tui"},
     "starlette": {"service"},
     "prometheus_client": {"service"},
-    "pandas": {"table", "trace"},
+    "pandas": {"table", "trace", "query"},  # partitions of Dask are its frames
     "pyarrow": {"table", "query"},
     "polars": {"table", "query"},
     "duckdb": {"query"},

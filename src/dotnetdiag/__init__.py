@@ -51,6 +51,7 @@ _PUBLIC: dict[str, str] = {
             "convert",
             "counters",
             "cpu",
+            "dataset",
             "diff",
             "exceptions",
             "filter",
@@ -198,6 +199,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.verbs import convert as convert
     from dotnetdiag.recipes.verbs import counters as counters
     from dotnetdiag.recipes.verbs import cpu as cpu
+    from dotnetdiag.recipes.verbs import dataset as dataset
     from dotnetdiag.recipes.verbs import diff as diff
     from dotnetdiag.recipes.verbs import exceptions as exceptions
     from dotnetdiag.recipes.verbs import filter as filter

@@ -19,9 +19,9 @@ from dotnetdiag.query.duckdb_engine import Database
 from dotnetdiag.query.recordings import OpenTrace
 from dotnetdiag.query.reports import REPORTS
 from dotnetdiag.query.tables import names_of
+from dotnetdiag.trace import header
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.trace import Trace
-
 
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
@@ -77,7 +77,7 @@ def test_a_field_that_is_called_as_a_column_is_the_payload_s() -> None:
         columns = [column.lower() for column in trace.sql(f"from {quoted(name)} limit 0").columns]
         assert len(set(columns)) == len(columns)
         for field in trace[name].fields:
-            taken = {"file", "frames", *tables.header.COLUMNS}
+            taken = {"file", "frames", *header.COLUMNS}
             assert (PAYLOAD + field if field.lower() in taken else field).lower() in columns
 
 
@@ -191,7 +191,7 @@ def test_show_tables_has_events_and_reports() -> None:
 def test_several_files_have_one_table_with_a_column_of_the_file(tmp_path: Path) -> None:
     paths = saved(tmp_path, "gccollect-10", "events-10", "events-3.1")
     for pattern in (paths, str(tmp_path / "*.nettrace"), tmp_path / "*.nettrace"):
-        made = dd.sql(pattern, "select file, count(*) as n from events group by file")  # type: ignore[arg-type]
+        made = dd.sql(pattern, "select file, count(*) as n from events group by file")
         assert {row["file"]: row["n"] for row in made.to_pylist()} == {path: len(dd.open(path)) for path in paths}
     # 3.1 has GC/Start of another version; the first has no Exception/Start
     both = dd.sql(paths, 'select file, "GC/Start".* exclude (file) from "GC/Start" order by file, ms')

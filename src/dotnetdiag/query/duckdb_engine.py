@@ -16,7 +16,7 @@ from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.reports import REPORTS
 from dotnetdiag.query.scan import Scan
-from dotnetdiag.query.tables import EVENTS, TABLES, find_table, names_of, unknown
+from dotnetdiag.query.tables import TABLES, contents, find_table, unknown
 from dotnetdiag.table import Losses, Table
 
 _MISSING = re.compile(r"Table( Function)? with name (.+?) does not exist!", re.DOTALL)
@@ -132,9 +132,7 @@ class Database:
         elif report is None:
             raise unknown(name, ())
         elif report.arguments:
-            raise UsageError(
-                f"{report.name} is written {report.name}({', '.join(report.arguments)}), each a text in quotes"
-            )
+            raise UsageError(f"{report.name} is written {report.called}, each a text in quotes")
         else:
             self._register(report.name, ())
             self._database.execute(f"create macro {report.name}() as table select * from {report.name}")  # noqa: S608
@@ -171,27 +169,9 @@ class Database:
         ]
 
     def tables(self) -> Table:
-        """What there is to ask: ``name``, ``kind`` (``event``, ``report``), ``rows`` (of events) and ``about``."""
+        """What there is to ask: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events) and ``about``."""
         if self._tables is None:
-            counts: dict[str, int] = {}
-            for recording in self._recordings:
-                with self._shelf.opened(recording) as trace:
-                    for name, count in names_of(trace).items():
-                        counts[name] = counts.get(name, 0) + count
-            rows: list[dict[str, Any]] = [
-                {"name": EVENTS, "kind": "events", "rows": sum(counts.values()), "about": "all events"}
-            ]
-            rows += [{"name": name, "kind": "event", "rows": counts[name]} for name in sorted(counts)]
-            rows += [
-                {
-                    "name": f"{one.name}({', '.join(one.arguments)})" if one.arguments else one.name,
-                    "kind": "report",
-                    "about": one.about,
-                }
-                for one in REPORTS.values()
-            ]
-            columns = ("name", "kind", "rows", "about")
-            self._tables = Table.of_rows(rows, columns=columns, title="what there is to ask")
+            self._tables = contents(self._recordings, self._shelf)
         return self._tables
 
 

@@ -25,6 +25,11 @@ class Report:
     about: str
     arguments: tuple[str, ...] = ()
 
+    @property
+    def called(self) -> str:
+        """As it is written in a query."""
+        return f"{self.name}({', '.join(self.arguments)})" if self.arguments else self.name
+
     def of(self, trace: Trace, arguments: tuple[str, ...] = ()) -> Table:
         """Ask a trace. Raises what the question raises."""
         made: Any = getattr(import_module(f"dotnetdiag.analysis.{self.module}"), self.function)(trace, *arguments)

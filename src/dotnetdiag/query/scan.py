@@ -26,6 +26,13 @@ COUNTED_ROWS = 1 << 20
 _ROW = "\1row"
 
 
+def joined(schemas: Sequence[pyarrow.Schema | None], name: str) -> pyarrow.Schema:
+    """``file``, and then the columns of all recordings that have a table of that name, by their names."""
+    pa = arrow()
+    whole = united([one for one in schemas if one is not None], name)
+    return pa.schema([pa.field(FILE, pa.large_string()), *whole])
+
+
 class Scan:
     """A table of some recordings. ``coded``: the name of the file, and texts of which there are few different ones, are dictionaries.
 
@@ -33,13 +40,20 @@ class Scan:
     """
 
     def __init__(
-        self, table: QueryTable, recordings: Sequence[Recording], shelf: Shelf, *, coded: bool = False
+        self,
+        table: QueryTable,
+        recordings: Sequence[Recording],
+        shelf: Shelf,
+        *,
+        coded: bool = False,
+        schema: pyarrow.Schema | None = None,
     ) -> None:
+        """``schema`` is that of more recordings than these, where it is known."""
         self.table, self._recordings, self._shelf = table, tuple(recordings), shelf
         self._coded = table.coded if coded else frozenset()
         self._file_coded = coded
         self.error: BaseException | None = None
-        self._schema: Any = None
+        self._schema: Any = schema
 
     @property
     def exists(self) -> bool:
@@ -55,11 +69,10 @@ class Scan:
             for recording in self._recordings:
                 with self._shelf.opened(recording) as trace:
                     schemas.append(self.table.schema(trace))
-            text = pa.large_string()
-            few = pa.dictionary(pa.int32(), text)
-            whole = united([one for one in schemas if one is not None], self.table.name)
-            fields = [one.with_type(few) if one.name in self._coded else one for one in whole]
-            self._schema = pa.schema([pa.field(FILE, few if self._file_coded else text), *fields])
+            whole = joined(schemas, self.table.name)
+            few = pa.dictionary(pa.int32(), pa.large_string())
+            coded = {FILE, *self._coded} if self._file_coded else set()
+            self._schema = pa.schema([one.with_type(few) if one.name in coded else one for one in whole])
         return self._schema
 
     def batches(self, columns: Sequence[str] | None = None, where: Any = None) -> Iterator[pyarrow.RecordBatch]:

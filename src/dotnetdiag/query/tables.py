@@ -12,6 +12,7 @@ from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, Text
 from dotnetdiag.query.batches import FILE, arrow, distinct_names, schema_of
 from dotnetdiag.query.reports import REPORTS, Report
+from dotnetdiag.table import Table
 from dotnetdiag.trace import header
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.fields import FieldSource
@@ -22,7 +23,7 @@ from dotnetdiag.trace.table import EventTable
 if TYPE_CHECKING:
     import pyarrow
 
-    from dotnetdiag.table import Table
+    from dotnetdiag.query.recordings import Recording, Shelf
     from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -246,7 +247,7 @@ def find_table(name: str, arguments: Sequence[str] = ()) -> QueryTable:
     if report is None:
         return AllEvents() if name.lower() == EVENTS else NamedEvents(name)
     if len(arguments) != len(report.arguments):
-        raise UsageError(f"{report.name} is written {report.name}({', '.join(report.arguments)})")
+        raise UsageError(f"{report.name} is written {report.called}")
     return ReportRows(report, tuple(arguments))
 
 
@@ -266,6 +267,21 @@ def names_of(trace: Trace) -> dict[str, int]:
         name if len(providers[name.lower()]) == 1 and name.lower() not in _TAKEN else f"{provider}/{name}": count
         for (provider, name), count in found.items()
     }
+
+
+def contents(recordings: Sequence[Recording], shelf: Shelf) -> Table:
+    """What there is to ask of recordings: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events) and ``about``."""
+    counts: dict[str, int] = {}
+    for recording in recordings:
+        with shelf.opened(recording) as trace:
+            for name, count in names_of(trace).items():
+                counts[name] = counts.get(name, 0) + count
+    rows: list[dict[str, Any]] = [
+        {"name": EVENTS, "kind": "events", "rows": sum(counts.values()), "about": "all events, without their payloads"}
+    ]
+    rows += [{"name": name, "kind": "event", "rows": counts[name]} for name in sorted(counts)]
+    rows += [{"name": one.called, "kind": "report", "about": one.about} for one in REPORTS.values()]
+    return Table.of_rows(rows, columns=("name", "kind", "rows", "about"), title="what there is to ask")
 
 
 def unknown(name: str, known: Sequence[str]) -> UnknownName:

@@ -7,11 +7,11 @@ diagnostic port, or a ``Client``. Times are seconds since the start, or texts (`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, Unpack
 
 from dotnetdiag.durations import time_of
 from dotnetdiag.errors import UsageError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.tasks import TaskReport
     from dotnetdiag.analysis.thread_pool import ThreadPoolReport
     from dotnetdiag.analysis.waits import WaitReport
+    from dotnetdiag.query.dataset import Dataset
     from dotnetdiag.recipes.collect import Collected
     from dotnetdiag.recipes.contents import TraceContents
     from dotnetdiag.recipes.exporting import Converted
@@ -422,6 +423,24 @@ def sql(sources: PathText | Trace | Iterable[PathText | Trace], query: str, *, e
         return made.sql(query)
     finally:
         made.close()
+
+
+def dataset(
+    sources: PathText | Trace | Iterable[PathText | Trace], *, storage_options: Mapping[str, Any] | None = None
+) -> Dataset:
+    """Recordings as one set of tables: ``dd.dataset("s3://bucket/*.nettrace")``. ``sources`` as for :func:`sql`; ``storage_options`` are those of
+    the file system that fsspec makes (keys, endpoints).
+
+    ``dataset.batches("GC/Start", columns=["file", "ms", "Reason"])`` are record batches of Arrow, file by file and window by window;
+    ``to_polars``, ``to_dask``, ``to_ray``, ``to_arrow`` and ``sql`` hand the same to engines, and ``tasks`` to any other. A recording that is
+    elsewhere is fetched into a temporary file by who reads it.
+
+    Raises InputError for a pattern that no file has, UsageError without a recording, MissingDependency without the extra ``dataset``.
+    """
+    from dotnetdiag.query.dataset import Dataset
+    from dotnetdiag.recipes.queries import recordings_of
+
+    return Dataset(recordings_of(sources, storage_options))
 
 
 def info(source: PathText | Trace) -> TraceContents:
