@@ -20,7 +20,7 @@ SHARED_BYTES = 1 << 30
 """Larger files are counted by several threads (``Scan.counts``). One thread has counted less than this before a pool of them is
 imported, started, and has taken its page faults (316 MB: 24 ms, 42 of two).
 """
-KEPT_BYTES, RELEASE_BYTES = 1 << 28, 32 << 20
+KEPT_BYTES, RELEASE_BYTES = 1 << 26, 32 << 20
 """Of a larger file, pages that were counted are given back, so many bytes at a time."""
 
 

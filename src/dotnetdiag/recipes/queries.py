@@ -18,13 +18,18 @@ PathText: TypeAlias = Union[str, "os.PathLike[str]"]
 Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
 
 
+def open_alone(path: str) -> Trace:
+    """The trace in a file, decoded by the thread that reads it: engines have threads of their own, and each of ours would hold another window."""
+    return open_trace(path, threads=1)
+
+
 def recordings_of(sources: Sources, options: Mapping[str, Any] | None = None) -> Sequence[Recording]:
     """The recordings of a trace, a path, a URL, a pattern, or several of these. Raises UsageError, InputError."""
     given = [sources] if isinstance(sources, str | os.PathLike | Trace) else list(sources)
     found: list[Recording] = []
     for one in given:
-        found += [OpenTrace(one)] if isinstance(one, Trace) else find_recordings(one, open_trace, options)
-    return found or find_recordings([], open_trace)
+        found += [OpenTrace(one)] if isinstance(one, Trace) else find_recordings(one, open_alone, options)
+    return found or find_recordings([], open_alone)
 
 
 def database(sources: Sources, *, external_access: bool = False) -> Database:

@@ -70,7 +70,7 @@ class Source:
         executor: Executor | None = None,
         release: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.scan: Scan = scan(buffer)
+        self.scan: Scan = scan(buffer, release=release)
         self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
         self._executor, self._release = executor, release
         self._carried = CarriedTypes(lambda: max([0, *self.scan.metadata, *self.counts_as_declared()]) + 1)
