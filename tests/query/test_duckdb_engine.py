@@ -311,4 +311,30 @@ def test_what_duckdb_says_of_a_missing_table_is_understood() -> None:
             duckdb.connect().sql(query)
         found = duckdb_engine._MISSING.search(str(raised.value))
         assert found is not None
-        assert found[1] == function
+        assert found["function"] == function
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error")])
+def test_ctrl_c_ends_a_query_as_everything(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database([OpenTrace(opened(named("gccollect-10")))])
+
+    class Interrupted:
+        def sql(self, _: str) -> None:
+            raise error
+
+    extract = database._database.extract_statements
+    monkeypatch.setattr(Interrupted, "extract_statements", staticmethod(extract), raising=False)
+    monkeypatch.setattr(database, "_database", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        database.sql("select 1")
+
+
+def test_a_table_is_read_several_times_at_once() -> None:
+    trace = opened(named("gccollect-10"))
+    made = trace.sql(
+        "select count(*) as n, count(distinct a.leaf) as leaves from events a join events b on a.ms = b.ms and a.tid = b.tid "
+        "and a.event = b.event and a.stack_id = b.stack_id join (select distinct event from events) c on c.event = a.event"
+    ).to_pylist()
+    again = trace.sql("select ms, tid, event, stack_id, leaf from events").to_pandas()
+    same = again.groupby(["ms", "tid", "event", "stack_id"]).size()
+    assert made == [{"n": int((same**2).sum()), "leaves": again.leaf.nunique()}]

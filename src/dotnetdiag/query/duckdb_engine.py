@@ -19,7 +19,9 @@ from dotnetdiag.query.scan import Scan
 from dotnetdiag.query.tables import TABLES, contents, find_table, unknown
 from dotnetdiag.table import Losses, Table
 
-_MISSING = re.compile(r"Table( Function)? with name (.+?) does not exist!", re.DOTALL)
+_MISSING = re.compile(r"Table(?P<function> Function)? with name (?P<name>.+?) does not exist!", re.DOTALL)
+_FILE = re.compile(r'Cannot access file "(?P<name>.+?)"', re.DOTALL)
+"""What it says of a table that is called as a file may be."""
 _SHOW = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _SILENT = ("CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE")
 """Statements that answer with nothing, which DuckDB says as a table of no rows."""
@@ -95,24 +97,41 @@ class Database:
     def _run(self, statement: str) -> Any:
         """What one statement answers, as a table of Arrow; None for nothing. Raises as ``sql``."""
         self._define_calls(statement)
-        defined: set[tuple[bool, str]] = set()
+        defined: set[str] = set()
         while True:
             try:
                 relation = self._database.sql(statement)
                 return None if relation is None else relation.to_arrow_table()
-            except self._duckdb.CatalogException as error:
-                found = _MISSING.search(str(error))
-                key = (bool(found[1]), found[2]) if found else (False, "")
-                if found is None or key in defined:
-                    raise self._refusal(error) from error
-                defined.add(key)
-                self._define(key[1], is_function=key[0])
+            except RuntimeError as error:
+                if "interrupted" in str(error):  # as DuckDB says that somebody has pressed Ctrl-C
+                    raise KeyboardInterrupt from error
+                raise
+            except self._duckdb.InterruptException as error:
+                raise KeyboardInterrupt from error
             except self._duckdb.Error as error:
-                for scan in self._scans:
-                    if scan.error is not None:
-                        cause, scan.error = scan.error, None
-                        raise cause from None
-                raise self._refusal(error) from error
+                if not self._define_missing(str(error), defined):
+                    raise self._meant(error) from error
+
+    def _define_missing(self, said: str, defined: set[str]) -> bool:
+        """Make what DuckDB says is not there; False where it says something else, or says it again. Raises as ``sql``."""
+        missing, called = _MISSING.search(said), _FILE.search(said)
+        if missing is None and not (called and self._has(called["name"])):
+            return False
+        found = missing or called
+        assert found is not None
+        if found[0] in defined:
+            return False
+        defined.add(found[0])
+        self._define(found["name"], is_function=missing is not None and bool(missing["function"]))
+        return True
+
+    def _meant(self, error: Exception) -> BaseException:
+        """The error of ours behind one of DuckDB's, if there is one; else what DuckDB says."""
+        for scan in self._scans:
+            if scan.error is not None:
+                found, scan.error = scan.error, None
+                return found
+        return self._refusal(error)
 
     def _refusal(self, error: Exception) -> UsageError:
         """What DuckDB says, without the place where it says it."""
