@@ -66,6 +66,7 @@ _PUBLIC: dict[str, str] = {
             "contention",
             "counters",
             "cpu",
+            "dataset",
             "exceptions",
             "gc",
             "jit",
@@ -73,6 +74,7 @@ _PUBLIC: dict[str, str] = {
             "logs",
             "requests",
             "spans",
+            "sql",
             "stacks",
             "startup",
             "tasks",
@@ -204,6 +206,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.questions import contention as contention
     from dotnetdiag.recipes.questions import counters as counters
     from dotnetdiag.recipes.questions import cpu as cpu
+    from dotnetdiag.recipes.questions import dataset as dataset
     from dotnetdiag.recipes.questions import exceptions as exceptions
     from dotnetdiag.recipes.questions import gc as gc
     from dotnetdiag.recipes.questions import jit as jit
@@ -211,6 +214,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.questions import logs as logs
     from dotnetdiag.recipes.questions import requests as requests
     from dotnetdiag.recipes.questions import spans as spans
+    from dotnetdiag.recipes.questions import sql as sql
     from dotnetdiag.recipes.questions import stacks as stacks
     from dotnetdiag.recipes.questions import startup as startup
     from dotnetdiag.recipes.questions import tasks as tasks

@@ -5,8 +5,8 @@ The recording is given as a path, or as a ``Trace``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.durations import time_of
 from dotnetdiag.recipes.sources import PathText, opened
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.thread_pool import ThreadPoolReport
     from dotnetdiag.analysis.threads import ThreadReport
     from dotnetdiag.analysis.waits import WaitReport
+    from dotnetdiag.query.dataset import Dataset
     from dotnetdiag.table import Table
     from dotnetdiag.trace.trace import Trace
 
@@ -325,3 +326,42 @@ def threads(source: PathText | Trace) -> ThreadReport:
 
     with opened(source) as trace:
         return ask(trace)
+
+
+def sql(sources: PathText | Trace | Iterable[PathText | Trace], query: str, *, external_access: bool = False) -> Table:
+    """What a query of SQL answers, in DuckDB's words: ``dd.sql("*.nettrace", "select file, count(*) from events group by file")``. ``sources`` are
+    paths, URLs of fsspec, patterns of either, traces, or several of them.
+
+    Tables: events by name (``"GC/Start"``, with ``Provider/`` where that is needed), ``events`` (all, without payloads), the reports by the
+    names that functions have here (``gc``, ``jit``, ``requests``, ``cpu_samples``, …), ``spans('GC/Start', 'GC/Stop')``, ``stacks('GC/Start')``;
+    ``show tables`` has all. Each has a column ``file``. Only what a query uses is decoded, a window of events at a time; its answer is in memory.
+
+    ``external_access``: it may read and write files, and load what DuckDB can; otherwise it reads recordings alone. Raises UsageError for what
+    DuckDB refuses, UnknownName for a table that is not there, MissingDependency without the extra ``sql``; InputError and FormatError for a
+    path, as ``open``.
+    """
+    from dotnetdiag.recipes.queries import database
+
+    made = database(sources, external_access=external_access)
+    try:
+        return made.sql(query)
+    finally:
+        made.close()
+
+
+def dataset(
+    sources: PathText | Trace | Iterable[PathText | Trace], *, storage_options: Mapping[str, Any] | None = None
+) -> Dataset:
+    """Recordings as one set of tables: ``dd.dataset("s3://bucket/*.nettrace")``. ``sources`` as for :func:`sql`; ``storage_options`` are those of
+    the file system that fsspec makes (keys, endpoints).
+
+    ``dataset.batches("GC/Start", columns=["file", "ms", "Reason"])`` are record batches of Arrow, file by file and window by window;
+    ``to_polars``, ``to_dask``, ``to_ray``, ``to_arrow`` and ``sql`` hand the same to engines, and ``tasks`` to any other. A recording that is
+    elsewhere is fetched into a temporary file by who reads it.
+
+    Raises InputError for a pattern that no file has, UsageError without a recording, MissingDependency without the extra ``dataset``.
+    """
+    from dotnetdiag.query.dataset import Dataset
+    from dotnetdiag.recipes.queries import recordings_of
+
+    return Dataset(recordings_of(sources, storage_options))
