@@ -79,6 +79,23 @@ def test_collected_values_go_where_they_are_wanted(port: str, tmp_path: Path) ->
     assert f"{len(json.loads(path.read_bytes())):,} values of 1 process in" in done.stderr
 
 
+def test_a_fifo_gets_no_suffix(port: str, tmp_path: Path) -> None:
+    """The values stood in ``fifo.csv`` beside it, and its reader got none; ``-o >(command)`` failed."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        done = CliRunner().invoke(
+            commands,
+            ["counters", "collect", "--dport", port, "-o", str(path), "--format", "csv", *OFTEN, "--duration", "0.5s"],
+        )
+        assert done.exit_code == 0, done.output
+        assert os.read(reading, 100).startswith(b"ms,utc,provider,")
+    finally:
+        os.close(reading)
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith("fifo")] == ["fifo"]
+
+
 @pytest.mark.parametrize("verb", ["monitor", "collect"])
 def test_the_last_values_of_a_process_that_ends_keep_its_name(verb: str, tmp_path: Path) -> None:
     made = MadeCounters()
