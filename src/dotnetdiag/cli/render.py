@@ -92,9 +92,14 @@ def stdout_bytes(*, is_json: bool = False) -> IO[bytes]:
     return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
 
 
+def is_screen() -> bool:
+    """Whether stdout is a terminal where what stands there can be drawn anew."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def is_terminal() -> bool:
-    """Whether stdout is a terminal that takes colours and boxes."""
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    """Whether stdout is a terminal that takes colours and boxes. An empty NO_COLOR means nothing (no-color.org)."""
+    return is_screen() and not os.environ.get("NO_COLOR")
 
 
 def table(
