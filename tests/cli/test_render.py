@@ -115,6 +115,14 @@ def test_a_command_line_of_any_bytes_ends_no_verb_in_a_traceback(words: list[str
         assert not any(line.startswith(b"FORGED") for line in done.stdout.splitlines())
 
 
+@pytest.mark.parametrize("text", ["a\x7f", "ó\x7f\x80", "🐍\x9b\x9f", EVIL])
+def test_json_has_no_controls_and_says_the_same(text: str) -> None:
+    """DEL went through where all else was ASCII."""
+    cleaned = render.clean_json(json.dumps(text, ensure_ascii=False))
+    assert not any(127 <= ord(letter) < 160 for letter in cleaned)
+    assert json.loads(cleaned) == text
+
+
 @pytest.mark.parametrize(
     ("term", "no_color", "screen", "colours"),
     [
