@@ -99,6 +99,12 @@ def allocations(trace: Trace) -> AllocationReport:
     return made
 
 
+_FIELDS = ("type", "kind", "is_sample", "count", "bytes", "objects", "variance")
+_NOTHING = Kept(
+    np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), dict.fromkeys(_FIELDS, np.zeros(0, np.int64))
+)
+
+
 class AllocationsFold:
     """What :func:`allocations` asks, window by window. ``seconds``: how long was recorded, for the rate.
 
@@ -157,8 +163,8 @@ class AllocationsFold:
 
     def result(self) -> AllocationReport:
         """The answer."""
-        kept = self._events.kept if self._events.count else None
-        sampled = bool(kept is not None and kept["is_sample"].any())
+        kept = self._events.kept if self._events.count else _NOTHING
+        sampled = bool(kept["is_sample"].any())
         return _Answer(self._events, kept, sampled, self._texts.names, self._by_second[sampled], self._seconds).report()
 
 
@@ -168,37 +174,29 @@ class _Answer:
     def __init__(
         self,
         events: StackedEvents,
-        kept: Kept | None,
+        kept: Kept,
         sampled: bool,
         types: Sequence[str],
         by_second: Mapping[int, float],
         seconds: float | None,
     ) -> None:
-        self._source = "" if kept is None else SAMPLES if sampled else TICKS
-        counted = np.zeros(0, np.bool_) if kept is None else kept["is_sample"] == sampled
-        weight = np.zeros(0) if kept is None else np.where(counted, kept["bytes"], -1.0)
-        made = events.result("Allocations", "bytes", weight)
+        self._source = SAMPLES if sampled else TICKS if len(kept) else ""
+        counted = kept["is_sample"] == sampled
+        made = events.result("Allocations", "bytes", np.where(counted, kept["bytes"], -1.0))
         own = np.flatnonzero(counted)
-        self._kept = None if kept is None else kept.of(own)
+        self._kept = kept.of(own)
         self._types, self._by_second, self._seconds = types, by_second, seconds
         self._method = made.method.take(own)
-        which = np.zeros(0, np.int64) if kept is None else kept["type"][made.row]
-        self._profile = with_leaves(made.profile, which, types)
+        self._profile = with_leaves(made.profile, kept["type"][made.row], types)
         self._losses = made.losses
-        notes = [NO_EVENTS] if kept is None else [STATED[self._source]]
-        if self._kept is not None and len(own) and all(types[one].startswith("Type(0x") for one in self._kept["type"]):
+        notes = [STATED[self._source]] if len(own) else [NO_EVENTS]
+        if len(own) and all(types[one].startswith("Type(0x") for one in self._kept["type"]):
             notes.append(UNNAMED)
-        self._notes = (*notes, *(made.profile.notes if kept is not None else ()))
+        self._notes = (*notes, *(made.profile.notes if len(own) else ()))
 
     def report(self) -> AllocationReport:
         """The tables."""
         kept = self._kept
-        if kept is None:
-            empty = self._table("allocations", {})
-            return AllocationReport(
-                by_type=empty, by_method=empty, by_thread=empty, by_type_and_method=empty, large=empty, by_second=empty,
-                profile=self._profile, totals=self._totals(None), notes=self._notes,
-            )  # fmt: skip
         method, is_large = self._method.which, kept["kind"] == LARGE
         return AllocationReport(
             by_type=self._grouped("allocations by type", ("type",), [kept["type"]]),
@@ -220,27 +218,21 @@ class _Answer:
             notes=self._notes,
         )
 
-    def _totals(self, kept: Kept | None) -> AllocationTotals:
-        if kept is None:
-            return AllocationTotals(
-                source="", count=0, bytes=0, objects=None, error_bytes=None, large_bytes=0, pinned_bytes=0,
-                bytes_per_second=None,
-            )  # fmt: skip
+    def _totals(self, kept: Kept) -> AllocationTotals:
         total, objects = float(kept["bytes"].sum()), kept["objects"]
         of_kind = np.bincount(np.clip(kept["kind"], 0, len(KINDS) - 1), kept["bytes"], minlength=len(KINDS))
         return AllocationTotals(
             source=self._source,
             count=int(kept["count"].sum()),
             bytes=round(total),
-            objects=None if np.isnan(objects).any() else round(float(objects.sum())),
+            objects=None if np.isnan(objects).any() or not len(objects) else round(float(objects.sum())),
             error_bytes=round(float(np.sqrt(kept["variance"].sum()))) if self._source == SAMPLES else None,
             large_bytes=round(float(of_kind[LARGE])),
             pinned_bytes=round(float(of_kind[2])),
-            bytes_per_second=round(total / self._seconds) if self._seconds else None,
+            bytes_per_second=round(total / self._seconds) if self._seconds and len(kept) else None,
         )
 
     def _grouped(self, title: str, names: Sequence[str], keys: Sequence[Array], rows: Array | None = None) -> Table:
-        assert self._kept is not None
         found = groups(keys, self._kept["bytes"], rows)
         shown = {name: self._named(name, found) for name in names}
         objects = np.bincount(
@@ -261,7 +253,6 @@ class _Answer:
         )
 
     def _named(self, name: str, found: Groups) -> Column:
-        assert self._kept is not None
         if name == "type":
             return texts(self._types, self._kept["type"][found.first])
         if name == "method":

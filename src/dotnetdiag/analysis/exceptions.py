@@ -27,7 +27,6 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
-from dotnetdiag.table.losses import NONE as NO_LOSSES
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -127,8 +126,6 @@ class ExceptionsFold:
 
     def result(self) -> ExceptionReport:
         """The answer."""
-        if not self._thrown.count:
-            return _Answer.nothing(self._losses, self._thrown.result("Exceptions", "exceptions", np.zeros(0)).profile)
         return self._answer().report()
 
     def _answer(self) -> _Answer:
@@ -205,28 +202,6 @@ class _Answer:
     losses: Losses | None
     seconds: float | None
 
-    @classmethod
-    def nothing(cls, losses: Losses | None, profile: StackProfile) -> ExceptionReport:
-        """Of a recording without any."""
-
-        def empty(title: str, *columns: str) -> Table:
-            none: dict[str, list[Any]] = {name: [] for name in columns}
-            return Table(none, title=title, notes=[NO_EVENTS], losses=losses or NO_LOSSES)
-
-        return ExceptionReport(
-            thrown=empty("exceptions", "start_ms", "type"),
-            by_type=empty("exceptions by type", "type", "count"),
-            by_message=empty("exceptions by message", "type", "message", "count"),
-            by_method=empty("exceptions by method", "method", "type", "count"),
-            by_catch=empty("exceptions by who caught them", "caught_by", "type", "count"),
-            by_second=empty("exceptions by second", "second", "count"),
-            profile=profile,
-            totals=ExceptionTotals(
-                count=0, caught=0, again=0, nested=0, catch_ms=0.0, max_catch_ms=0.0, per_second=None
-            ),
-            notes=(NO_EVENTS,),
-        )
-
     def report(self) -> ExceptionReport:
         """The tables."""
         thrown, flags = self.thrown, np.maximum(self.thrown["ExceptionFlags"], 0)
@@ -254,12 +229,14 @@ class _Answer:
                 nested=int((flags & _NESTED > 0).sum()),
                 catch_ms=float(ended.sum()),
                 max_catch_ms=float(ended.max(initial=0.0)),
-                per_second=len(thrown) / self.seconds if self.seconds else None,
+                per_second=len(thrown) / self.seconds if self.seconds and len(thrown) else None,
             ),
             notes=notes,
         )  # fmt: skip
 
     def _notes(self) -> tuple[str, ...]:
+        if not len(self.thrown):
+            return (NO_EVENTS,)
         notes = [] if (self.caught_by >= 0).any() else [NO_CATCHES]
         if OTHERS in self.messages[MOST_MESSAGES:]:
             beyond = int((self.thrown["ExceptionMessage"] == self.messages.index(OTHERS)).sum())
