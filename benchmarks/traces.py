@@ -1,12 +1,14 @@
 """The traces that benchmarks read: recorded from real runtimes once, and kept outside of the checkout.
 
-=======  ========  ===================================================================================================
-trace    events    how
-=======  ========  ===================================================================================================
-flood    4 million two threads write ``Blob(thread, n, 64 bytes)`` as fast as they can, each event with its stack
-mixed    1 million the gc-verbose profile and the sample profiler over a workload that allocates 80 KB arrays: allocation
-                   ticks, GC events with bulk values, exceptions, samples, and the rundown
-=======  ========  ===================================================================================================
+============  ==========  ============================================================================================
+trace         events      how
+============  ==========  ============================================================================================
+flood         4 million   two threads write ``Blob(thread, n, 64 bytes)`` as fast as they can, each event with its stack
+mixed         1 million   the gc-verbose profile and the sample profiler over a workload that allocates 80 KB arrays:
+                          allocation ticks, GC events with bulk values, exceptions, samples, and the rundown
+collections   300,000     twenty thousand induced collections, as the profile gc-collect has them
+compilations  some 1,000  what a program that does a little of everything lets the compiler do
+============  ==========  ============================================================================================
 """
 
 from __future__ import annotations
@@ -47,6 +49,16 @@ RECIPES = {
     "mixed": Recipe(
         workload=("alloc+exceptions", "widgets=1650000", "size=81920", "rounds=1000"),
         providers="Microsoft-Windows-DotNETRuntime:0x8003:5,Microsoft-DotNETCore-SampleProfiler:0:5",
+        rundown=True,
+    ),
+    "collections": Recipe(
+        workload=("gc", "gen0=12000", "gen1=6000", "gen2=2000"),
+        providers="Microsoft-Windows-DotNETRuntime:0x1:4",
+        rundown=True,
+    ),
+    "compilations": Recipe(
+        workload=("generics+async+exceptions+contention+events+cpu+threadpool", "rounds=200", "jobs=8"),
+        providers="Microsoft-Windows-DotNETRuntime:0x3000001018:5",
         rundown=True,
     ),
 }

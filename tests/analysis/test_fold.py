@@ -87,8 +87,8 @@ def test_several_folds_share_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[EventTable] = []
     windows = Trace.windows
 
-    def counted(self: Trace, *arguments: object) -> Iterator[EventTable]:
-        for window in windows(self, *arguments):  # type: ignore[arg-type]
+    def counted(self: Trace, *arguments: object, **more: int) -> Iterator[EventTable]:
+        for window in windows(self, *arguments, **more):  # type: ignore[arg-type]
             given.append(window)
             yield window
 

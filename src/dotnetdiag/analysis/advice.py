@@ -15,7 +15,7 @@ import numpy as np
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import JitFold, JitReport
 from dotnetdiag.analysis.profile import State
@@ -86,11 +86,10 @@ class Answers:
 
 def advice(trace: Trace) -> AdviceReport:
     """What stands out in a recording."""
-    seconds = trace.duration.total_seconds()
     gc, allocations, exceptions, contention, threadpool, requests, jit, cpu = fold(
         trace,
-        GcFold(seconds=seconds),
-        AllocationsFold(seconds=seconds),
+        GcFold(seconds=seconds_of(trace)),
+        AllocationsFold(seconds=seconds_of(trace)),
         ExceptionsFold(),
         ContentionFold(),
         ThreadPoolFold(),
@@ -108,7 +107,7 @@ def advice(trace: Trace) -> AdviceReport:
         jit=jit,
         cpu=cpu,
         losses=trace.raw.losses,
-        seconds=seconds,
+        seconds=trace.duration.total_seconds(),
     )
     return advice_of(answers)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, texts, whole
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import Groups, groups
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
 from dotnetdiag.analysis.leaves import with_leaves
@@ -95,7 +95,7 @@ class AllocationReport:
 
 def allocations(trace: Trace) -> AllocationReport:
     """What was allocated in a recording."""
-    (made,) = fold(trace, AllocationsFold(seconds=trace.duration.total_seconds()))
+    (made,) = fold(trace, AllocationsFold(seconds=seconds_of(trace)))
     return made
 
 
@@ -112,7 +112,7 @@ class AllocationsFold:
     allocating, and not with how much it allocates.
     """
 
-    def __init__(self, *, seconds: float | None = None) -> None:
+    def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         numbers = ("AllocationAmount", "AllocationAmount64", "AllocationKind", "ObjectSize", "TypeID")
         kept = KeptEvents(having(TICK, SAMPLE), numbers, names=("TypeName",))
@@ -165,7 +165,9 @@ class AllocationsFold:
         """The answer."""
         kept = self._events.kept if self._events.count else _NOTHING
         sampled = bool(kept["is_sample"].any())
-        return _Answer(self._events, kept, sampled, self._texts.names, self._by_second[sampled], self._seconds).report()
+        return _Answer(
+            self._events, kept, sampled, self._texts.names, self._by_second[sampled], in_seconds(self._seconds)
+        ).report()
 
 
 class _Answer:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, number, texts
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.leaves import with_leaves
@@ -91,14 +91,14 @@ class ExceptionReport:
 
 def exceptions(trace: Trace) -> ExceptionReport:
     """All that were thrown in a recording."""
-    (made,) = fold(trace, ExceptionsFold(seconds=trace.duration.total_seconds()))
+    (made,) = fold(trace, ExceptionsFold(seconds=seconds_of(trace)))
     return made
 
 
 class ExceptionsFold:
     """What :func:`exceptions` asks, window by window. ``seconds``: how long was recorded, for the rate."""
 
-    def __init__(self, *, seconds: float | None = None) -> None:
+    def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._types, self._methods = Texts(), Texts()
         self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS)
@@ -150,7 +150,7 @@ class ExceptionsFold:
             methods=[_as_elsewhere(one) for one in self._methods.names],
             profile=with_leaves(made.profile, thrown["ExceptionType"][made.row], self._types.names),
             losses=made.losses,
-            seconds=self._seconds,
+            seconds=in_seconds(self._seconds),
         )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.condemned import condemned
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import (
     GENERATIONS,
     GLOBAL,
@@ -114,14 +114,14 @@ class GcReport:
 
 def gc(trace: Trace) -> GcReport:
     """Every collection of a recording, and what they come to."""
-    (made,) = fold(trace, GcFold(seconds=trace.duration.total_seconds()))
+    (made,) = fold(trace, GcFold(seconds=seconds_of(trace)))
     return made
 
 
 class GcFold:
     """What :func:`gc` asks, window by window. ``seconds``: how long was recorded, for the share of the pauses."""
 
-    def __init__(self, *, seconds: float | None = None) -> None:
+    def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._events = GcEvents()
         self._window: EventTable | None = None
@@ -143,7 +143,9 @@ class GcFold:
         trace = None if self._window is None else self._window.trace
         notes = () if by_process else (NO_EVENTS,)
         table = answer_table("collections", columns, notes, None if trace is None else trace.losses)
-        return GcReport(collections=table, induced=induced, totals=_totals(by_process, self._seconds), notes=notes)
+        return GcReport(
+            collections=table, induced=induced, totals=_totals(by_process, in_seconds(self._seconds)), notes=notes
+        )
 
     def _induced(self, processes: Sequence[_Process]) -> tuple[Column, StackProfile]:
         """Who asked for each collection, of those that a program asks for: the collection begins next."""
@@ -282,8 +284,9 @@ class _Process:
         ]
         reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
         known = (own[0] >= 0) | (local[0] >= 0)
-        words = zip(known.tolist(), reasons.tolist(), conditions.tolist(), strict=True)
-        return [condemned(one, other) if is_known else None for is_known, one, other in words]
+        kinds, which = np.unique(np.stack([known, reasons, conditions]), axis=1, return_inverse=True)
+        words = [condemned(one, other) if is_known else None for is_known, one, other in kinds.T.tolist()]
+        return [words[one] for one in which.reshape(-1).tolist()]
 
     def _objects(self, when: str) -> Array:
         """Bytes of objects: without what is free between them."""

@@ -18,7 +18,7 @@ import numpy as np
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
@@ -85,18 +85,18 @@ class StartupReport:
 
 def startup(trace: Trace, first_s: float | None = None) -> StartupReport:
     """What the first seconds of a recording went into (None: :data:`FIRST_S`). Raises UsageError for a time that is none."""
-    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=trace.duration.total_seconds()))
+    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=seconds_of(trace)))
     return made
 
 
 class StartupFold:
     """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at."""
 
-    def __init__(self, *, first_s: float | None = None, seconds: float | None = None) -> None:
+    def __init__(self, *, first_s: float | None = None, seconds: Seconds = None) -> None:
         first_s = FIRST_S if first_s is None else first_s
         if not first_s > 0 or first_s == np.inf:
             raise UsageError(f"the first {first_s} s: give a time above 0")
-        self._end_ms = 1000.0 * (first_s if seconds is None else min(first_s, seconds))
+        self._first_s, self._seconds = first_s, seconds
         texts = Texts()
         self._texts = texts
         self._started = KeptEvents(having(STARTED))
@@ -126,6 +126,8 @@ class StartupFold:
 
     def result(self) -> StartupReport:
         """The answer."""
+        recorded_s = in_seconds(self._seconds)
+        self._end_ms = 1000.0 * (self._first_s if recorded_s is None else min(self._first_s, recorded_s))
         loader, jit, gc = self._loader.result(), self._jit.result(), self._gc.result()
         cpu = self._cpu.result()
         program, marks = self._marks()

@@ -146,8 +146,11 @@ class RawTrace:
     @property
     def duration_ns(self) -> int:
         """From the start to the last event; 0 without events."""
-        last = max((row.last_ns for row in self.summary()), default=0)
-        return max(last, 0)
+        if self.source.has_totals or self.source.last_tick is None:
+            return max(0, max((row.last_ns for row in self.summary()), default=0))
+        import numpy as np
+
+        return max(0, int(self.meaning.info.elapsed_ns(np.array([self.source.last_tick], np.int64))[0]))
 
     @property
     def duration(self) -> timedelta:

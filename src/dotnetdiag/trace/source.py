@@ -49,6 +49,7 @@ WINDOW_ROWS = 1 << 14
 """Rows of a window, when there are so many: enough that a decode call per event type pays. Printing four times as many
 is a tenth faster and takes twice the memory (110 to 227 MB on 4 million events).
 """
+_NEVER = int(np.iinfo(np.int64).min)
 GROUPED_ROWS = 1 << 20
 """Events that are sorted by their types together, which takes 40 MB: a call for each type has to pay."""
 _DENSE_IDS = 1 << 20
@@ -84,6 +85,8 @@ class Source:
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
         self._passed: Scan | None = None
         self._passes = 0
+        self.last_tick: int | None = None
+        """The time of the last event, once somebody has passed over all of them."""
         self.about_processes: HeaderColumns | None = None
         """The events that tell of processes, when somebody has met them."""
 
@@ -168,13 +171,16 @@ class Source:
         self._passes += 1
         this = self._passes
         left = 0
+        last = _NEVER
         for batch in self.scan.iter_batches(executor=self._executor):
+            last = max(last, int(batch.headers.time.max()))
             yield self._carried.typed_batch(batch)
             here = int(batch.headers.payload_offset[0])
             if here - left >= RELEASE_BYTES:
                 self._let_go(left, here)
                 left = here
         self._let_go(left, len(self.buffer))
+        self.last_tick = None if last == _NEVER else last
         self._end_pass(this)
 
     def _end_pass(self, this: int) -> None:
@@ -235,14 +241,20 @@ class Source:
         return self._contents
 
     def windows(
-        self, wanted: Wanted | None = None, ticks: tuple[int, int] | None = None, *, limit: int | None = None
+        self,
+        wanted: Wanted | None = None,
+        ticks: tuple[int, int] | None = None,
+        *,
+        limit: int | None = None,
+        size: int = 0,
     ) -> Iterator[HeaderColumns]:
-        """Rows in time order. ``wanted`` selects event types, ``ticks`` a half-open range of time.
+        """Rows in time order, in windows of up to about ``size`` (0: ``WINDOW_ROWS``). ``wanted`` selects event types, ``ticks`` a half-open range
+        of time.
 
         After ``limit`` rows no more are looked for.
         """
         given = 0
-        for window in self._selected(wanted, ticks, limit):
+        for window in self._selected(wanted, ticks, limit, size or WINDOW_ROWS):
             rows = window if limit is None else window[: limit - given]
             given += len(rows)
             if len(rows):
@@ -251,10 +263,10 @@ class Source:
                 return
 
     def _selected(
-        self, wanted: Wanted | None, ticks: tuple[int, int] | None, limit: int | None
+        self, wanted: Wanted | None, ticks: tuple[int, int] | None, limit: int | None, size: int
     ) -> Iterator[HeaderColumns]:
         if not self._keeps:
-            yield from _in_time_order(self.batches(), wanted, ticks, self.in_file_order, limit)
+            yield from _in_time_order(self.batches(), wanted, ticks, self.in_file_order, limit, size)
             return
         if self._kept is None:
             parts = list(_in_time_order(self.batches(), None, None, self.in_file_order))
@@ -263,15 +275,15 @@ class Source:
         if ticks is not None:
             inside = (kept.time >= ticks[0]) & (kept.time < ticks[1])
             if wanted is None:
-                yield from _pieces(kept[inside])
+                yield from _pieces(kept[inside], size)
                 return
             rows = self._rows_of(wanted)
-            yield from _pieces(kept[rows[inside[rows]]])
+            yield from _pieces(kept[rows[inside[rows]]], size)
             return
         if wanted is None:
-            yield from _pieces(kept)
+            yield from _pieces(kept, size)
             return
-        yield from _pieces(kept[self._rows_of(wanted)])
+        yield from _pieces(kept[self._rows_of(wanted)], size)
 
     def _rows_of(self, wanted: Wanted) -> Rows:
         """Rows of the kept headers that have a metadata id asked for, ascending."""
@@ -343,9 +355,9 @@ def _by_type(parts: Sequence[tuple[npt.NDArray[np.uint32], Payloads]]) -> Iterat
         first = last
 
 
-def _pieces(headers: HeaderColumns) -> Iterator[HeaderColumns]:
-    for first in range(0, len(headers), WINDOW_ROWS):
-        yield headers[first : first + WINDOW_ROWS]
+def _pieces(headers: HeaderColumns, size: int) -> Iterator[HeaderColumns]:
+    for first in range(0, len(headers), size):
+        yield headers[first : first + size]
 
 
 class _Ranks:
@@ -375,20 +387,18 @@ def _noting(batches: Iterator[EventBatch], wanted: Wanted, found: list[EventBatc
         yield batch
 
 
-_NEVER = int(np.iinfo(np.int64).min)
-
-
 def _in_time_order(
     batches: Iterator[EventBatch],
     wanted: Wanted | None,
     ticks: tuple[int, int] | None,
     in_file_order: bool,
     limit: int | None = None,
+    size: int = WINDOW_ROWS,
 ) -> Iterator[HeaderColumns]:
     """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing."""
     ranks = _Ranks()
     held: list[HeaderColumns] = []
-    count, enough, segment, settled = 0, WINDOW_ROWS, 0, _NEVER
+    count, enough, segment, settled = 0, size, 0, _NEVER
 
     def release(until: int | None) -> Iterator[HeaderColumns]:
         """Held rows before a time (None: all) in order; the others stay held."""
@@ -406,15 +416,15 @@ def _in_time_order(
                 held = [held[0][_order(held[0], ranks)[:limit]]]
         count = sum(map(len, held))
         order = _order(rows, ranks)
-        for first in range(0, len(rows), WINDOW_ROWS):
-            yield rows[order[first : first + WINDOW_ROWS]]
+        for first in range(0, len(rows), size):
+            yield rows[order[first : first + size]]
 
     for batch in batches:
         headers = batch.headers
         if batch.segment != segment:
             if held:
                 yield from release(None)
-            segment, settled, enough = batch.segment, _NEVER, WINDOW_ROWS
+            segment, settled, enough = batch.segment, _NEVER, size
         if not in_file_order:
             ranks.see(headers.capture_thread)
             times = headers.time[headers.is_sorted]
@@ -429,13 +439,13 @@ def _in_time_order(
                 continue
             headers = headers[rows]
         if in_file_order:
-            yield from _pieces(headers)
+            yield from _pieces(headers, size)
             continue
         held.append(headers)
         count += len(headers)
         if count >= enough:
             yield from release(settled)
-            enough = max(WINDOW_ROWS, 2 * count)
+            enough = max(size, 2 * count)
     if held:
         yield from release(None)
 

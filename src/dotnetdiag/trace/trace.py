@@ -236,8 +236,9 @@ class Trace:
             limit=limit,
         )
 
-    def windows(self, wanted: Callable[[EventSchema], bool] | None = None) -> Iterator[EventTable]:
-        """The events of the types that are ``wanted``, by provider, name and id (None: of all), in tables that follow each other in time.
+    def windows(self, wanted: Callable[[EventSchema], bool] | None = None, *, size: int = 0) -> Iterator[EventTable]:
+        """The events of the types that are ``wanted``, by provider, name and id (None: of all), in tables that follow each other in time, each of
+        up to about ``size`` events (0: 16,384).
 
         All have the same columns. There is always one, which may be empty.
         """
@@ -250,7 +251,7 @@ class Trace:
         numbers = [number for number in raw.type_ids if wanted is None or wanted(raw.types.name_of(number))]
         schemas = {number: raw.schema(number) for number in numbers}
         fields, is_empty = join_fields(schemas), True
-        for headers in raw.source.windows(wanted_of(numbers)):
+        for headers in raw.source.windows(wanted_of(numbers), size=size):
             is_empty = False
             yield EventTable(raw, schemas, headers, fields=fields)
         if is_empty:
