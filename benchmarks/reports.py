@@ -4,7 +4,7 @@ other reports take.
     python benchmarks/reports.py [rounds] [--no-record]
 
 On the traces ``mixed``, ``collections`` and ``compilations`` of :mod:`traces`. Wanted: gc and jit in a fifth of the time of ``gcstats`` and
-``jitstats``, which read the file with TraceEvent, and each report in 150 MB.
+``jitstats``, which read the file with TraceEvent, and each report in 150 MB. Ours print what people read.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import argparse
 import os
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.processes import Usage, run
+from benchmarks.processes import run
 from benchmarks.record import append, pairs
 from benchmarks.traces import VERSION, oracle, trace
 from tests.live.runtimes import unpack
@@ -52,30 +53,26 @@ def main() -> None:
     figures: dict[str, float] = {}
     peaks: dict[str, float] = {}
 
-    def measured(label: str, command: list[str]) -> Usage:
+    def measured(label: str, command: list[str]) -> float:
         usage = run(command, environment)
         if usage.exit_code:
             raise SystemExit(f"{' '.join(command)}: exit code {usage.exit_code}")
         peaks[label] = max(peaks.get(label, 0.0), usage.peak_bytes / 1e6)
-        return usage
+        return usage.wall_s
 
     for kind, (verb, name) in THEIRS.items():
         for of in dict.fromkeys((name, "mixed")):
             file, label = str(trace(of)), f"{kind} {of}"
-            found = pairs(
-                lambda kind=kind, file=file, label=label: (
-                    measured(f"{label} ours", [*ours, file, kind, "--json"]).wall_s
-                ),
-                lambda verb=verb, file=file, label=label: measured(f"{label} theirs", [*oracle(), verb, file]).wall_s,
-                options.rounds,
-            )
+            commands = {f"{label} ours": [*ours, file, kind], f"{label} theirs": [*oracle(), verb, file]}
+            a, b = (partial(measured, who, command) for who, command in commands.items())
+            found = pairs(a, b, options.rounds)
             figures |= {
                 f"{label} ×": 1 / found.ratio,
                 f"{label} s": found.median_a,
                 f"{label} theirs s": found.median_b,
             }
     for kind in OTHERS:
-        figures[f"{kind} mixed s"] = measured(f"{kind} mixed ours", [*ours, str(trace("mixed")), kind]).wall_s
+        figures[f"{kind} mixed s"] = measured(f"{kind} mixed ours", [*ours, str(trace("mixed")), kind])
     figures |= {f"{label} MB": peak for label, peak in peaks.items()}
     for label, value in figures.items():
         print(f"{label:<28} {value:.3f}")
