@@ -63,6 +63,7 @@ _PUBLIC: dict[str, str] = {
         (
             "advice",
             "allocations",
+            "ask",
             "contention",
             "counters",
             "cpu",
@@ -203,6 +204,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.questions import advice as advice
     from dotnetdiag.recipes.questions import allocations as allocations
+    from dotnetdiag.recipes.questions import ask as ask
     from dotnetdiag.recipes.questions import contention as contention
     from dotnetdiag.recipes.questions import counters as counters
     from dotnetdiag.recipes.questions import cpu as cpu

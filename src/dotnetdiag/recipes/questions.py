@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.threads import ThreadReport
     from dotnetdiag.analysis.waits import WaitReport
     from dotnetdiag.query.dataset import Dataset
+    from dotnetdiag.recipes.verbs import Runtime
     from dotnetdiag.table import Table
     from dotnetdiag.trace.trace import Trace
 
@@ -365,3 +366,27 @@ def dataset(
     from dotnetdiag.recipes.queries import recordings_of
 
     return Dataset(recordings_of(sources, storage_options))
+
+
+def ask(
+    runtime: Runtime, kind: str, *, duration: float | str, providers: str | None = None, buffer_mb: int = 256
+) -> Any:
+    """What a runtime answers in the next ``duration`` (seconds, or ``"30s"``), without a file: ``dd.ask("MyApp", "gc", duration="30s").totals``.
+    Returns what the function of that name gives for a recording.
+
+    ``kind``: ``allocations``, ``contention``, ``exceptions``, ``gc``, ``jit``, ``loader``, ``logs``, ``requests``, ``tasks``, ``threadpool``,
+    ``threads``, ``waits``. The session has the providers that this needs, or ``providers``. Raises UnknownName for another kind, GrammarError for
+    a provider text, and what ``Client.trace`` raises.
+    """
+    from dotnetdiag.recipes.live_report import start_report
+    from dotnetdiag.recipes.target import connected
+    from dotnetdiag.recipes.verbs import target_of
+    from dotnetdiag.recipes.watching import WatchOptions
+
+    target = target_of(runtime)
+    options = WatchOptions(providers=providers, duration=duration, buffer_mb=buffer_mb)
+    with (
+        connected(target) as client,
+        start_report(client, kind, options, over=target.address if target.port else None) as asked,
+    ):
+        return asked.result()

@@ -22,18 +22,18 @@ from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import StacksFold
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import DiagnosticsError, NotPossible, UnsupportedCommand, UsageError
+from dotnetdiag.errors import NotPossible, UnsupportedCommand, UsageError
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.providers.text import parse_providers
+from dotnetdiag.recipes.live_names import read_names
 from dotnetdiag.recipes.report import STATES, UNTOLD_VERSION, untold_state
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 from dotnetdiag.trace.frame import FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
     from dotnetdiag.client import Client
@@ -43,10 +43,6 @@ if TYPE_CHECKING:
 SAMPLING_PRESET = "dotnet-sampled-thread-time"
 METHODS = f"{CLR_PROVIDER}:0x38:5"
 """Loader, Jit, NGen: modules, and methods as they are compiled. (.NET 10 tells of these at the level Verbose only.)"""
-RUNDOWN_KEYWORD = 0x38
-RUNDOWN_FALLBACK = 0x80020139
-"""Of runtimes that take no keyword of one's own."""
-RUNDOWN_BYTES = 1 << 30
 REFRESH_S, LONGEST_REFRESH_S = 1.0, 300.0
 """How soon after one rundown for frames without a name another is taken for other such frames; twice as long each time."""
 LOOK_S = 0.1
@@ -342,7 +338,7 @@ def start_top(
     was_held = is_held(client)
     symbols = LiveSymbols()
     live = start_watching(client, options.watch, over=over, suspended=suspended, chosen=chosen, symbols=symbols)
-    top = LiveTop(live, symbols, options, lambda: _read_rundown(client, symbols))
+    top = LiveTop(live, symbols, options, lambda: read_names(client, symbols))
     try:
         if not was_held:  # nothing was compiled yet
             top.name_methods()
@@ -364,21 +360,3 @@ def _require_told(client: Client, state: str) -> None:
     if version.startswith(UNTOLD_VERSION):
         pid = client.target_pid()
         raise untold_state(state, "the target" if pid is None else f"process {pid}")
-
-
-def _read_rundown(client: Client, symbols: LiveSymbols) -> str | None:
-    """What a short session tells at its end."""
-    kept = bytearray()
-    try:
-        with client.trace(
-            f"{CLR_PROVIDER}:0x8:1", rundown_keyword=RUNDOWN_KEYWORD, rundown_fallback=RUNDOWN_FALLBACK
-        ) as session:
-            session.stop()
-            for data in session:
-                kept += data
-                if len(kept) > RUNDOWN_BYTES:
-                    return f"the runtime tells more than {RUNDOWN_BYTES} bytes of them"
-        symbols.add_rundown(Trace(bytes(kept)))
-    except DiagnosticsError as error:
-        return str(error)
-    return None
