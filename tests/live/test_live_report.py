@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -66,6 +70,39 @@ def test_exceptions_of_a_process_that_runs_have_their_methods(runtime: str) -> N
 )
 def test_every_question_has_an_answer(kind: str, mode: str, words: list[str]) -> None:
     assert ask("10", mode, kind, *words).totals.count > 0
+
+
+def test_ctrl_c_ends_a_watch_with_its_report() -> None:
+    with workload("10", "gc", "wait=stdin", "linger=stdin") as target:
+        words = ["trace", "watch", "-p", str(target.pid), "--report", "gc", "--json"]
+        watch = subprocess.Popen(
+            [sys.executable, "-m", "dotnetdiag", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert watch.stderr is not None
+        assert watch.stderr.readline().startswith("Watching.")
+        target.say()
+        target.expect("done gc")
+        watch.send_signal(signal.SIGINT)
+        out, err = watch.communicate(timeout=60)
+        target.say()
+    assert json.loads(out)["totals"]["induced"] == 10
+    assert "events read" in err
+    assert watch.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--top"], ["--event", "GC/Start"], ["--where", "Depth > 1"], ["--limit", "3"], ["--format", "csv"]]
+)
+def test_a_report_does_not_go_with_what_is_of_events(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dotnetdiag", "trace", "watch", "-p", "1", "--report", "gc", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_question_that_there_is_not_is_refused() -> None:

@@ -38,10 +38,11 @@ def allocations(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import allocations as ask
 
-    answer(file, form, ask, rows=lambda made: made.by_type_and_method, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.by_type_and_method, people=lambda made: show(made, number))
 
 
-def _show(made: AllocationReport, number: int) -> None:
+def show(made: AllocationReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     totals = made.totals
     if not totals.count:
         for note in made.notes:

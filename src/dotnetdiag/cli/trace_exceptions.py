@@ -37,10 +37,11 @@ def exceptions(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import exceptions as ask
 
-    answer(file, form, ask, rows=lambda made: made.by_type, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.by_type, people=lambda made: show(made, number))
 
 
-def _show(made: ExceptionReport, number: int) -> None:
+def show(made: ExceptionReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     if not made.count:

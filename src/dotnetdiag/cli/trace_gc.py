@@ -11,7 +11,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, largest
 from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
@@ -40,10 +40,11 @@ def gc(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import gc as ask
 
-    answer(file, form, ask, rows=lambda made: made.collections, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.collections, people=lambda made: show(made, number))
 
 
-def _show(made: GcReport, number: int) -> None:
+def show(made: GcReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     totals = made.totals
     if not totals.count:
         for note in made.notes:
@@ -63,13 +64,11 @@ def _show(made: GcReport, number: int) -> None:
     }
     echo(", ".join(f"{name} {_megabytes(value)} MB" for name, value in sizes.items() if value is not None))
     echo()
-    rows = [row for row in made.collections.to_pylist() if row["pause_ms"] is not None]
-    rows.sort(key=lambda row: -row["pause_ms"])
-    several = len({row["pid"] for row in rows}) > 1
+    several = len(set(made.collections.values("pid"))) > 1
     columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *_PARTS)
     right = tuple(name for name in columns if name not in ("reason", "type"))
     if number:
-        table(columns, [_cells(row, several) for row in rows[:number]], right=right)
+        table(columns, [_cells(row, several) for row in largest(made.collections, "pause_ms", number)], right=right)
 
 
 _PARTS = ("suspend", *_PHASES, "before MB", "after MB", "promoted MB")

@@ -11,7 +11,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, largest
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import shortened_method
 
@@ -39,10 +39,11 @@ def jit(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import jit as ask
 
-    answer(file, form, ask, rows=lambda made: made.methods, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.methods, people=lambda made: show(made, number))
 
 
-def _show(made: JitReport, number: int) -> None:
+def show(made: JitReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals
@@ -62,8 +63,6 @@ def _show(made: JitReport, number: int) -> None:
         echo(f"{totals.again:,} of them had been compiled before")
     if totals.unfinished:
         echo(f"{totals.unfinished:,} without an end")
-    rows = [row for row in made.methods.to_pylist() if row["compile_ms"] is not None]
-    rows.sort(key=lambda row: -row["compile_ms"])
     columns = ("compile ms", "start ms", "IL", "code", "tier", "method")
     cells = [
         (
@@ -74,7 +73,7 @@ def _show(made: JitReport, number: int) -> None:
             row["tier"],
             row["method"],
         )
-        for row in rows[:number]
+        for row in largest(made.methods, "compile_ms", number)
     ]
     if cells:
         echo()
@@ -82,5 +81,5 @@ def _show(made: JitReport, number: int) -> None:
     if totals.inlining is not None and number:
         echo()
         echo(f"{totals.inlining.inlined:,} calls inlined, {totals.inlining.failed:,} not:")
-        reasons = [(f"{row['count']:,}", row["reason"], row["callee"]) for row in made.inlining.to_pylist()[:number]]
+        reasons = [(f"{row['count']:,}", row["reason"], row["callee"]) for row in made.inlining[:number].to_pylist()]
         table(("count", "reason", "method"), reasons, right=("count",), shorten=shortened_method)

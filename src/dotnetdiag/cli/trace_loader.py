@@ -11,7 +11,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, largest
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import cut
 
@@ -37,10 +37,11 @@ def loader(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import loader as ask
 
-    answer(file, form, ask, rows=lambda made: made.binds, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.binds, people=lambda made: show(made, number))
 
 
-def _show(made: LoaderReport, number: int) -> None:
+def show(made: LoaderReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals
@@ -52,8 +53,8 @@ def _show(made: LoaderReport, number: int) -> None:
     if totals.type_ms is not None:
         parts.append(f"{totals.types:,} loads of types in {totals.type_ms:,.3f} ms")
     echo("; ".join(parts))
-    rows = made.binds.to_pylist()
-    failed = [row for row in rows if row["success"] == 0][:number]
+    places = [place for place, success in enumerate(made.binds.values("success")) if success == 0]
+    failed = [made.binds.row(place) for place in places[:number]]
     if failed:
         echo()
         cells = [
@@ -61,7 +62,7 @@ def _show(made: LoaderReport, number: int) -> None:
             for row in failed
         ]
         table(("start ms", "not found", "wanted by", "why"), cells, right=("start ms",), shorten=cut)
-    slow = sorted((row for row in rows if row["duration_ms"] is not None), key=lambda row: -row["duration_ms"])[:number]
+    slow = largest(made.binds, "duration_ms", number)
     if slow:
         echo()
         cells = [
@@ -69,7 +70,7 @@ def _show(made: LoaderReport, number: int) -> None:
             for row in slow
         ]
         table(("ms", "start ms", "bind", "file"), cells, right=("ms", "start ms"), shorten=cut)
-    types = made.types.to_pylist()[:number]
+    types = made.types[:number].to_pylist()
     if types:
         echo()
         named = [(f"{row['total_ms']:,.3f}", f"{row['count']:,}", row["type"] or "") for row in types]

@@ -36,10 +36,11 @@ def logs(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import logs as ask
 
-    answer(file, form, ask, rows=lambda made: made.messages, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.messages, people=lambda made: show(made, number))
 
 
-def _show(made: LogReport, number: int) -> None:
+def show(made: LogReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals
@@ -49,12 +50,14 @@ def _show(made: LogReport, number: int) -> None:
     echo(f"{totals.count:,} messages: {levels}; {totals.in_requests:,} within requests")
     events = [
         (f"{row['count']:,}", row["level"] or "", row["logger"] or "", row["example"] or "")
-        for row in made.by_event.to_pylist()[:number]
+        for row in made.by_event[:number].to_pylist()
     ]
     if events:
         echo()
         table(("count", "level", "logger", "one of them"), events, right=("count",), shorten=cut)
-    wrong = [row for row in made.messages.to_pylist() if row["level"] in ("Warning", "Error", "Critical")][:number]
+    levels_of = enumerate(made.messages.values("level"))
+    places = [place for place, level in levels_of if level in ("Warning", "Error", "Critical")]
+    wrong = [made.messages.row(place) for place in places[:number]]
     if wrong:
         echo()
         cells = [(f"{row['ms']:,.3f}", row["level"], row["request"] or "", row["message"] or "") for row in wrong]

@@ -39,10 +39,11 @@ def requests(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import requests as ask
 
-    answer(file, form, ask, rows=lambda made: made.requests, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.requests, people=lambda made: show(made, number))
 
 
-def _show(made: RequestReport, number: int) -> None:
+def show(made: RequestReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals

@@ -89,7 +89,7 @@ def _show(made: StartupReport, number: int) -> None:
     table((*heads, "phase"), cells, right=heads)
     rows = [
         (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", row["kind"], row["name"])
-        for row in made.longest.to_pylist()[:number]
+        for row in made.longest[:number].to_pylist()
     ]
     if rows:
         echo()

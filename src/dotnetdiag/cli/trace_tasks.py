@@ -36,10 +36,11 @@ def tasks(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import tasks as ask
 
-    answer(file, form, ask, rows=lambda made: made.awaits, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.awaits, people=lambda made: show(made, number))
 
 
-def _show(made: TaskReport, number: int) -> None:
+def show(made: TaskReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals
@@ -53,7 +54,7 @@ def _show(made: TaskReport, number: int) -> None:
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.awaits_ms.items())
     echo(f"ms: {parts}" if parts else "how long they took is not told")
     figures(made.by_method, ("method",), number, of=("own_ms", "total_ms", "max_ms"))
-    chains = [(f"{row['duration_ms']:,.3f}", row["chain"]) for row in made.chains.to_pylist()[:number]]
+    chains = [(f"{row['duration_ms']:,.3f}", row["chain"]) for row in made.chains[:number].to_pylist()]
     if chains:
         echo()
         table(("ms", "chain"), chains, right=("ms",), shorten=cut)

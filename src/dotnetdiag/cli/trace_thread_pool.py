@@ -35,10 +35,11 @@ def threadpool(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import threadpool as ask
 
-    answer(file, form, ask, rows=lambda made: made.work, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.work, people=lambda made: show(made, number))
 
 
-def _show(made: ThreadPoolReport, number: int) -> None:
+def show(made: ThreadPoolReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals
@@ -61,7 +62,7 @@ def _show(made: ThreadPoolReport, number: int) -> None:
             f"{row['late']:,}",
             f"{row['longest_ms']:,.3f}",
         )
-        for row in made.starvation.to_pylist()[:number]
+        for row in made.starvation[:number].to_pylist()
     ]
     if starved:
         echo()
@@ -69,7 +70,7 @@ def _show(made: ThreadPoolReport, number: int) -> None:
         table(columns, starved, right=columns)
     figures(made.by_method, ("method",), number)
     changed = [
-        (f"{row['ms']:,.3f}", f"{row['threads']:,}", row["reason"]) for row in made.adjustments.to_pylist()[:number]
+        (f"{row['ms']:,.3f}", f"{row['threads']:,}", row["reason"]) for row in made.adjustments[:number].to_pylist()
     ]
     if changed:
         echo()

@@ -38,10 +38,11 @@ def threads(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import threads as ask
 
-    answer(file, form, ask, rows=lambda made: made.threads, people=lambda made: _show(made, number))
+    answer(file, form, ask, rows=lambda made: made.threads, people=lambda made: show(made, number))
 
 
-def _show(made: ThreadReport, number: int) -> None:
+def show(made: ThreadReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals

@@ -39,7 +39,7 @@ def contention(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import contention as ask
 
-    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: _show(made, "contentions", number))
+    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: show(made, "contentions", number))
 
 
 @click.command("waits", cls=Command)
@@ -59,10 +59,11 @@ def waits(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import waits as ask
 
-    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: _show(made, "waits", number))
+    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: show(made, "waits", number))
 
 
-def _show(made: WaitReport, what: str, number: int) -> None:
+def show(made: WaitReport, what: str, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals

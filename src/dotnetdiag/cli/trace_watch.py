@@ -22,6 +22,7 @@ from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
+from dotnetdiag.cli.trace_live_report import KINDS, refuse_others, show, started
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -70,6 +71,11 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--duration", help="End after 30s, 5m, 1h30m.")
 @click.option("--buffersize", type=click.IntRange(min=1), default=256, show_default=True, help="MB, in the target.")
 @top_options
+@click.option(
+    "--report",
+    type=click.Choice(sorted(KINDS)),
+    help="At the end a report of what came, as `trace report` has it of a file, instead of events.",
+)
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option(
     "--format",
@@ -93,12 +99,14 @@ def watch(
     limit: int | None,
     duration: str | None,
     buffersize: int,
+    report: str | None,
     form: str,
     **top: Any,
 ) -> None:
     """Print the events of a process as they happen: a line each, or with --json the objects of `trace events --format jsonl`; as csv the
     --fields, or else what all events have and the payload as JSON. With --top
-    the methods that take its time: in % of the last interval and since the start, alone and with all that they called.
+    the methods that take its time: in % of the last interval and since the start, alone and with all that they called. With
+    --report what a question comes to at the end, with the providers that it needs.
 
     Ends with Ctrl-C, after --duration or --limit, or with the process. The last line on stderr says how many events were shown,
     how many the filters kept back, and how many were missed: in the target, whose buffers were full, or here.
@@ -112,6 +120,8 @@ def watch(
     dotnetdiag trace watch -p 1234 --top 20 --state cpu
     dotnetdiag trace watch -p 1234 --top --interval 10s --json | jq '.rows[0].name'
     dotnetdiag trace watch -p 1234 --top --profile gc-verbose --event GC/AllocationTick
+    dotnetdiag trace watch -p 1234 --report gc --duration 30s
+    dotnetdiag trace watch -n MyApp --report exceptions --duration 1m --json | jq .by_type
     """
     from dotnetdiag.recipes.outcome import EXIT_WAIT_S, exit_of
     from dotnetdiag.recipes.watching import LiveEvents, WatchOptions
@@ -129,6 +139,10 @@ def watch(
         duration=duration,
         buffer_mb=buffersize,
     )
+    if report is not None:
+        refuse_others(options, top=top["top"])
+        _report(target, launch, report, options, form)
+        return
     question = top_of(options, **top)
     for note in misspelled_providers(
         (question or options).composed()
@@ -161,6 +175,27 @@ def watch(
         raise click.exceptions.Exit(source.exit_code)
     if gone is not None and live.ended:
         raise click.exceptions.Exit(TRACING_ERROR)
+
+
+def _report(target: Target | None, launch: Launch | None, kind: str, options: WatchOptions, form: str) -> None:
+    """Ask until the end, and show what came."""
+    if form == "csv":
+        raise UsageError("a report is a table for people, or --json")
+    options.composed()
+    with (
+        watched(target, launch) as source,
+        started(source, kind, options) as asked,
+        _ends_nicely(asked.live, source, wants_all=True),
+    ):
+        source.on_exit(asked.live.stop)
+        echo("Watching. Press <Ctrl+C> to end, and see the report.", err=True)
+        made = asked.result()
+    show(kind, made, form)
+    for note in (*asked.live.notes, *([asked.live.ended] if asked.live.ended else [])):
+        echo(f"note: {note}", err=True)
+    echo(account_text(asked.live.account, "read"), err=True)
+    if source.exit_code is not None:
+        raise click.exceptions.Exit(source.exit_code)
 
 
 def _pieces(live: LiveEvents, form: str, fields: tuple[str, ...]) -> Iterator[bytes]:
@@ -242,8 +277,9 @@ def account_text(account: Account, taken: str = "shown") -> str:
 
 
 @contextmanager
-def _ends_nicely(live: LiveEvents, source: Source) -> Iterator[None]:
-    """Ctrl-C ends it at once, with the account of what came; SIGTERM, SIGHUP and SIGQUIT let the session come to its end first.
+def _ends_nicely(live: LiveEvents, source: Source, *, wants_all: bool = False) -> Iterator[None]:
+    """Ctrl-C ends it at once, with the account of what came; where that ``wants_all``, and on SIGTERM, SIGHUP and SIGQUIT, the session comes to its
+    end first.
     A second signal does not even wait for the account.
     """
 
@@ -252,7 +288,7 @@ def _ends_nicely(live: LiveEvents, source: Source) -> Iterator[None]:
         if again:
             live.abort()
             raise ending(number)  # also out of a write that nobody reads
-        (live.stop_soon if number == signal.SIGINT else live.stop)()
+        (live.stop_soon if number == signal.SIGINT and not wants_all else live.stop)()
 
     with pressed(on_press):
         yield
