@@ -1,0 +1,177 @@
+"""The loops over objects and references, compiled or by numpy, with arrays in and arrays out.
+
+Addresses and ids are u64, nodes u32 (:data:`NONE`: none).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.heap import fallback
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def _compiled() -> ModuleType | None:
+    try:
+        from dotnetdiag.heap import _kernels
+    except ImportError:
+        return None
+    module: ModuleType = _kernels
+    return module if sys.byteorder == "little" else None
+
+
+KERNELS: ModuleType | None = _compiled()
+"""The compiled loops; None where there are none, and numpy does all."""
+COMPILED = KERNELS is not None
+
+NONE = fallback.NONE
+_KEY = int.from_bytes(os.urandom(8), "little") | 1
+"""Of the hash of ids: nobody can write a file whose ids meet."""
+_LEAST_IDS = 1 << 10
+
+
+class Interner:
+    """Numbers u64 values in the order in which they are first seen, block after block."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._ids: Array = np.empty(_LEAST_IDS, np.uint64)
+        self._slots: Array = np.full(4 * _LEAST_IDS, -1, np.int32)
+        self._count = 0
+
+    def codes(self, values: Array) -> Array:
+        """The number of each value, u32."""
+        if KERNELS is None:
+            return fallback.intern(values, self._known)
+        values = np.ascontiguousarray(values, np.uint64)
+        codes = np.empty(len(values), np.uint32)
+        done = 0
+        while True:
+            done, self._count = KERNELS.intern(values, done, self._slots, self._ids, self._count, _KEY, codes)
+            if done == len(values):
+                return codes
+            self._grow()
+
+    def _grow(self) -> None:
+        assert KERNELS is not None
+        ids = self._ids[: self._count]
+        self._ids = np.empty(2 * len(self._ids), np.uint64)
+        self._slots = np.full(2 * len(self._slots), -1, np.int32)
+        again = np.empty(len(ids), np.uint32)
+        KERNELS.intern(ids.copy(), 0, self._slots, self._ids, 0, _KEY, again)
+
+    @property
+    def values(self) -> list[int]:
+        """The values by their numbers."""
+        return list(self._known) if KERNELS is None else self._ids[: self._count].tolist()
+
+
+_FIRST_SHIFT, _LAST_SHIFT = 7, 63
+_RUN_ROWS = 64
+"""Of runs shorter than this on average the addresses are sorted instead."""
+
+
+class AddressIndex:
+    """Finds rows by address. The runtime tells of objects in runs of ascending addresses, one for each region of its heap: where they do not
+    overlap, a table of every few objects' places is enough; else the addresses are sorted.
+
+    ``address`` must not change as long as the index is in use. ``duplicates`` counts addresses that an earlier row has too.
+    """
+
+    def __init__(self, address: Array) -> None:
+        self._address = address
+        self._runs: tuple[Array, Array, Array, int, Array] | None = None
+        self._order: Array | None = None
+        self.duplicates = 0
+        if KERNELS is None or not self._by_runs():
+            self._order = np.argsort(address, kind="stable")
+            ordered = address[self._order]
+            self.duplicates = int((ordered[1:] == ordered[:-1]).sum())
+
+    def _by_runs(self) -> bool:
+        address = self._address
+        breaks = np.flatnonzero(address[1:] <= address[:-1]) + 1
+        if len(breaks) > 1024 + len(address) // _RUN_ROWS or not len(address):
+            return not len(address)
+        first = np.concatenate([[0], breaks]).astype(np.int64)
+        last = np.append(breaks, len(address)).astype(np.int64)
+        order = np.argsort(address[first], kind="stable")
+        first, last = first[order], last[order]
+        if (address[first[1:]] <= address[last[:-1] - 1]).any():
+            return False
+        shift, spans = _FIRST_SHIFT, address[last - 1] - address[first]
+        while int((spans >> np.uint64(shift)).sum()) > len(address) // 4 + 1024 and shift < _LAST_SHIFT:
+            shift += 1
+        bucket_at = np.concatenate([[0], np.cumsum((spans >> np.uint64(shift)).astype(np.int64) + 1)]).astype(np.int64)
+        buckets = np.empty(int(bucket_at[-1]), np.uint32)
+        assert KERNELS is not None
+        KERNELS.fill_buckets(address, first, last, bucket_at, shift, buckets)
+        self._runs = first, last, bucket_at, shift, buckets
+        return True
+
+    def find(self, wanted: Array) -> Array:
+        """The row of each address, u32; :data:`NONE` where there is none."""
+        wanted = np.ascontiguousarray(wanted, np.uint64)
+        found = np.full(len(wanted), NONE, np.uint32)
+        if not len(self._address):
+            return found
+        if self._runs is None:
+            assert self._order is not None
+            return fallback.find(wanted, self._address, self._order)
+        first, last, bucket_at, shift, buckets = self._runs
+        assert KERNELS is not None
+        KERNELS.find(wanted, self._address, first, last, bucket_at, shift, buckets, found)
+        return found
+
+
+# graphs ---------------------------------------------------------------------------------------------------------------
+
+
+def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[Array, Array]:
+    """(the immediate dominator of each node, i32, -1 of the root and of what is not reached; what each node keeps alive, u64: itself and all
+    that it dominates; what is not reached keeps itself).
+    """
+    n = len(sizes)
+    if KERNELS is None:
+        return fallback.dominators(starts, targets, root, sizes)
+    order, number, parent = (np.empty(n, np.uint32) for _ in range(3))
+    cursor = np.empty(n, starts.dtype)
+    count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor)
+    del cursor
+    first, before = np.empty(count + 2, np.uint32), np.empty(others, np.uint32)
+    KERNELS.predecessors(starts, targets, count, order, number, parent, first, before)
+    del number
+    semi, label, ancestor, stack, dominator = (np.empty(count, np.uint32) for _ in range(5))
+    KERNELS.semi_nca(count, parent, first, before, semi, label, ancestor, stack, dominator)
+    del semi, label, ancestor, stack, first, before, parent
+    by_node, retained, by_number = np.empty(n, np.int32), np.empty(n, np.uint64), np.empty(count, np.uint64)
+    KERNELS.add_up(count, order, dominator, sizes, by_number, by_node, retained)
+    return by_node, retained
+
+
+def retained_by_type(dominator: Array, types: Array, retained: Array, kinds: int) -> Array:
+    """What the nodes of each type keep alive together, u64: a node that another of its type dominates adds nothing."""
+    if KERNELS is None:
+        return fallback.retained_by_type(dominator, types, retained, kinds)
+    child, sibling = np.empty(len(types), np.uint32), np.empty(len(types), np.uint32)
+    opened, totals = np.empty(kinds, np.uint32), np.empty(kinds, np.uint64)
+    KERNELS.retained_by_type(dominator, types, retained, child, sibling, opened, totals)
+    return totals
+
+
+def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Array]:
+    """(what is reached from the root, nearest first; of each node that from which it was reached first, :data:`NONE` of the root and what is
+    not reached).
+    """
+    n = len(starts) - 1
+    if KERNELS is None:
+        return fallback.breadth_first(starts, targets, root)
+    order, parent = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    count = KERNELS.breadth_first(starts, targets, root, order, parent)
+    return order[:count], parent
