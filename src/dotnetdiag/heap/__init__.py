@@ -15,6 +15,8 @@ _PUBLIC = {
     "HeapFacts": "facts",
     "Segment": "facts",
     "HeapFold": "fold",
+    "read_gcdump": "gcdump_reader",
+    "write_gcdump": "gcdump_writer",
     "Heap": "heap",
 }
 __getattr__ = loader(globals(), _PUBLIC)
@@ -22,6 +24,8 @@ __getattr__ = loader(globals(), _PUBLIC)
 if TYPE_CHECKING:
     from dotnetdiag.heap.facts import Completeness, HeapFacts, Segment
     from dotnetdiag.heap.fold import HeapFold
+    from dotnetdiag.heap.gcdump_reader import read_gcdump
+    from dotnetdiag.heap.gcdump_writer import write_gcdump
     from dotnetdiag.heap.heap import Heap
 
-__all__ = ["Completeness", "Heap", "HeapFacts", "HeapFold", "Segment"]
+__all__ = ["Completeness", "Heap", "HeapFacts", "HeapFold", "Segment", "read_gcdump", "write_gcdump"]

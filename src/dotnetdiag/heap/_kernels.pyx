@@ -262,34 +262,31 @@ def predecessors(
 
 def semi_nca(
     int64_t count,
-    const uint32_t[::1] parent,
+    uint32_t[::1] parent,
     const uint32_t[::1] first,
     const uint32_t[::1] before,
     uint32_t[::1] semi,
     uint32_t[::1] label,
-    uint32_t[::1] ancestor,
     uint32_t[::1] stack,
     uint32_t[::1] dominator,
 ):
     """The immediate dominator of each number, by Georgiadis' SEMI-NCA: semidominators with path compression, then the nearest common ancestor.
-    All numbers; ``dominator[0]`` is 0.
+    All numbers; ``dominator[0]`` is 0. ``parent`` is used up: ways to the root of what is linked become shorter.
     """
     cdef int64_t w, p, depth
     cdef uint32_t v, best, u, above
     if (
         count < 1 or parent.shape[0] < count or first.shape[0] < count + 1 or semi.shape[0] < count or label.shape[0] < count
-        or ancestor.shape[0] < count or stack.shape[0] < count or dominator.shape[0] < count
+        or stack.shape[0] < count or dominator.shape[0] < count
     ):
         raise ValueError("arrays that do not fit")
     for w in range(count):
         if parent[w] > w or first[w] > first[w + 1] or first[w + 1] > before.shape[0]:
             raise ValueError("numbers that are none")
     with nogil:
-        for w in range(count):
-            semi[w] = label[w] = <uint32_t> w
-            ancestor[w] = parent[w]
         for w in range(count - 1, 0, -1):
-            best = parent[w]
+            best = dominator[w] = parent[w]
+            label[w] = <uint32_t> w
             for p in range(first[w], first[w + 1]):
                 v = before[p]
                 if v >= count:
@@ -298,17 +295,17 @@ def semi_nca(
                     # nodes above w are linked: the least semidominator on the way from v up to the child of w's tree
                     depth = 0
                     u = v
-                    while ancestor[u] > w:
+                    while parent[u] > w:
                         stack[depth] = u
                         depth += 1
-                        u = ancestor[u]
+                        u = parent[u]
                     above = u
                     while depth > 0:
                         depth -= 1
                         u = stack[depth]
                         if semi[label[above]] < semi[label[u]]:
                             label[u] = label[above]
-                        ancestor[u] = ancestor[above]
+                        parent[u] = parent[above]
                         above = u
                     v = semi[label[v]]
                 if v < best:
@@ -316,7 +313,7 @@ def semi_nca(
             semi[w] = best
         dominator[0] = 0
         for w in range(1, count):
-            u = parent[w]
+            u = dominator[w]
             while u > semi[w]:
                 u = dominator[u]
             dominator[w] = u
@@ -441,3 +438,174 @@ def breadth_first(
                     count += 1
         parent[root] = NONE
     return count
+
+
+# records of nodes (gcdump.md, section 3) --------------------------------------------------------------------------------
+
+cdef enum:
+    LONGEST = 5
+    LARGEST = 0x7FFFFFFF
+
+
+cdef inline int64_t read_number(const uint8_t* data, int64_t p, int64_t end, int32_t* value) noexcept nogil:
+    """Where the number at ``p`` ends, or -1: groups of 7 bits, the most significant first, whose bit 6 is the sign."""
+    cdef uint32_t byte, v
+    cdef int64_t last = p + LONGEST
+    if p >= end:
+        return -1
+    byte = data[p]
+    p += 1
+    v = byte & 0x7F
+    if byte & 0x40:
+        v |= 0xFFFFFF80u
+    while byte & 0x80:
+        if p >= end or p >= last:
+            return -1
+        byte = data[p]
+        p += 1
+        v = v << 7 | (byte & 0x7F)
+    value[0] = <int32_t> v
+    return p
+
+
+def read_nodes(
+    const uint8_t[::1] blob,
+    const uint32_t[::1] offsets,
+    const int32_t[::1] type_sizes,
+    uint32_t[::1] types,
+    uint32_t[::1] sizes,
+    uint32_t[::1] starts,
+    uint32_t[::1] targets,
+):
+    """Type, size and references of each node. What is no record, or has more references than ``targets`` has room for, is a node of type 0
+    without references, and so is offset 0; a reference that leads to no node is left out. (how many references, records, references that
+    cannot be read).
+    """
+    cdef int64_t n = offsets.shape[0], end = blob.shape[0], kinds = type_sizes.shape[0], room = targets.shape[0]
+    cdef int64_t i, p, child, total = 0, begin, wrong = 0, astray = 0
+    cdef int32_t kind, size, count, distance
+    cdef const uint8_t* data
+    if types.shape[0] != n or sizes.shape[0] != n or starts.shape[0] != n + 1 or end > LARGEST or room > NONE:
+        raise ValueError("arrays that do not fit")
+    data = &blob[0] if end else NULL
+    with nogil:
+        starts[0] = 0
+        for i in range(n):
+            types[i] = sizes[i] = 0
+            if offsets[i]:
+                size = count = 0
+                begin = total
+                p = read_number(data, offsets[i], end, &kind)
+                if p >= 0 and kind >= 0 and kind >> 1 < kinds:
+                    if kind & 1:
+                        p = read_number(data, p, end, &size)
+                    elif type_sizes[kind >> 1] > 0:
+                        size = type_sizes[kind >> 1]
+                    if p >= 0:
+                        p = read_number(data, p, end, &count)
+                else:
+                    p = -1
+                if p < 0 or size < 0 or count < 0 or count > end - p or count > room - total:
+                    wrong += 1
+                else:
+                    types[i] = <uint32_t> (kind >> 1)
+                    sizes[i] = <uint32_t> size
+                    while count > 0:
+                        count -= 1
+                        p = read_number(data, p, end, &distance)
+                        if p < 0:
+                            astray += count + 1
+                            break
+                        child = i + distance
+                        if 0 <= child < n:
+                            targets[total] = <uint32_t> child
+                            total += 1
+                        else:
+                            astray += 1
+            starts[i + 1] = <uint32_t> total
+    return total, wrong, astray
+
+
+cdef inline int64_t number_size(int64_t v) noexcept nogil:
+    if v < 0:
+        v = ~v
+    return 1 if v < 0x40 else 2 if v < 0x2000 else 3 if v < 0x100000 else 4 if v < 0x8000000 else 5
+
+
+cdef inline int64_t write_number(uint8_t[::1] out, int64_t at, int64_t v) noexcept nogil:
+    """Behind the number, for which there is room."""
+    cdef int64_t size = number_size(v), i
+    for i in range(size - 1, -1, -1):
+        out[at] = <uint8_t> ((v >> (7 * i)) & 0x7F) | (0x80 if i else 0)
+        at += 1
+    return at
+
+
+def measure_nodes(
+    int64_t first,
+    const uint32_t[::1] types,
+    const uint32_t[::1] sizes,
+    int32_t[::1] type_sizes,
+    const Start[::1] starts,
+    const uint32_t[::1] targets,
+    int64_t place,
+    uint32_t[::1] offsets,
+):
+    """Where the record of each node from ``first`` on begins, 0 of those of type 0, and where the last one ends. ``type_sizes`` takes the size of
+    the first node of each type, where it is -1.
+    """
+    cdef int64_t n = types.shape[0], m = targets.shape[0], kinds = type_sizes.shape[0], i, p, begin, end
+    if sizes.shape[0] != n or offsets.shape[0] != n or first < 0 or starts.shape[0] < first + n + 1:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            if types[i] == 0 or types[i] >= kinds:
+                offsets[i] = 0
+                continue
+            offsets[i] = <uint32_t> place
+            begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
+            if type_sizes[types[i]] < 0:
+                type_sizes[types[i]] = <int32_t> sizes[i]
+            place += number_size(<int64_t> types[i] * 2 + (1 if <uint32_t> type_sizes[types[i]] != sizes[i] else 0))
+            if <uint32_t> type_sizes[types[i]] != sizes[i]:
+                place += number_size(sizes[i])
+            place += number_size(end - begin if end > begin else 0)
+            for p in range(begin, end):
+                place += number_size(<int64_t> targets[p] - (first + i))
+    return place
+
+
+def write_nodes(
+    int64_t first,
+    const uint32_t[::1] types,
+    const uint32_t[::1] sizes,
+    const int32_t[::1] type_sizes,
+    const Start[::1] starts,
+    const uint32_t[::1] targets,
+    uint8_t[::1] out,
+):
+    """The records of nodes as :func:`measure_nodes` has measured them; how many bytes they take."""
+    cdef int64_t n = types.shape[0], m = targets.shape[0], kinds = type_sizes.shape[0], i, p, begin, end, at = 0, room
+    cdef bint own
+    room = out.shape[0]
+    if sizes.shape[0] != n or first < 0 or starts.shape[0] < first + n + 1:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            if types[i] == 0 or types[i] >= kinds:
+                continue
+            begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
+            if end < begin:
+                end = begin
+            if at + 3 * LONGEST > room:
+                break
+            own = <uint32_t> type_sizes[types[i]] != sizes[i]
+            at = write_number(out, at, <int64_t> types[i] * 2 + own)
+            if own:
+                at = write_number(out, at, sizes[i])
+            at = write_number(out, at, end - begin)
+            for p in range(begin, end):
+                if at + LONGEST > room:
+                    break
+                at = write_number(out, at, <int64_t> targets[p] - (first + i))
+    return at

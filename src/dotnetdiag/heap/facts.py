@@ -76,6 +76,7 @@ class HeapFacts:
     ``collected`` is UTC; a ``.gcdump`` has no time zone, and PerfView writes local time. ``pause_ms`` is how long the program stood still for
     the dump. ``heap_bytes`` is the size of all generations by the collector's own account, free space included. ``count_multiplier`` and
     ``size_multiplier`` are 1 unless PerfView has taken a sample, and ``multipliers`` those by type.
+    ``has_sizes_in_names``: types are written as ``System.Byte[] (Bytes > 1M)``, as the reference has them.
     """
 
     pointer_size: int = 8
@@ -97,6 +98,7 @@ class HeapFacts:
     segments_bytes: int = 0
     interop: Interop | None = field(default=None, compare=False)
     has_javascript: bool = False
+    has_sizes_in_names: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

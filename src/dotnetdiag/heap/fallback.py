@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -132,3 +133,119 @@ def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Arra
                 parent[child] = node
                 order.append(child)
     return np.array(order, np.uint32), parent
+
+
+# records of nodes -----------------------------------------------------------------------------------------------------
+
+_LONGEST = 5
+
+
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    """(the number, where it ends), -1 where there is none."""
+    if position >= len(data):
+        return 0, -1
+    byte = data[position]
+    value = (byte & 0x7F) - (0x80 if byte & 0x40 else 0)
+    last = position + _LONGEST
+    position += 1
+    while byte & 0x80:
+        if position >= min(len(data), last):
+            return 0, -1
+        byte = data[position]
+        position += 1
+        value = value << 7 | (byte & 0x7F)
+    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000, position
+
+
+def read_nodes(
+    blob: Array, offsets: Array, type_sizes: Array, types: Array, sizes: Array, starts: Array, targets: Array
+) -> tuple[int, int, int]:
+    """Record by record."""
+    data, known, nodes, room = blob.tobytes(), type_sizes.tolist(), len(offsets), len(targets)
+    wrong = astray = 0
+    references: list[int] = []
+    types[:], sizes[:], starts[0] = 0, 0, 0
+    for node, offset in enumerate(offsets.tolist()):
+        kind, position = _number(data, offset) if offset else (0, 0)
+        if offset and (position < 0 or kind < 0 or kind >> 1 >= len(known)):
+            wrong += 1
+        elif offset:
+            size, count = max(known[kind >> 1], 0), 0
+            if kind & 1:
+                size, position = _number(data, position)
+            if position >= 0:
+                count, position = _number(data, position)
+            if position < 0 or size < 0 or not 0 <= count <= min(len(data) - position, room - len(references)):
+                wrong += 1
+            else:
+                types[node], sizes[node] = kind >> 1, size
+                astray += _references(data, position, count, node, nodes, references)
+        starts[node + 1] = len(references)
+    targets[: len(references)] = references
+    return len(references), wrong, astray
+
+
+def _references(data: bytes, position: int, count: int, node: int, nodes: int, references: list[int]) -> int:
+    """Append those that can be read; how many cannot."""
+    astray = 0
+    for left in range(count, 0, -1):
+        distance, position = _number(data, position)
+        if position < 0:
+            return astray + left
+        if 0 <= node + distance < nodes:
+            references.append(node + distance)
+        else:
+            astray += 1
+    return astray
+
+
+def _number_size(value: int) -> int:
+    value = ~value if value < 0 else value
+    return next(size for size in range(1, _LONGEST + 1) if value < 1 << (7 * size - 1) or size == _LONGEST)
+
+
+def _packed(value: int) -> list[int]:
+    size = _number_size(value)
+    return [value >> (7 * place) & 0x7F | (0x80 if place else 0) for place in range(size - 1, -1, -1)]
+
+
+def _records(
+    first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array
+) -> Iterator[list[int]]:
+    """The numbers of each record; none for a node of type 0."""
+    for node, (kind, size) in enumerate(zip(types.tolist(), sizes.tolist(), strict=True)):
+        if not kind:
+            yield []
+            continue
+        if type_sizes[kind] < 0:
+            type_sizes[kind] = size
+        own = bool(type_sizes[kind] != size)
+        children = targets[int(starts[first + node]) : int(starts[first + node + 1])].tolist()
+        yield [
+            2 * kind + own,
+            *([size] if own else []),
+            len(children),
+            *(child - (first + node) for child in children),
+        ]
+
+
+def measure_nodes(
+    first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, place: int, offsets: Array
+) -> int:
+    for node, record in enumerate(_records(first, types, sizes, type_sizes, starts, targets)):
+        offsets[node] = place if record else 0
+        place += sum(map(_number_size, record))
+    return place
+
+
+def write_nodes(
+    first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, out: Array
+) -> int:
+    packed = bytes(
+        byte
+        for record in _records(first, types, sizes, type_sizes, starts, targets)
+        for number in record
+        for byte in _packed(number)
+    )
+    out[: len(packed)] = np.frombuffer(packed, np.uint8)
+    return len(packed)

@@ -143,13 +143,12 @@ def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[
     order, number, parent = (np.empty(n, np.uint32) for _ in range(3))
     cursor = np.empty(n, starts.dtype)
     count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor)
-    del cursor
     first, before = np.empty(count + 2, np.uint32), np.empty(others, np.uint32)
     KERNELS.predecessors(starts, targets, count, order, number, parent, first, before)
-    del number
-    semi, label, ancestor, stack, dominator = (np.empty(count, np.uint32) for _ in range(5))
-    KERNELS.semi_nca(count, parent, first, before, semi, label, ancestor, stack, dominator)
-    del semi, label, ancestor, stack, first, before, parent
+    semi = cursor if cursor.dtype == np.uint32 else np.empty(count, np.uint32)
+    label, dominator = np.empty(count, np.uint32), np.empty(count, np.uint32)
+    KERNELS.semi_nca(count, parent, first, before, semi, label, number, dominator)
+    del semi, cursor, label, number, first, before, parent
     by_node, retained, by_number = np.empty(n, np.int32), np.empty(n, np.uint64), np.empty(count, np.uint64)
     KERNELS.add_up(count, order, dominator, sizes, by_number, by_node, retained)
     return by_node, retained
@@ -175,3 +174,44 @@ def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Arra
     order, parent = np.empty(n, np.uint32), np.empty(n, np.uint32)
     count = KERNELS.breadth_first(starts, targets, root, order, parent)
     return order[:count], parent
+
+
+# records of nodes -----------------------------------------------------------------------------------------------------
+
+
+def read_nodes(blob: Array, offsets: Array, type_sizes: Array) -> tuple[Array, Array, Array, Array, int, int]:
+    """(type, size, first reference, references by node; how many nodes are no records, how many references lead nowhere) of a ``.gcdump``. A node
+    that is no record is of type 0; a reference that leads nowhere is left out.
+    """
+    n = len(offsets)
+    types, sizes, starts = np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n + 1, np.uint32)
+    # records do not overlap, and have two bytes beside their references, of a byte at least
+    room = max(len(blob) - 2 * int(np.count_nonzero(offsets)), 0)
+    targets = np.empty(room, np.uint32)  # as much as is written to takes memory
+    loops = fallback if KERNELS is None else KERNELS
+    total, wrong, astray = loops.read_nodes(blob, offsets, type_sizes, types, sizes, starts, targets)
+    targets.resize(total, refcheck=False)
+    return types, sizes, starts, targets, wrong, astray
+
+
+def measure_nodes(
+    first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, place: int
+) -> tuple[Array, int]:
+    """(where in the blob the record of each node begins, 0 of those of type 0; where the last one ends)."""
+    offsets = np.empty(len(types), np.uint32)
+    loops = fallback if KERNELS is None else KERNELS
+    return offsets, loops.measure_nodes(first, types, sizes, type_sizes, starts, targets, place, offsets)
+
+
+_SPARE_BYTES = 16
+
+
+def write_nodes(
+    first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, size: int
+) -> Array:
+    """The records of some nodes, which take ``size`` bytes."""
+    out = np.empty(size + _SPARE_BYTES, np.uint8)
+    loops = fallback if KERNELS is None else KERNELS
+    written = loops.write_nodes(first, types, sizes, type_sizes, starts, targets, out)
+    assert written == size
+    return out[:size]

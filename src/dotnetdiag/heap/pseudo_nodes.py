@@ -158,3 +158,64 @@ def root_table(walk: Walk, ccws: Sequence[Root], nodes_of: Sequence[Array]) -> T
 
 def _u64(parts: Sequence[Any]) -> Array:
     return np.concatenate([np.asarray(part, np.uint64) for part in parts])
+
+
+_KIND_OF_NAME = {
+    LOCALS: "stack",
+    "[Pinned local vars]": "stack",
+    FINALIZER: "finalizer",
+    "[FinalizerQueue]": "finalizer",
+    DEPENDENT: "dependent",
+    COM: "com",
+    OTHER_HANDLES: "other",
+    STRONG: "handle",
+    PINNING: "handle",
+    "[StrongHandle]": "handle",
+    "[PinnedHandle]": "handle",
+    "[AsyncPinnedHandle]": "handle",
+    "[SizedRefHandle]": "handle",
+}
+_STATIC = "[static var "
+MAX_DEPTH = 6
+
+
+def _holds(name: str) -> bool:
+    return name in _KIND_OF_NAME or name in (STATICS, THREAD_STATICS, OTHERS) or name.startswith(_STATIC)
+
+
+def roots_of_pseudo_nodes(names: Sequence[str], types: Array, starts: Array, targets: Array, root: int) -> Table:
+    """What a file says of roots by the names of what holds them: the columns of :func:`root_table`, without numbers."""
+    nodes: list[Array] = []
+    kinds: list[Array] = []
+    labels: list[Array] = []
+    texts = [""]
+    is_holder = np.array([_holds(name) for name in names], np.bool_)
+    waiting, seen = [(root, "other", 0)], {root}
+    while waiting:
+        node, kind, depth = waiting.pop()
+        children = targets[int(starts[node]) : int(starts[node + 1])]
+        held = is_holder[types[children]]
+        for child in children[held].tolist():
+            if child not in seen and depth < MAX_DEPTH:
+                seen.add(child)
+                name = names[int(types[child])]
+                inherited = {STATICS: "static", THREAD_STATICS: "thread static"}.get(name, kind)
+                waiting.append((child, _KIND_OF_NAME.get(name, inherited), depth + 1))
+        if depth:
+            own, name = children[~held], names[int(types[node])]
+            texts.append(name[len(_STATIC) : -1] if name.startswith(_STATIC) else "")
+            nodes.append(own)
+            kinds.append(np.full(len(own), KINDS.index(kind)))
+            labels.append(np.full(len(own), len(texts) - 1 if texts[-1] else 0))
+    count = sum(map(len, nodes))
+    which = np.concatenate([np.zeros(0, np.int64), *labels]).astype(np.int64)
+    return Table(
+        {
+            "node": Scalar(np.concatenate([np.zeros(0, np.uint32), *nodes]).astype(np.uint32), None, Kind.U4),
+            "kind": Coded(Text.from_pylist(KINDS), np.concatenate([np.zeros(0, np.int64), *kinds]).astype(np.int64)),
+            "flags": Scalar(np.zeros(count, np.uint32), np.zeros(count, np.bool_), Kind.U4),
+            "root_id": Scalar(np.zeros(count, np.uint64), np.zeros(count, np.bool_), Kind.U8),
+            "name": Coded(Text.from_pylist(texts), which, which > 0),
+        },
+        title="roots",
+    )

@@ -85,3 +85,20 @@ class TypeTable:
         """The name of a type, for the names of what holds its objects."""
         row = self._rows.by_id.get(type_id)
         return f"Type(0x{type_id:x})" if row is None else spelled(row)
+
+
+_SIZE = re.compile(r" \(Bytes > [0-9]+[KM]\)$")
+LIMITS = (
+    (1_000, "1K"),
+    (10_000, "10K"),
+    (100_000, "100K"),
+    (1_000_000, "1M"),
+    (10_000_000, "10M"),
+    (100_000_000, "100M"),
+)
+"""What the reference writes behind the names of larger objects: of those above 1,000 bytes the largest that they reach."""
+
+
+def without_size(name: str) -> str:
+    """The name without what the reference writes behind it for the size of an object."""
+    return _SIZE.sub("", name) if name.endswith(")") else name
