@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from dotnetdiag._lazy import loader
 
 _PUBLIC = {
+    "HeapDiff": "difference",
+    "growing_types": "difference",
     "Completeness": "facts",
     "HeapFacts": "facts",
     "Segment": "facts",
@@ -22,10 +24,21 @@ _PUBLIC = {
 __getattr__ = loader(globals(), _PUBLIC)
 
 if TYPE_CHECKING:
+    from dotnetdiag.heap.difference import HeapDiff, growing_types
     from dotnetdiag.heap.facts import Completeness, HeapFacts, Segment
     from dotnetdiag.heap.fold import HeapFold
     from dotnetdiag.heap.gcdump_reader import read_gcdump
     from dotnetdiag.heap.gcdump_writer import write_gcdump
     from dotnetdiag.heap.heap import Heap
 
-__all__ = ["Completeness", "Heap", "HeapFacts", "HeapFold", "Segment", "read_gcdump", "write_gcdump"]
+__all__ = [
+    "Completeness",
+    "Heap",
+    "HeapDiff",
+    "HeapFacts",
+    "HeapFold",
+    "Segment",
+    "growing_types",
+    "read_gcdump",
+    "write_gcdump",
+]

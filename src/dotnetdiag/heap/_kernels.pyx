@@ -609,3 +609,85 @@ def write_nodes(
                     break
                 at = write_number(out, at, <int64_t> targets[p] - (first + i))
     return at
+
+
+# ways of types ----------------------------------------------------------------------------------------------------------
+
+def group_ways(
+    const uint32_t[::1] order,
+    int64_t done,
+    const uint32_t[::1] parent,
+    const uint32_t[::1] types,
+    int64_t most_steps,
+    int32_t[::1] slots,
+    uint64_t[::1] ways,
+    uint32_t[::1] steps,
+    int64_t count,
+    uint64_t key,
+    uint32_t[::1] way,
+):
+    """Number the ways of types on which nodes are reached, in ``order``, in which a node stands behind its parent; a step to the same type again is
+    none. Of each way ``ways`` has the way before (high half, plus 1; 0: none) and the type; ``way`` is NONE of nodes beyond ``most_steps``.
+    (done, count): fewer than all where there is no room for one more.
+    """
+    cdef int64_t n = parent.shape[0], size = slots.shape[0], room = ways.shape[0], at = done, slot
+    cdef uint32_t node, above, before, step
+    cdef uint64_t value
+    cdef int32_t found
+    if (
+        types.shape[0] != n or way.shape[0] != n or steps.shape[0] != room or size & (size - 1) or size < 2 * room
+        or not 0 <= count <= room or done < 0
+    ):
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        while at < order.shape[0]:
+            node = order[at]
+            if node >= n:
+                at += 1
+                continue
+            above, step = parent[node], 0
+            value = types[node]
+            if above < n:
+                before = way[above]
+                if before >= count:
+                    at += 1
+                    continue
+                if <uint32_t> ways[before] == types[node]:
+                    way[node] = before
+                    at += 1
+                    continue
+                step = steps[before] + 1
+                value |= (<uint64_t> before + 1) << 32
+            if step > most_steps:
+                at += 1
+                continue
+            slot = <int64_t> ((value * key) >> 32) & (size - 1)
+            while True:
+                found = slots[slot]
+                if found < 0 or found >= count or ways[found] == value:
+                    break
+                slot = (slot + 1) & (size - 1)
+            if found < 0 or found >= count:
+                if count >= room:
+                    break
+                found = <int32_t> count
+                ways[count] = value
+                steps[count] = step
+                slots[slot] = found
+                count += 1
+            way[node] = <uint32_t> found
+            at += 1
+    return at, count
+
+
+def mark_below(const uint32_t[::1] order, const uint32_t[::1] parent, uint8_t[::1] marks):
+    """Mark what is reached by way of what is marked."""
+    cdef int64_t n = parent.shape[0], at
+    cdef uint32_t node
+    if marks.shape[0] != n:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for at in range(order.shape[0]):
+            node = order[at]
+            if node < n and parent[node] < n and marks[parent[node]]:
+                marks[node] = 1

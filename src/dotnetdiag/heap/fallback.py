@@ -249,3 +249,41 @@ def write_nodes(
     )
     out[: len(packed)] = np.frombuffer(packed, np.uint8)
     return len(packed)
+
+
+# ways of types --------------------------------------------------------------------------------------------------------
+
+
+def group_ways(order: Array, parent: Array, types: Array, most_steps: int, way: Array) -> tuple[list[int], list[int]]:
+    """(of each way the one before, plus 1, in the high half, and the type; how many steps it has)."""
+    known: dict[int, int] = {}
+    steps: list[int] = []
+    above, kinds, found = parent.tolist(), types.tolist(), way.tolist()
+    type_of: list[int] = []
+    for node in order.tolist():
+        kind, step, value = kinds[node], 0, kinds[node]
+        if above[node] != NONE:
+            before = found[above[node]]
+            if before == NONE:
+                continue
+            if type_of[before] == kind:
+                found[node] = before
+                continue
+            step, value = steps[before] + 1, value | (before + 1) << 32
+        if step > most_steps:
+            continue
+        found[node] = known.setdefault(value, len(known))
+        if found[node] == len(steps):
+            steps.append(step)
+            type_of.append(kind)
+    way[:] = found
+    return list(known), steps
+
+
+def mark_below(order: Array, parent: Array, marks: Array) -> None:
+    """In the order given."""
+    above, found = parent.tolist(), marks.tolist()
+    for node in order.tolist():
+        if above[node] != NONE and found[above[node]]:
+            found[node] = 1
+    marks[:] = found

@@ -205,7 +205,8 @@ class _FileTypes:
     def _step(self, sizes: Array) -> Array:
         """0 of sizes that are not told, else the place of the limit, from 1 on: the first is passed, the others are reached."""
         reached: Array = np.searchsorted(self._limits, sizes, side="right")
-        return reached - (sizes == self._limits[0])
+        reached -= sizes == self._limits[0]
+        return reached
 
     def of(self, types: Array, sizes: Array) -> Array:
         """The file's types of some nodes."""

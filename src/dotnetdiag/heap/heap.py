@@ -6,11 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dotnetdiag.heap import histogram
+from dotnetdiag.heap import histogram, tree
+from dotnetdiag.heap.advice import advice_table
+from dotnetdiag.heap.difference import HeapDiff, diff
 from dotnetdiag.heap.graph import Graph
+from dotnetdiag.heap.paths import path_table
 
 if TYPE_CHECKING:
+    import igraph
+    import networkx
+
     from dotnetdiag.table import Table
+
+PATHS, OBJECTS, DEPTH = 20, 100, 8
+"""Rows of :meth:`Heap.paths_to_root` and :meth:`Heap.largest`, and levels of :meth:`Heap.tree`, where none are asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -40,6 +49,75 @@ class Heap(Graph):
         keep alive together).
         """
         return histogram.type_table(self)
+
+    @cached_property
+    def by_retained(self) -> Table:
+        """The rows of :attr:`types`, those first that keep most alive."""
+        return histogram.by_retained(self.types)
+
+    @cached_property
+    def by_module(self) -> Table:
+        """``module``, ``count``, ``bytes``, ``retained_bytes``, most bytes first; pseudo-nodes have no module."""
+        return histogram.module_table(self)
+
+    @cached_property
+    def by_namespace(self) -> Table:
+        """``namespace``, ``count``, ``bytes``, ``retained_bytes``, most bytes first. The runtime tells none of types that are inside of others."""
+        return histogram.namespace_table(self)
+
+    @cached_property
+    def generations(self) -> Table:
+        """``generation``, ``count``, ``bytes``, the youngest first."""
+        return histogram.generation_table(self)
+
+    def largest(self, limit: int = OBJECTS) -> Table:
+        """The objects that keep most alive: ``node``, ``address``, ``type``, ``module``, ``bytes``, ``retained_bytes``, ``held_by`` (the type of the
+        dominator).
+        """
+        return tree.largest_table(self, limit)
+
+    def tree(self, depth: int = DEPTH, minimum: int | None = None) -> Table:
+        """The dominators down to a level, what has the same type under the same one in one row: ``level``, ``parent`` (a row of this table),
+        ``type``, ``module``, ``count``, ``bytes``, ``retained_bytes``, in the order in which a tree is printed. Rows that keep fewer bytes alive
+        than ``minimum`` are left out: a thousandth of the heap where none is given. What a static variable refers to hangs under it, unless it
+        has a dominator of its own.
+        """
+        return tree.tree_table(self, depth, minimum)
+
+    def paths_to_root(self, what: str | int, limit: int = PATHS) -> Table:
+        """Why objects are alive: ``count``, ``bytes``, ``steps``, ``is_shortest`` and ``path`` (types from the root on), what is reached over the
+        same types in one row, and steps to the same type again as one. ``what`` is a type, a part of its name in any case, or an address
+        (``0x7f…`` or a number). The shortest ways come first, then those over others that refer to the objects.
+
+        UnknownName where there is no such type or object.
+        """
+        return path_table(self, what, limit)
+
+    def diff(self, other: Heap) -> HeapDiff:
+        """What has grown from this heap to the other."""
+        return diff(self, other)
+
+    @cached_property
+    def advice(self) -> Table:
+        """What is likely to be wrong, as far as the graph can tell: ``kind`` (static, collection, event, timer), ``subject``, ``count``, ``bytes``
+        and ``advice``, a sentence. Empty where nothing stands out.
+        """
+        return advice_table(self)
+
+    def to_networkx(self) -> networkx.MultiDiGraph[int]:
+        """A graph of networkx; nodes have ``type``, ``module``, ``size``, ``address``, ``generation``. For small heaps: an object takes 1 KB of it.
+
+        MissingDependency without the extra ``graph``.
+        """
+        from dotnetdiag.heap.libraries import to_networkx
+
+        return to_networkx(self)
+
+    def to_igraph(self) -> igraph.Graph:
+        """The same of igraph. MissingDependency without the extra ``graph``."""
+        from dotnetdiag.heap.libraries import to_igraph
+
+        return to_igraph(self)
 
     def __repr__(self) -> str:
         state = "complete" if self.completeness.complete else f"{len(self.completeness.problems)} problems"

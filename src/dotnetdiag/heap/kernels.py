@@ -215,3 +215,69 @@ def write_nodes(
     written = loops.write_nodes(first, types, sizes, type_sizes, starts, targets, out)
     assert written == size
     return out[:size]
+
+
+# ways of types --------------------------------------------------------------------------------------------------------
+
+_LEAST_WAYS = 1 << 12
+_ENDLESS = 1 << 40
+
+
+class Ways:
+    """The ways of types on which nodes are reached from the root; steps to the same type again are none, so that a list is one step.
+
+    ``of_node`` is the way of each node, :data:`NONE` where it has more steps than ``most_steps`` or is not reached. ``before`` and ``type`` are
+    by way: that without the last step (-1: there is none), and the type of the last step; ``steps`` is how many it has.
+    """
+
+    def __init__(self, order: Array, parent: Array, types: Array, *, most_steps: int = _ENDLESS) -> None:
+        self.of_node = np.full(len(parent), NONE, np.uint32)
+        parent = parent.view(np.uint32)
+        if KERNELS is None:
+            found, counted = fallback.group_ways(order, parent, types, most_steps, self.of_node)
+            ways, self.steps = np.array(found, np.uint64), np.array(counted, np.uint32)
+        else:
+            ways, self.steps = self._compiled(order, parent, types, most_steps)
+        self.before = (ways >> np.uint64(32)).astype(np.int64) - 1
+        self.type = ways.astype(np.uint32)
+
+    def _compiled(self, order: Array, parent: Array, types: Array, most_steps: int) -> tuple[Array, Array]:
+        assert KERNELS is not None
+        room, done, count = _LEAST_WAYS, 0, 0
+        ways, steps = np.empty(room, np.uint64), np.empty(room, np.uint32)
+        slots = np.full(4 * room, -1, np.int32)
+        while True:
+            done, count = KERNELS.group_ways(
+                order, done, parent, types, most_steps, slots, ways, steps, count, _KEY, self.of_node
+            )
+            if done == len(order):
+                return ways[:count], steps[:count]
+            room *= 2
+            ways.resize(room, refcheck=False)
+            steps.resize(room, refcheck=False)
+            slots = np.full(4 * room, -1, np.int32)
+            KERNELS.intern(ways[:count].copy(), 0, slots, ways.copy(), 0, _KEY, np.empty(count, np.uint32))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def types_of(self, way: int, most: int) -> list[int]:
+        """The types of a way, from the root on, -1 in the place of those between where it has more than ``most``."""
+        steps: list[int] = []
+        total = int(self.steps[way]) + 1
+        half = most // 2
+        place = total
+        while way >= 0:
+            place -= 1
+            if total <= most or place >= total - half or place < half:
+                steps.append(int(self.type[way]))
+            elif steps[-1] >= 0:
+                steps.append(-1)
+            way = int(self.before[way])
+        return steps[::-1]
+
+
+def mark_below(order: Array, parent: Array, marks: Array) -> None:
+    """Mark (u8) what is reached by way of what is marked; ``order`` has a node behind its parent."""
+    loops = fallback if KERNELS is None else KERNELS
+    loops.mark_below(order, parent, marks)

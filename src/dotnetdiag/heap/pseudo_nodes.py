@@ -24,6 +24,9 @@ LOCALS, OTHERS, COM = "[local vars]", "[other roots]", "[COM/WinRT Objects]"
 FINALIZER, STRONG, PINNING = "[finalizer Handles]", "[strong Handles]", "[pinning Handles]"
 OTHER_HANDLES, DEPENDENT = "[other Handles]", "[Dependent Handles]"
 
+STATIC = "[static var "
+"""How the name of a static variable's node begins."""
+
 WEAK, REFCOUNTED, PINNED = 2, 8, 1
 _STACK, _FINALIZER, _HANDLE = 0, 1, 2
 _THREAD = 1
@@ -175,12 +178,11 @@ _KIND_OF_NAME = {
     "[AsyncPinnedHandle]": "handle",
     "[SizedRefHandle]": "handle",
 }
-_STATIC = "[static var "
 MAX_DEPTH = 6
 
 
 def _holds(name: str) -> bool:
-    return name in _KIND_OF_NAME or name in (STATICS, THREAD_STATICS, OTHERS) or name.startswith(_STATIC)
+    return name in _KIND_OF_NAME or name in (STATICS, THREAD_STATICS, OTHERS) or name.startswith(STATIC)
 
 
 def roots_of_pseudo_nodes(names: Sequence[str], types: Array, starts: Array, targets: Array, root: int) -> Table:
@@ -203,7 +205,7 @@ def roots_of_pseudo_nodes(names: Sequence[str], types: Array, starts: Array, tar
                 waiting.append((child, _KIND_OF_NAME.get(name, inherited), depth + 1))
         if depth:
             own, name = children[~held], names[int(types[node])]
-            texts.append(name[len(_STATIC) : -1] if name.startswith(_STATIC) else "")
+            texts.append(name[len(STATIC) : -1] if name.startswith(STATIC) else "")
             nodes.append(own)
             kinds.append(np.full(len(own), KINDS.index(kind)))
             labels.append(np.full(len(own), len(texts) - 1 if texts[-1] else 0))
