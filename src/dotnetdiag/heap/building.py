@@ -60,12 +60,14 @@ class _Building:
         ]
         kept = walk.root_flags.rows & 2 == 0
         kept_dependent = walk.dependent_key.rows != 0
-        wanted = np.unique(np.concatenate([lost, roots[0][kept], roots[1][kept_dependent], roots[2], roots[3]]))
-        self.undefined = wanted[self._found(wanted) == NONE]
+        held = np.unique(np.concatenate([lost, roots[0][kept], roots[1][kept_dependent], *roots[2:4]]))
+        held = held[self._found(held) == NONE]
         weak = np.unique(roots[0][~kept])
-        unknown = int((self.undefined != 0).sum()) + int(((self.index.find(weak) == NONE) & (weak != 0)).sum())
+        unknown = int((held != 0).sum()) + int(((self.index.find(weak) == NONE) & (weak != 0)).sum())
         if unknown:
             self.problems.append(f"{unknown:,} addresses are referred to and were not told of")
+        wrapped = roots[4][self._found(roots[4]) == NONE]  # nobody tells of these
+        self.undefined = np.unique(np.concatenate([held, wrapped]))
         if len(lost):
             self._mend(target, lost)
         return self._joined(target, [self.rows_of(part) for part in roots])
