@@ -149,6 +149,19 @@ def test_one_object_beyond_31_bits_has_its_size_back() -> None:
     assert again.completeness.complete
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_nodes_of_which_nothing_is_known_but_their_references_are_kept(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(kernels, "KERNELS", None)
+    heap = made()
+    types, sizes = heap.node_type.copy(), heap.node_size.copy()
+    types[[1, 3, 4]], sizes[[1, 4]] = 0, 0
+    heap = replace(heap, node_type=types, node_size=sizes)
+    assert same(heap, read_gcdump(written(heap)))
+
+
 def test_several_objects_beyond_31_bits_are_told_of() -> None:
     heap = made()
     sizes = heap.node_size.astype(np.uint64)

@@ -9,8 +9,11 @@ Rule 3: numbers are loaded as the machine has them, so ``kernels.py`` takes thes
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from dotnetdiag.wire.prefetch cimport prefetch
+
 cdef enum:
     NONE = 0xFFFFFFFFu
+    AHEAD = 16
 
 
 # addresses and ids ------------------------------------------------------------------------------------------------------
@@ -169,16 +172,18 @@ def depth_first(
     uint32_t[::1] number,
     uint32_t[::1] parent,
     Start[::1] cursor,
+    uint32_t[::1] sources,
+    uint32_t[::1] reached,
 ):
     """Number what is reached from ``root`` in the order of a search in depth: ``order`` gives the node of a number, ``number`` the number of a
-    node (NONE: not reached), ``parent`` the number from which a number was reached. (how many are reached, references that are no edge of the
-    tree).
+    node (NONE: not reached), ``parent`` the number from which a number was reached first. Other references between numbers come into
+    ``sources`` and ``reached``. (how many numbers, how many other references).
     """
     cdef int64_t n = number.shape[0], m = targets.shape[0], count = 0, others = 0, at, p, end
     cdef uint32_t node, child, current, found
     if (
         starts.shape[0] != n + 1 or order.shape[0] != n or parent.shape[0] != n or cursor.shape[0] != n
-        or not 0 <= root < n or n >= NONE
+        or sources.shape[0] != m or reached.shape[0] != m or not 0 <= root < n or n >= NONE
     ):
         raise ValueError("arrays that do not fit")
     with nogil:
@@ -198,7 +203,8 @@ def depth_first(
                     found = number[child]
                     if found == NONE:
                         break
-                    if parent[found] != current:
+                    if others < m:  # columns that lie have a reference more than once
+                        sources[others], reached[others] = current, found
                         others += 1
                 child = NONE
             cursor[current] = <Start> p
@@ -215,49 +221,35 @@ def depth_first(
 
 
 def predecessors(
-    const Start[::1] starts,
-    const uint32_t[::1] targets,
-    int64_t count,
-    const uint32_t[::1] order,
-    const uint32_t[::1] number,
-    const uint32_t[::1] parent,
-    uint32_t[::1] first,
-    uint32_t[::1] before,
+    const uint32_t[::1] sources, const uint32_t[::1] reached, uint32_t[::1] first, uint32_t[::1] before
 ):
-    """The numbers from which each number is referred to, edges of the tree left out: those of ``w`` are ``before[first[w]:first[w + 1]]``."""
-    cdef int64_t n = number.shape[0], m = targets.shape[0], room = before.shape[0], w, p, total = 0, end
-    cdef uint32_t child, to, size
-    if starts.shape[0] != n + 1 or not 0 <= count <= order.shape[0] or count > parent.shape[0] or first.shape[0] != count + 2:
+    """References by where they lead: those to ``w`` are from ``before[first[w]:first[w + 1]]``. ``first`` has one more than numbers, and one to
+    spare.
+    """
+    cdef int64_t count = first.shape[0] - 2, m = reached.shape[0], room = before.shape[0], w, at
+    cdef uint32_t to, total = 0, size
+    if sources.shape[0] != m or room < m or count < 0:
         raise ValueError("arrays that do not fit")
     with nogil:
         for w in range(count + 2):
             first[w] = 0
-        for w in range(count):
-            if order[w] >= n:
-                continue
-            end = clipped(<int64_t> starts[order[w] + 1], m)
-            for p in range(clipped(<int64_t> starts[order[w]], m), end):
-                child = targets[p]
-                if child < n:
-                    to = number[child]
-                    if to < count and parent[to] != w:
-                        first[to + 2] += 1
+        for at in range(m):
+            if at + AHEAD < m and reached[at + AHEAD] < count:
+                prefetch(&first[reached[at + AHEAD]])
+            if reached[at] < count:
+                first[reached[at] + 2] += 1
         for w in range(2, count + 2):
             size = first[w]
-            first[w] = <uint32_t> total + size
+            first[w] = total + size
             total += size
         # first[w + 1] is where the next of w comes, and at the end where those of w + 1 begin
-        for w in range(count):
-            if order[w] >= n:
-                continue
-            end = clipped(<int64_t> starts[order[w] + 1], m)
-            for p in range(clipped(<int64_t> starts[order[w]], m), end):
-                child = targets[p]
-                if child < n:
-                    to = number[child]
-                    if to < count and parent[to] != w and first[to + 1] < room:
-                        before[first[to + 1]] = <uint32_t> w
-                        first[to + 1] += 1
+        for at in range(m):
+            if at + AHEAD < m and reached[at + AHEAD] < count:
+                prefetch(&first[reached[at + AHEAD]])
+            to = reached[at]
+            if to < count and first[to + 1] < room:
+                before[first[to + 1]] = sources[at]
+                first[to + 1] += 1
 
 
 def semi_nca(
@@ -551,7 +543,7 @@ def measure_nodes(
     int64_t place,
     uint32_t[::1] offsets,
 ):
-    """Where the record of each node from ``first`` on begins, 0 of those of type 0, and where the last one ends. ``type_sizes`` takes the size of
+    """Where the record of each node from ``first`` on begins, 0 of those of which nothing is known, and where the last one ends. ``type_sizes`` takes the size of
     the first node of each type, where it is -1.
     """
     cdef int64_t n = types.shape[0], m = targets.shape[0], kinds = type_sizes.shape[0], i, p, begin, end
@@ -559,11 +551,11 @@ def measure_nodes(
         raise ValueError("arrays that do not fit")
     with nogil:
         for i in range(n):
-            if types[i] == 0 or types[i] >= kinds:
+            begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
+            if (types[i] == 0 and sizes[i] == 0 and begin >= end) or types[i] >= kinds:
                 offsets[i] = 0
                 continue
             offsets[i] = <uint32_t> place
-            begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
             if type_sizes[types[i]] < 0:
                 type_sizes[types[i]] = <int32_t> sizes[i]
             place += number_size(<int64_t> types[i] * 2 + (1 if <uint32_t> type_sizes[types[i]] != sizes[i] else 0))
@@ -592,9 +584,9 @@ def write_nodes(
         raise ValueError("arrays that do not fit")
     with nogil:
         for i in range(n):
-            if types[i] == 0 or types[i] >= kinds:
-                continue
             begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
+            if (types[i] == 0 and sizes[i] == 0 and begin >= end) or types[i] >= kinds:
+                continue
             if end < begin:
                 end = begin
             if at + 3 * LONGEST > room:

@@ -212,15 +212,15 @@ def _packed(value: int) -> list[int]:
 def _records(
     first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array
 ) -> Iterator[list[int]]:
-    """The numbers of each record; none for a node of type 0."""
+    """The numbers of each record; none for a node of which nothing is known."""
     for node, (kind, size) in enumerate(zip(types.tolist(), sizes.tolist(), strict=True)):
-        if not kind:
+        children = targets[int(starts[first + node]) : int(starts[first + node + 1])].tolist()
+        if not kind and not size and not children:
             yield []
             continue
         if type_sizes[kind] < 0:
             type_sizes[kind] = size
         own = bool(type_sizes[kind] != size)
-        children = targets[int(starts[first + node]) : int(starts[first + node + 1])].tolist()
         yield [
             2 * kind + own,
             *([size] if own else []),

@@ -142,9 +142,11 @@ def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[
         return fallback.dominators(starts, targets, root, sizes)
     order, number, parent = (np.empty(n, np.uint32) for _ in range(3))
     cursor = np.empty(n, starts.dtype)
-    count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor)
+    sources, reached = np.empty(len(targets), np.uint32), np.empty(len(targets), np.uint32)  # few of them are written to
+    count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor, sources, reached)
     first, before = np.empty(count + 2, np.uint32), np.empty(others, np.uint32)
-    KERNELS.predecessors(starts, targets, count, order, number, parent, first, before)
+    KERNELS.predecessors(sources[:others], reached[:others], first, before)
+    del sources, reached
     semi = cursor if cursor.dtype == np.uint32 else np.empty(count, np.uint32)
     label, dominator = np.empty(count, np.uint32), np.empty(count, np.uint32)
     KERNELS.semi_nca(count, parent, first, before, semi, label, number, dominator)
@@ -197,7 +199,7 @@ def read_nodes(blob: Array, offsets: Array, type_sizes: Array) -> tuple[Array, A
 def measure_nodes(
     first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, place: int
 ) -> tuple[Array, int]:
-    """(where in the blob the record of each node begins, 0 of those of type 0; where the last one ends)."""
+    """(where in the blob the record of each node begins, 0 of those of which nothing is known; where the last one ends)."""
     offsets = np.empty(len(types), np.uint32)
     loops = fallback if KERNELS is None else KERNELS
     return offsets, loops.measure_nodes(first, types, sizes, type_sizes, starts, targets, place, offsets)
