@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "trace": {"errors", "durations", "nettrace", "events", "table"},
     "analysis": {"errors", "durations", "events", "trace", "table"},
     "heap": {"errors", "wire", "events", "trace", "table"},
-    "query": {"errors", "trace", "analysis", "heap", "table"},
+    "query": {"errors", "events", "trace", "analysis", "heap", "table"},  # answers become columns of events
     "export": {"errors", "table", "trace", "analysis"},
     "transport": {"errors"},
     "client": {"errors", "durations", "assemblies", "ipc", "providers", "transport"},
@@ -56,7 +56,10 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 # (file, room above it): what it asks that room for when it is called; nothing of it is loaded before.
-WAYS_UP = {("nettrace/batch.py", "events"): "EventBatch.tables: who holds a batch finds its columns there"}
+WAYS_UP = {
+    ("nettrace/batch.py", "events"): "EventBatch.tables: who holds a batch finds its columns there",
+    ("trace/trace.py", "query"): "Trace.sql: who holds a trace asks it",
+}
 
 PURE = {
     "errors",
@@ -83,6 +86,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
         "trace",
         "analysis",
         "heap",
+        "query",
         "export",
         "live",
         "server",  # makes the columns that the writer takes
@@ -94,10 +98,13 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "textual": {"tui"},
     "starlette": {"service"},
     "prometheus_client": {"service"},
-    "pandas": {"table", "trace"},
-    "pyarrow": {"table"},
-    "polars": {"table"},
+    "pandas": {"table", "trace", "query"},  # partitions of Dask are its frames
+    "pyarrow": {"table", "query"},
+    "polars": {"table", "query"},
     "duckdb": {"query"},
+    "fsspec": {"query"},
+    "dask": {"query"},
+    "ray": {"query"},
     "google": {
         "export",
         "recipes",  # collector_http.py: what the exporters bring along

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag._lazy import loader
+from dotnetdiag._lazy import loader as _loader
 
 __version__ = "0.1.0"
 
@@ -45,32 +45,44 @@ _PUBLIC: dict[str, str] = {
     "Table": "dotnetdiag.table",
     **dict.fromkeys(
         (
-            "advice",
             "collect",
-            "contention",
             "convert",
-            "counters",
-            "cpu",
             "diff",
-            "exceptions",
             "filter",
             "follow",
-            "gc",
             "info",
-            "jit",
             "merge",
             "redact",
             "report",
-            "requests",
-            "spans",
             "stack",
-            "stacks",
-            "tasks",
-            "threadpool",
             "trim",
-            "waits",
         ),
         "dotnetdiag.recipes.verbs",
+    ),
+    **dict.fromkeys(
+        (
+            "advice",
+            "allocations",
+            "contention",
+            "counters",
+            "cpu",
+            "dataset",
+            "exceptions",
+            "gc",
+            "jit",
+            "loader",
+            "logs",
+            "requests",
+            "spans",
+            "sql",
+            "stacks",
+            "startup",
+            "tasks",
+            "threadpool",
+            "threads",
+            "waits",
+        ),
+        "dotnetdiag.recipes.questions",
     ),
     "FlightRecorder": "dotnetdiag.recipes.flight_recorder",
     "Startup": "dotnetdiag.recipes.startup",
@@ -120,7 +132,7 @@ _PUBLIC |= dict.fromkeys(
 )
 
 __all__ = ["__version__", *_PUBLIC]
-__getattr__ = loader(globals(), _PUBLIC)
+__getattr__ = _loader(globals(), _PUBLIC)
 
 
 def __dir__() -> list[str]:
@@ -189,32 +201,39 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.flight_recorder import FlightRecorder as FlightRecorder
     from dotnetdiag.recipes.processes import Process as Process
+    from dotnetdiag.recipes.questions import advice as advice
+    from dotnetdiag.recipes.questions import allocations as allocations
+    from dotnetdiag.recipes.questions import contention as contention
+    from dotnetdiag.recipes.questions import counters as counters
+    from dotnetdiag.recipes.questions import cpu as cpu
+    from dotnetdiag.recipes.questions import dataset as dataset
+    from dotnetdiag.recipes.questions import exceptions as exceptions
+    from dotnetdiag.recipes.questions import gc as gc
+    from dotnetdiag.recipes.questions import jit as jit
+    from dotnetdiag.recipes.questions import loader as loader
+    from dotnetdiag.recipes.questions import logs as logs
+    from dotnetdiag.recipes.questions import requests as requests
+    from dotnetdiag.recipes.questions import spans as spans
+    from dotnetdiag.recipes.questions import sql as sql
+    from dotnetdiag.recipes.questions import stacks as stacks
+    from dotnetdiag.recipes.questions import startup as startup
+    from dotnetdiag.recipes.questions import tasks as tasks
+    from dotnetdiag.recipes.questions import threadpool as threadpool
+    from dotnetdiag.recipes.questions import threads as threads
+    from dotnetdiag.recipes.questions import waits as waits
     from dotnetdiag.recipes.startup import Startup as Startup
     from dotnetdiag.recipes.stop import Stop as Stop
-    from dotnetdiag.recipes.verbs import advice as advice
     from dotnetdiag.recipes.verbs import collect as collect
-    from dotnetdiag.recipes.verbs import contention as contention
     from dotnetdiag.recipes.verbs import convert as convert
-    from dotnetdiag.recipes.verbs import counters as counters
-    from dotnetdiag.recipes.verbs import cpu as cpu
     from dotnetdiag.recipes.verbs import diff as diff
-    from dotnetdiag.recipes.verbs import exceptions as exceptions
     from dotnetdiag.recipes.verbs import filter as filter
     from dotnetdiag.recipes.verbs import follow as follow
-    from dotnetdiag.recipes.verbs import gc as gc
     from dotnetdiag.recipes.verbs import info as info
-    from dotnetdiag.recipes.verbs import jit as jit
     from dotnetdiag.recipes.verbs import merge as merge
     from dotnetdiag.recipes.verbs import redact as redact
     from dotnetdiag.recipes.verbs import report as report
-    from dotnetdiag.recipes.verbs import requests as requests
-    from dotnetdiag.recipes.verbs import spans as spans
     from dotnetdiag.recipes.verbs import stack as stack
-    from dotnetdiag.recipes.verbs import stacks as stacks
-    from dotnetdiag.recipes.verbs import tasks as tasks
-    from dotnetdiag.recipes.verbs import threadpool as threadpool
     from dotnetdiag.recipes.verbs import trim as trim
-    from dotnetdiag.recipes.verbs import waits as waits
     from dotnetdiag.recipes.watching import watch as watch
     from dotnetdiag.router.router import Router as Router
     from dotnetdiag.table import Table as Table

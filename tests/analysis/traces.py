@@ -58,6 +58,18 @@ def allocation(ms: float, thread: int, *stack: str | int, size: int = 100) -> Se
     return Seen(ms=ms, thread=thread, stack=stack, provider=RUNTIME, number=10, payload=payload, version=2)
 
 
+def allocation_tick(ms: float, type_name: str, amount: int, size: int, *, kind: int = 0, type_id: int = 0) -> Seen:
+    """GC/AllocationTick as .NET 8 writes it."""
+    payload = struct.pack("<IIHQQ", amount, kind, 0, amount, type_id) + z16(type_name) + struct.pack("<IQQ", 0, 0, size)
+    return Seen(ms=ms, thread=1, stack=("Make", "Main"), provider=RUNTIME, number=10, payload=payload, version=4)
+
+
+def allocation_sample(ms: float, type_name: str, size: int, *, kind: int = 0) -> Seen:
+    """AllocationSampling of .NET 10."""
+    payload = struct.pack("<IHQ", kind, 0, 0) + z16(type_name) + struct.pack("<QQQ", 0, size, 0)
+    return Seen(ms=ms, thread=1, stack=("Make", "Main"), provider=RUNTIME, number=303, payload=payload)
+
+
 def on_cpu(ms: float, thread: int, *stack: str | int, value: int = 1) -> Seen:
     payload = varuint(value)
     return Seen(ms=ms, thread=thread, stack=stack, provider=KERNEL, number=1, payload=payload, name="cpu")

@@ -115,6 +115,34 @@ def test_a_command_line_of_any_bytes_ends_no_verb_in_a_traceback(words: list[str
         assert not any(line.startswith(b"FORGED") for line in done.stdout.splitlines())
 
 
+@pytest.mark.parametrize("text", ["a\x7f", "ó\x7f\x80", "🐍\x9b\x9f", EVIL])
+def test_json_has_no_controls_and_says_the_same(text: str) -> None:
+    """DEL went through where all else was ASCII."""
+    cleaned = render.clean_json(json.dumps(text, ensure_ascii=False))
+    assert not any(127 <= ord(letter) < 160 for letter in cleaned)
+    assert json.loads(cleaned) == text
+
+
+@pytest.mark.parametrize(
+    ("term", "no_color", "screen", "colours"),
+    [
+        ("xterm", None, True, True),
+        ("xterm", "", True, True),
+        ("xterm", "1", True, False),
+        ("dumb", None, False, False),
+    ],
+)
+def test_no_color_takes_colours_alone(
+    term: str, no_color: str | None, screen: bool, colours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    assert (render.is_screen(), render.is_terminal()) == (screen, colours)
+
+
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 160, 300])
 @pytest.mark.parametrize("colours", [True, False])
 def test_only_the_last_column_gives_way(

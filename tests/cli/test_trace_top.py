@@ -80,7 +80,7 @@ def test_a_narrow_terminal_cuts_names_and_no_number(width: int) -> None:
 
 
 def written(monkeypatch: pytest.MonkeyPatch, tops: Sequence[Top], *, terminal: bool, form: str = "table") -> list[str]:
-    monkeypatch.setattr(trace_top, "is_terminal", lambda: terminal)
+    monkeypatch.setattr(trace_top, "is_screen", lambda: terminal)
     monkeypatch.setattr(trace_top, "shutil", SimpleNamespace(get_terminal_size=lambda: os.terminal_size((80, 24))))
     live = SimpleNamespace(intervals=lambda: iter(tops))
     return [data.decode() for data in blocks(cast(LiveTop, live), form)]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.live.runtimes import command, workload
+from tests.live.recorded import record
+from tests.live.runtimes import REQUIRED, command, workload
 from tests.live.test_reference_reader import oracle
 
 import dotnetdiag as dd
@@ -61,3 +62,33 @@ def assert_the_same(path: Path) -> None:
     assert (totals.foreground, totals.il_bytes, totals.native_bytes) == (end["foreground"], end["il"], end["native"])
     assert totals.compile_ms == pytest.approx(end["total_ms"])
     assert totals.unfinished == 0
+
+
+@pytest.mark.parametrize("runtime", REQUIRED)
+def test_what_was_not_inlined_and_what_was_compiled_although_it_was_compiled_ahead(
+    runtime: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "jit.nettrace"
+    record(runtime, path, "Microsoft-Windows-DotNETRuntime:0x2000001010:5", "generics")
+    made = dd.jit(path)
+    if runtime == "NativeAOT":
+        assert (made.totals.count, made.totals.precompiled, made.totals.inlining) == (0, None, None)
+        return
+    trace = dd.open(path)
+    failed, entries = trace["Method/InliningFailed"], trace["Method/R2RGetEntryPoint"]
+    assert made.totals.inlining is not None
+    assert made.totals.inlining.failed == sum(made.inlining.values("count")) == len(failed)
+    assert made.totals.inlining.inlined == len(trace["Method/InliningSucceeded"])
+    reasons = Counter(failed.values("payload.FailReason"))
+    told: Counter[str] = Counter()
+    for row in made.inlining.to_pylist():
+        told[row["reason"]] += row["count"]
+    assert told == reasons
+    points = dict(zip(entries.values("payload.MethodID"), entries.values("payload.EntryPoint"), strict=True))
+    started = trace["Method/JittingStarted"].values("payload.MethodID")
+    assert made.methods.values("rejected") == [int(points.get(one, 1) == 0) for one in started]
+    assert made.totals.rejected == sum(points.get(one, 1) == 0 for one in set(started)) > 0
+    assert made.totals.precompiled == sum(one != 0 for one in entries.values("payload.EntryPoint"))
+    assert made.totals.again == len(started) - len(set(started))
+    assert sum(made.by_method.values("count")) == len(started)
+    assert sum(made.by_method.values("compile_ms")) == pytest.approx(made.totals.compile_ms)

@@ -214,3 +214,16 @@ def test_so_many_bytes_of_metadata_are_read(monkeypatch: pytest.MonkeyPatch) -> 
             else:
                 with pytest.raises(Unusual):
                     tally.define(Cursor(record))
+
+
+@pytest.mark.parametrize("name", [*SMALL, *recordings()])
+def test_losses_that_are_counted_beside_are_those_of_a_pass(name: str) -> None:
+    data = SMALL[name] if name in SMALL else data_of(name)
+    found = count_types(memoryview(data))
+    if found is None:
+        return
+    whole = scan(data)
+    for _ in whole.iter_batches():
+        pass
+    assert (found.lost, None) == (whole.lost.total, whole.damage)
+    assert whole.lost.known

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
-from tests.nettrace.traces import SMALL
+from tests.nettrace.traces import SMALL, large_trace
 
-from dotnetdiag.nettrace import EventBatch, HeaderColumns, Scan, read
+from dotnetdiag.nettrace import EventBatch, HeaderColumns, Scan, read, scan, scanning
 from dotnetdiag.recipes.contents import describe
 from dotnetdiag.trace import payloads, source
 from dotnetdiag.trace.payloads import Payloads
@@ -296,3 +296,25 @@ def test_a_pass_lets_go_of_what_it_has_left_behind(monkeypatch: pytest.MonkeyPat
     assert [end for _, end in released[:-1]] == [start for start, _ in released[1:]]
     assert len(released) > 3
     assert all(1000 <= end - start < 3000 for start, end in released[:-1])
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_counts_and_losses_without_the_index_are_those_of_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Trace(data(name)).raw
+    counts, _ = usual.source.counts(), usual.source.passed()
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    quick = Trace(data(name)).raw
+    assert quick.source.counts() == counts
+    assert quick.losses == usual.losses
+
+
+def test_indexing_gives_back_what_it_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, released = large_trace(), list[tuple[int, int]]()
+    monkeypatch.setattr(scanning, "RELEASE_BYTES", 1 << 20)
+    made = scan(data, release=lambda start, end: released.append((start, end)))
+    assert released[0][0] == 0
+    assert [end for _, end in released[:-1]] == [start for start, _ in released[1:]]
+    assert 1 << 20 <= released[-1][1] <= len(data)
+    indexed = len(released)
+    assert sum(map(len, made.iter_batches())) == len(read(data))
+    assert released[indexed:] == released[:indexed]

@@ -940,7 +940,19 @@ def test_a_trace_shows_what_people_need_and_says_where_the_rest_is() -> None:
     shown = {name for name in dir(trace) if not name.startswith("_")}
     assert shown == {
         *("name", "format", "start", "duration", "complete", "damage", "lost", "warnings", "close", "raw"),
-        *("providers", "counts", "summary", "threads", "processes", "process", "frames", "events", "get", "windows"),
+        *(
+            "providers",
+            "counts",
+            "summary",
+            "threads",
+            "processes",
+            "process",
+            "frames",
+            "events",
+            "get",
+            "windows",
+            "sql",
+        ),
     }
     with pytest.warns(DeprecationWarning, match=r"behind raw, trace\.raw\.symbols"):
         assert getattr(trace, "symbols") is trace.raw.symbols  # noqa: B009 - mypy knows that there is none

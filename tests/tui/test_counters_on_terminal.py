@@ -121,6 +121,17 @@ def test_without_the_full_screen_the_last_values_are_drawn(words: tuple[str, ...
         assert terminal.output.count(b"pip install 'dotnetdiag[tui]'") == (0 if words else 1)
 
 
+@pytest.mark.parametrize(("words", "sign"), [((), ALTERNATE), (("--plain",), b"A\r\x1b[J")])
+def test_who_wants_no_colours_gets_the_screen_all_the_same(words: tuple[str, ...], sign: bytes, port: str) -> None:
+    """Lines ran through instead."""
+    no_colour = "import os; os.environ['NO_COLOR'] = '1'; "
+    with on_terminal("counters", "monitor", "--dport", port, *OFTEN, *words, before=no_colour) as terminal:
+        terminal.wait_for(SHOWN)
+        terminal.wait_for(sign)
+        terminal.kill(signal.SIGINT)
+        assert terminal.ended() == 0
+
+
 def test_what_is_drawn_stands_in_the_place_of_what_was_drawn_before(tmp_path: Path) -> None:
     made = MadeCounters()
     for second in range(3):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.fold import fold
@@ -72,6 +73,7 @@ class Answers:
     """What each question has found."""
 
     gc: GcReport
+    allocations: AllocationReport
     exceptions: ExceptionReport
     contention: WaitReport
     threadpool: ThreadPoolReport
@@ -85,9 +87,10 @@ class Answers:
 def advice(trace: Trace) -> AdviceReport:
     """What stands out in a recording."""
     seconds = trace.duration.total_seconds()
-    gc, exceptions, contention, threadpool, requests, jit, cpu = fold(
+    gc, allocations, exceptions, contention, threadpool, requests, jit, cpu = fold(
         trace,
         GcFold(seconds=seconds),
+        AllocationsFold(seconds=seconds),
         ExceptionsFold(),
         ContentionFold(),
         ThreadPoolFold(),
@@ -97,6 +100,7 @@ def advice(trace: Trace) -> AdviceReport:
     )
     answers = Answers(
         gc=gc,
+        allocations=allocations,
         exceptions=exceptions,
         contention=contention,
         threadpool=threadpool,
@@ -114,6 +118,7 @@ def advice_of(answers: Answers) -> AdviceReport:
     found = sorted(_findings(answers), key=lambda one: -one.severity)
     looked: Mapping[str, tuple[bool, Sequence[str]]] = {
         "gc": (answers.gc.totals.count > 0, answers.gc.notes),
+        "allocations": (answers.allocations.totals.count > 0, answers.allocations.notes),
         "exceptions": (answers.exceptions.count > 0, answers.exceptions.notes),
         "contention": (answers.contention.totals.count > 0, answers.contention.notes),
         "threadpool": (
@@ -143,7 +148,7 @@ def advice_of(answers: Answers) -> AdviceReport:
 
 
 def _findings(answers: Answers) -> Iterator[Finding]:
-    yield from _of_gc(answers.gc)
+    yield from _of_gc(answers.gc, answers.allocations)
     yield from _of_contention(answers.contention, answers.seconds)
     yield from _of_pool(answers.threadpool, answers.seconds)
     yield from _of_requests(answers.requests, answers.seconds)
@@ -152,7 +157,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from _of_cpu(answers.cpu, answers.seconds)
 
 
-def _of_gc(made: GcReport) -> Iterator[Finding]:
+def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
     totals = made.totals
     if not totals.count:
         return
@@ -165,7 +170,7 @@ def _of_gc(made: GcReport) -> Iterator[Finding]:
     if is_induced:
         text += f": {totals.induced:,} of {totals.count:,} collections are induced"
         rows = made.collections.values("induced_by")
-        named = [one for one in rows if one and not one.startswith(UNRESOLVED)]
+        named = [one for one in rows if is_named(one)]
         if named:
             most = max(dict.fromkeys(named), key=named.count)
             text += f", {named.count(most):,} by {short(most)}"
@@ -174,6 +179,10 @@ def _of_gc(made: GcReport) -> Iterator[Finding]:
         text += f"; {totals.count:,} collections, {oldest:,} of gen2"
         if totals.allocated_bytes:
             text += f", {totals.allocated_bytes / 1e6:,.0f} MB allocated"
+        if len(allocated.by_type_and_method):
+            most = allocated.by_type_and_method[0]
+            by = f" by {short(most['method'])}" if is_named(most["method"]) else ""
+            text += f"; {most['percent']:.0f} % of it as {most['type']}{by}"
     yield Finding(severity=max(share, SOME), question="gc", text=text)
 
 
@@ -185,7 +194,7 @@ def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
     text = (
         f"threads waited {totals.total_ms:,.0f} ms for locks, {totals.count:,} times, {totals.max_ms:,.1f} ms at most"
     )
-    if len(made.by_method) and (first := made.by_method[0])["method"]:
+    if len(made.by_method) and is_named((first := made.by_method[0])["method"]):
         text += f"; {first['total_ms']:,.0f} ms of it in {short(first['method'])}"
     if len(made.by_lock) and made.by_lock[0]["lock"]:
         lock = made.by_lock[0]
@@ -206,7 +215,7 @@ def _of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
             f"{queue['most']:,.0f} ms at most"
         )
         first = made.by_method[0]
-        if first["method"]:
+        if is_named(first["method"]):
             text += f"; {first['count']:,} of {totals.count:,} were queued by {short(first['method'])}"
     if starving:
         text += f"; it took more threads {starving:,} times because nothing went on"
@@ -257,6 +266,9 @@ def _of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
     if messages and messages[0]["message"]:
         text += f' ("{messages[0]["message"][:80]}")'
+    by = made.by_method[0]
+    if is_named(by["method"]):
+        text += f"; {by['count']:,} of them thrown by {short(by['method'])}"
     yield Finding(severity=max(SOME, _share(made.count * THROW_MS, seconds)), question="exceptions", text=text)
 
 
@@ -293,6 +305,11 @@ def _of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
 def _share(ms: float, seconds: float) -> float:
     """Per cent of what was recorded; at most all of it."""
     return min(100.0, ms / seconds / 10) if seconds else 0.0
+
+
+def is_named(method: str | None) -> bool:
+    """Whether there is a name to tell."""
+    return method is not None and not short(method).startswith(UNRESOLVED)
 
 
 def short(name: str) -> str:

@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table, number, whole
+from dotnetdiag.analysis.condemned import condemned
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.gc_events import (
     GENERATIONS,
@@ -36,7 +38,7 @@ from dotnetdiag.analysis.gc_events import (
 from dotnetdiag.analysis.kept_events import Kept, having, words_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded, concat, nulls
+from dotnetdiag.events.columns import Coded, Text, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
@@ -140,13 +142,7 @@ class GcFold:
         columns["induced_by"], induced = self._induced(by_process)
         trace = None if self._window is None else self._window.trace
         notes = () if by_process else (NO_EVENTS,)
-        table = Table(
-            columns,
-            title="collections",
-            units={name: _unit(name) for name in columns if _unit(name)},
-            notes=notes,
-            **({} if trace is None else {"losses": trace.losses}),
-        )
+        table = answer_table("collections", columns, notes, None if trace is None else trace.losses)
         return GcReport(collections=table, induced=induced, totals=_totals(by_process, self._seconds), notes=notes)
 
     def _induced(self, processes: Sequence[_Process]) -> tuple[Column, StackProfile]:
@@ -196,6 +192,7 @@ class _Process:
         self.heaps = heaps
         self._history(stops, started, own(PER_HEAP), own(GLOBAL))
         self._allocated(events, pid)
+        self._committed(events, pid)
 
     def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
         begin = suspensions.ms
@@ -235,6 +232,8 @@ class _Process:
         known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
         np.add.at(self.generations, rows[known], per_heap[VALUES][known])
         self.has_generations[rows[known]] = True
+        self.per_heap, self.per_heap_row = per_heap, np.full(self.count, -1)
+        self.per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]
         after = PER_GENERATION.index("SizeAfter")
         for place, name in enumerate(_SIZES):
             told = self.of_heaps(name)
@@ -264,6 +263,27 @@ class _Process:
             self.allocated = np.where(untold, ticked, self.allocated)
         else:
             self.allocated[:1] = np.nan
+
+    def _committed(self, events: GcEvents, pid: int) -> None:
+        """What was committed at the end of each, as the last that was told until then."""
+        kept, total = events.committed
+        rows = np.flatnonzero(kept.pid == pid)
+        at = np.searchsorted(kept.ms[rows], self.stop_ms, "right") - 1
+        told = (at >= 0) & (_picked(kept.ms[rows], at, -np.inf) >= self.starts.ms)
+        self.committed = np.where(told, _picked(total[rows].astype(np.float64), at, np.nan), np.nan)
+
+    @property
+    def condemned(self) -> list[str | None]:
+        """Why each is of its generation, in words; None where nothing tells."""
+        rows = self.overall_row
+        own = [_picked(self.overall[f"CondemnReasons{one}"], rows, -1).astype(np.int64) for one in (0, 1)]
+        local = [
+            _picked(self.per_heap[f"CondemnReasons{one}"], self.per_heap_row, -1).astype(np.int64) for one in (0, 1)
+        ]
+        reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
+        known = (own[0] >= 0) | (local[0] >= 0)
+        words = zip(known.tolist(), reasons.tolist(), conditions.tolist(), strict=True)
+        return [condemned(one, other) if is_known else None for is_known, one, other in words]
 
     def _objects(self, when: str) -> Array:
         """Bytes of objects: without what is free between them."""
@@ -381,6 +401,7 @@ _COUNTS: Mapping[str, Callable[[_Process], Array]] = {
     "after_bytes": lambda one: _total(one, "SizeAfter", one.has_generations | (one.heap_row >= 0)),
     "promoted_bytes": lambda one: one.summed(_PROMOTED),
     "allocated_bytes": lambda one: one.allocated,
+    "committed_bytes": lambda one: one.committed,
     "heaps": lambda one: one.of_all("NumHeaps"),
     "pinned_objects": lambda one: one.of_heaps("PinnedObjectCount"),
     "finalized_objects": lambda one: one.of_heaps("FinalizationPromotedCount"),
@@ -422,43 +443,22 @@ def _columns(processes: Sequence[_Process], window: EventTable | None) -> dict[s
     def named(field: str, own: Mapping[int, str]) -> Column:
         numbers = joined(lambda one: one.starts[field]).astype(np.int64)
         words = (None if window is None else words_of(window, having(START), field)) or str
-        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda number: own.get(number) or words(number))
+        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda one: own.get(one) or words(one))
 
     columns: dict[str, Column] = {
-        "pid": _whole(joined(lambda one: one.starts.pid)),
-        "number": _whole(joined(lambda one: one.starts["Count"])),
-        "generation": _whole(joined(lambda one: one.starts["Depth"])),
+        "pid": whole(joined(lambda one: one.starts.pid)),
+        "number": whole(joined(lambda one: one.starts["Count"])),
+        "generation": whole(joined(lambda one: one.starts["Depth"])),
         "reason": named("Reason", _REASONS),
         "type": named("Type", {}),
+        "condemned": Text.from_pylist([text for one in processes for text in one.condemned]),
     }
     for name, make in _FIGURES.items():
         values = joined(make)
-        columns[name] = Scalar(np.nan_to_num(values), _valid(values), Kind.F8)
+        columns[name] = number(values)
     for name, make in _COUNTS.items():
-        columns[name] = _whole(joined(make))
+        columns[name] = whole(joined(make))
     return columns
-
-
-def _whole(values: Array) -> Column:
-    plain = values.astype(np.float64)
-    return Scalar(np.nan_to_num(plain).astype(np.int64), _valid(plain), Kind.I8)
-
-
-def _valid(values: Array) -> Array | None:
-    known = ~np.isnan(values)
-    return None if known.all() else known
-
-
-def _unit(name: str) -> str:
-    return (
-        "ms"
-        if name.endswith("_ms")
-        else "bytes"
-        if name.endswith("_bytes")
-        else "%"
-        if name.endswith("_percent")
-        else ""
-    )
 
 
 def _totals(processes: Sequence[_Process], seconds: float | None) -> GcTotals:

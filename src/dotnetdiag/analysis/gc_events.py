@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.fold import OfTypes
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having, number_of
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having, named, number_of
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import EventSchema
@@ -70,10 +70,22 @@ _LISTS: Mapping[int, Mapping[str, ListField]] = {
 }
 
 
+COMMITTED = "GC/CommittedUsage"
+"""What GC/DynamicEvent (39) tells at the begin and the end of a collection (6 and later)."""
+_COMMITTED = (
+    "TotalCommittedInUse",
+    "TotalCommittedInGlobalDecommit",
+    "TotalCommittedInFree",
+    "TotalCommittedInGlobalFree",
+    "TotalBookkeepingCommitted",
+)
+
+
 def is_gc(schema: EventSchema) -> bool:
     """Whether something is kept of events of a type."""
     return (
-        schema.provider == RUNTIME and (schema.event_id in _FIELDS or schema.event_id in (TICK, TRIGGERED))
+        schema.provider == RUNTIME
+        and (schema.event_id in _FIELDS or schema.event_id in (TICK, TRIGGERED) or schema.name == COMMITTED)
     ) or is_worker(schema)
 
 
@@ -91,6 +103,7 @@ class GcEvents:
         self._ticks = OfTypes(having(TICK))
         self.triggered = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",)))
         """Who asked for collections."""
+        self._committed = KeptEvents(named(COMMITTED), _COMMITTED)
         self._started: Counter[int] = Counter()
         self.ticked: Counter[tuple[int, int]] = Counter()
         """By process and by how many collections had begun there: bytes that allocation ticks tell of."""
@@ -106,6 +119,13 @@ class GcEvents:
                 starts = kept if number == START else starts
         self._add_ticks(self._ticks.of(window), starts)
         self.triggered.feed(window)
+        self._committed.feed(window)
+
+    @property
+    def committed(self) -> tuple[Kept, Array]:
+        """The events that tell how many bytes are committed, and these."""
+        kept = self._committed.all()
+        return kept, np.sum([np.maximum(kept[name], 0) for name in _COMMITTED], axis=0)
 
     def _add_ticks(self, ticks: EventTable, starts: Kept | None) -> None:
         if len(ticks):

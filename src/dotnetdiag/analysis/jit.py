@@ -1,28 +1,36 @@
-"""What the just-in-time compiler did: each method that it compiled, how long that took, in which tier, and whether somebody waited for it."""
+"""What the just-in-time compiler did: each method that it compiled, how long that took, in which tier, and whether somebody waited for it.
+
+A method may be compiled several times, once for each tier. Before one of a module that was compiled ahead (ReadyToRun) is compiled, its code there is
+looked for: Method/R2RGetEntryPoint tells of each look, with the entry point 0 where there was none or it was rejected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table
 from dotnetdiag.analysis.fold import fold
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, named
-from dotnetdiag.analysis.pairs import pairs
-from dotnetdiag.events import EventSchema, Scalar
+from dotnetdiag.analysis.groups import groups
+from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, named
+from dotnetdiag.analysis.pairs import latest_rows, pairs
+from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.losses import NONE as NO_LOSSES
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-JITTING, LOADED = 145, 143
-"""Method/JittingStarted and Method/LoadVerbose: the begin and the end of a compilation."""
+JITTING, LOADED, ENTRY = 145, 143, 159
+"""Method/JittingStarted and Method/LoadVerbose, the begin and the end of a compilation; Method/R2RGetEntryPoint."""
 _BACKGROUND = ("TieredCompilation/BackgroundJitStart", "TieredCompilation/BackgroundJitStop")
 _TIER_SHIFT, _TIER_MASK = 7, 7
 TIERS = (
@@ -36,6 +44,9 @@ TIERS = (
     "OptimizedTier1Instrumented",
 )
 """As TraceEvent writes them, by bits 7 to 9 of a method's flags (.NET Core 3 and later)."""
+_NAME = ("MethodNamespace", "MethodName", "MethodSignature")
+MOST_NAMES = 1 << 20
+"""Different parts of names of methods that are told apart."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
 NO_EVENTS = (
     "no methods: none was compiled, or the recording lacks their events (keyword jit of the runtime at level verbose)"
@@ -44,7 +55,10 @@ NO_EVENTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class JitTotals:
-    """Of all methods. ``foreground`` are those that a thread waited for, ``unfinished`` those whose end was not recorded."""
+    """Of all methods. ``foreground`` are those that a thread waited for, ``unfinished`` those whose end was not recorded, ``again`` those that had
+    been compiled before. ``precompiled``: methods whose code was found compiled ahead; ``rejected``: looked for there, compiled all the same. Both
+    None where the recording does not tell, as is ``inlining``.
+    """
 
     count: int
     compile_ms: float
@@ -54,19 +68,28 @@ class JitTotals:
     il_bytes: int
     native_bytes: int
     by_tier: Mapping[str, int]
+    again: int
+    precompiled: int | None
+    rejected: int | None
+    inlining: InliningTotals | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class JitReport:
-    """``methods``: a row for each compilation, in the order of their begins. ``notes``: what the recording lacks."""
+    """``methods``: a row for each compilation, in the order of their begins; ``by_method``: a row for each method, the one that took longest first;
+    ``inlining``: why calls were not inlined, the most frequent first. ``notes``: what the recording lacks.
+    """
 
     methods: Table
+    by_method: Table
+    inlining: Table
     totals: JitTotals
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """``methods``, a row for each, and ``totals``."""
-        return {"methods": self.methods.to_pylist(), "totals": asdict(self.totals), "notes": list(self.notes)}
+        """The tables, and ``totals``."""
+        tables = {name: getattr(self, name).to_pylist() for name in ("methods", "by_method", "inlining")}
+        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def jit(trace: Trace) -> JitReport:
@@ -79,26 +102,30 @@ class JitFold:
     """What :func:`jit` asks, window by window."""
 
     def __init__(self) -> None:
-        self._starts = KeptEvents(having(JITTING), ("MethodID", "MethodILSize"))
+        self._parts = Texts(MOST_NAMES)
+        self._starts = KeptEvents(having(JITTING), ("MethodID", "MethodILSize"), names=_NAME, texts=self._parts)
         self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags"))
+        self._entries = KeptEvents(having(ENTRY), ("MethodID", "EntryPoint"))
         self._in_background = [KeptEvents(named(name)) for name in _BACKGROUND]
-        self._names: list[str | None] = []
-        self._losses: Losses | None = None
+        self._inlining = InliningEvents()
+        self._losses: Losses = NO_LOSSES
 
     def wants(self, schema: EventSchema) -> bool:
-        """Begins and ends of compilations, and of the work in the background."""
-        return schema.provider == RUNTIME and (schema.event_id in (JITTING, LOADED) or schema.name in _BACKGROUND)
+        """Begins and ends of compilations, and of the work in the background; what was inlined; looks for code that was compiled ahead."""
+        return (
+            schema.provider == RUNTIME and (schema.event_id in (JITTING, LOADED, ENTRY) or schema.name in _BACKGROUND)
+        ) or self._inlining.wants(schema)
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._losses = window.trace.losses
-        self._names += _method_names(self._starts.feed(window))
-        for kept in (self._ends, *self._in_background):
+        for kept in (self._starts, self._ends, self._entries, *self._in_background):
             kept.feed(window)
+        self._inlining.feed(window)
 
     def result(self) -> JitReport:
         """The answer."""
-        starts, ends = self._starts.all(), self._ends.all()
+        starts, ends, entries = self._starts.all(), self._ends.all(), self._entries.all()
         end = pairs(starts.ms, _keys(starts), ends.ms, _keys(ends))
         known = end >= 0
         flags = np.where(known, _at(ends["MethodFlags"], end), 0)
@@ -107,39 +134,74 @@ class JitFold:
         native = np.where(known, np.maximum(_at(ends["MethodSize"], end), 0), 0)
         il = np.maximum(starts["MethodILSize"], 0)
         waited = ~self._is_background(starts)
+        looked = latest_rows(
+            [entries.pid, entries["MethodID"]], entries.ms, [starts.pid, starts["MethodID"]], starts.ms
+        )
+        rejected = (looked >= 0) & (_at(entries["EntryPoint"], looked) == 0)
         valid = None if known.all() else known
-        notes = () if len(starts) else (NO_EVENTS,)
-        methods = Table(
-            {
-                "method": Text.from_pylist(self._names),
-                "tier": Coded.naming(Scalar(tier, valid, Kind.I8), lambda number: TIERS[number]),
-                "kind": Coded.naming(
-                    Scalar(waited.astype(np.int64), None, Kind.I8), lambda one: (TIERED, FOREGROUND)[one]
-                ),
-                "start_ms": Scalar(starts.ms, None, Kind.F8),
-                "compile_ms": Scalar(compile_ms, valid, Kind.F8),
-                "il_bytes": Scalar(il, None, Kind.I8),
-                "native_bytes": Scalar(native, valid, Kind.I8),
-                "pid": Scalar(starts.pid, None, Kind.I8),
-                "tid": Scalar(starts.tid, None, Kind.I8),
-            },
-            title="methods that were compiled",
-            units={"start_ms": "ms", "compile_ms": "ms", "il_bytes": "bytes", "native_bytes": "bytes"},
-            notes=notes,
-            **({} if self._losses is None else {"losses": self._losses}),
-        )
+        columns: dict[str, Column] = {
+            "method": self._methods(starts),
+            "tier": Coded.naming(Scalar(tier, valid, Kind.I8), lambda number: TIERS[number]),
+            "kind": Coded.naming(Scalar(waited.astype(np.int64), None, Kind.I8), lambda one: (TIERED, FOREGROUND)[one]),
+            "start_ms": Scalar(starts.ms, None, Kind.F8),
+            "compile_ms": Scalar(compile_ms, valid, Kind.F8),
+            "il_bytes": Scalar(il, None, Kind.I8),
+            "native_bytes": Scalar(native, valid, Kind.I8),
+            "pid": Scalar(starts.pid, None, Kind.I8),
+            "tid": Scalar(starts.tid, None, Kind.I8),
+            "rejected": Scalar(
+                rejected.astype(np.int64), None if len(entries) else np.zeros(len(starts), np.bool_), Kind.I8
+            ),
+        }
+        found = groups([starts.pid, starts["MethodID"]], compile_ms)
+        reasons, inlining = self._inlining.result()
         counts = np.bincount(tier[known], minlength=len(TIERS)).tolist()
-        totals = JitTotals(
-            count=len(starts),
-            compile_ms=float(compile_ms.sum()),
-            foreground=int(waited.sum()),
-            foreground_ms=float(compile_ms[waited].sum()),
-            unfinished=int((~known).sum()),
-            il_bytes=int(il.sum()),
-            native_bytes=int(native.sum()),
-            by_tier={name: count for name, count in zip(TIERS, counts, strict=True) if count},
+        notes = () if len(starts) else (NO_EVENTS,)
+        first = np.zeros(len(starts), np.bool_)
+        first[found.first] = True
+        return JitReport(
+            methods=self._table("methods that were compiled", columns, notes),
+            by_method=self._table(
+                "methods that were compiled, together",
+                {
+                    "method": columns["method"].take(found.first),
+                    "count": Scalar(found.count, None, Kind.I8),
+                    "compile_ms": Scalar(found.total, None, Kind.F8),
+                    "il_bytes": Scalar(il[found.first], None, Kind.I8),
+                    "native_bytes": Scalar(found.sums(native).astype(np.int64), None, Kind.I8),
+                    "pid": Scalar(starts.pid[found.first], None, Kind.I8),
+                },
+                notes,
+            ),
+            inlining=self._table("why calls were not inlined", reasons, notes),
+            totals=JitTotals(
+                count=len(starts),
+                compile_ms=float(compile_ms.sum()),
+                foreground=int(waited.sum()),
+                foreground_ms=float(compile_ms[waited].sum()),
+                unfinished=int((~known).sum()),
+                il_bytes=int(il.sum()),
+                native_bytes=int(native.sum()),
+                by_tier={name: count for name, count in zip(TIERS, counts, strict=True) if count},
+                again=int((~first).sum()),
+                precompiled=int((entries["EntryPoint"] != 0).sum()) if len(entries) else None,
+                rejected=int(rejected[first].sum()) if len(entries) else None,
+                inlining=inlining,
+            ),
+            notes=notes,
         )
-        return JitReport(methods=methods, totals=totals, notes=notes)
+
+    def _table(self, title: str, columns: Mapping[str, Column], notes: tuple[str, ...]) -> Table:
+        return answer_table(title, columns, notes, self._losses)
+
+    def _methods(self, starts: Kept) -> Coded:
+        """``Namespace.Type.Method(parameters)``, as TraceEvent writes them: one text for each method."""
+        kinds, which = np.unique(np.stack([starts[name] for name in _NAME]), axis=1, return_inverse=True)
+        names = []
+        for space, name, signature in kinds.T.tolist():
+            said = self._parts[signature]
+            names.append(f"{self._parts[space]}.{self._parts[name]}{said[max(said.find('('), 0) :]}")
+        return Coded(Text.from_pylist(names), which.reshape(-1))
 
     def _is_background(self, starts: Kept) -> Array:
         """Whether a thread of the tiers compiled it, between the begin and the end of such work."""
@@ -160,17 +222,3 @@ def _keys(events: Kept) -> tuple[Array, Array, Array]:
 def _at(values: Array, rows: Array) -> Array:
     """Values by rows, some other one where there is no row."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)
-
-
-def _method_names(events: EventTable) -> Sequence[str | None]:
-    """``Namespace.Type.Method(parameters)``, as TraceEvent writes them."""
-    if not len(events):
-        return ()
-    parts = []
-    for name in ("MethodNamespace", "MethodName", "MethodSignature"):
-        column = events.get(f"payload.{name}")
-        parts.append([""] * len(events) if column is None else column.to_pylist())
-    return [
-        f"{space}.{name}{str(signature or '')[max(str(signature or '').find('('), 0) :]}"
-        for space, name, signature in zip(*parts, strict=True)
-    ]

@@ -49,13 +49,17 @@ class Kept:
         return self.of(np.flatnonzero(self.pid == pid))
 
 
-class Texts:
-    """Different texts, each once: ``most`` of them, and those beyond are the last, which says so."""
+OTHERS = "(others)"
+"""The text in the place of those that are too many."""
 
-    def __init__(self, most: int = 1 << 16) -> None:
+
+class Texts:
+    """Different texts, each once: ``most`` of them, and those beyond are the last, which says so. Of each at most ``longest`` characters."""
+
+    def __init__(self, most: int = 1 << 16, *, longest: int | None = None) -> None:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._most = most
+        self._most, self._longest = most, longest
 
     def __getitem__(self, number: int) -> str:
         return self.names[number] if number >= 0 else ""
@@ -72,11 +76,12 @@ class Texts:
 
     def number(self, text: str) -> int:
         """Its number, a new one for a new text."""
+        text = text[: self._longest]
         found = self._numbers.get(text)
         if found is not None:
             return found
         if len(self.names) >= self._most:
-            text = "(others)"
+            text = OTHERS
             if text in self._numbers:
                 return self._numbers[text]
         self._numbers[text] = len(self.names)
@@ -95,7 +100,8 @@ class ListField:
 
 
 class KeptEvents:
-    """Takes windows; :meth:`all` is what came. ``texts`` may be shared by several keepers; ``activities``: also ids of activities, as fields
+    """Takes windows; :meth:`all` is what came. ``texts`` are of the ``names``, which may also be given with texts of their own each; they
+    may be shared by several keepers. ``activities``: also ids of activities, as fields
     ``activity`` and ``related``, by numbers of the recording, 0 for none.
     """
 
@@ -104,16 +110,17 @@ class KeptEvents:
         wants: Callable[[EventSchema], bool],
         numbers: Iterable[str] = (),
         *,
-        names: Iterable[str] = (),
+        names: Iterable[str] | Mapping[str, Texts] = (),
         lists: Mapping[str, ListField] | None = None,
         texts: Texts | None = None,
         activities: bool = False,
     ) -> None:
         self._types = OfTypes(wants)
         self.wants = wants
-        self._numbers, self._names, self._lists = tuple(numbers), tuple(names), dict(lists or {})
+        self._numbers, self._lists = tuple(numbers), dict(lists or {})
         self._header = ("activity", "related") if activities else ()
         self.texts = Texts() if texts is None else texts
+        self._names = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, self.texts)
         self._parts: list[Kept] = []
 
     def feed(self, window: EventTable) -> EventTable:
@@ -135,7 +142,7 @@ class KeptEvents:
         """What would be kept of events of the type."""
         count = len(events)
         fields = {name: number_of(events.get(f"payload.{name}"), count) for name in self._numbers}
-        fields |= {name: self.texts.numbers(events.get(f"payload.{name}"), count) for name in self._names}
+        fields |= {name: own.numbers(events.get(f"payload.{name}"), count) for name, own in self._names.items()}
         fields |= {name: getattr(events.headers, name).astype(np.int64) for name in self._header}
         fields |= {name: _listed(events, name, one) for name, one in self._lists.items()}
         return Kept(

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table, mask, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import KeptEvents
@@ -168,25 +169,22 @@ def _report(
     above = spans.parents_among(is_shown)[shown]
     parent = np.where(above >= 0, (np.cumsum(is_shown) - 1)[above], -1)
     columns: dict[str, Column] = {
-        "start_ms": _number(rows.ms),
-        "duration_ms": _number(duration, known),
-        "pid": _whole(rows.pid),
-        "tid": _whole(rows.tid),
+        "start_ms": number(rows.ms),
+        "duration_ms": number(duration, known),
+        "pid": whole(rows.pid),
+        "tid": whole(rows.tid),
         "kind": Coded(Text.from_pylist([*spans.kinds]), rows["kind"]),
         "name": Coded(Text.from_pylist([*spans.labels]), rows["label"]),
-        "status": _whole(status, status > 0),
-        "failure": Coded.naming(Scalar(rows["reason"], _mask(rows["reason"] >= 0), Kind.I8), spans.reason),
-        "queue_ms": _number(queued[shown], ~np.isnan(queued[shown])),
+        "status": whole(status, status > 0),
+        "failure": Coded.naming(Scalar(rows["reason"], mask(rows["reason"] >= 0), Kind.I8), spans.reason),
+        "queue_ms": number(queued[shown], ~np.isnan(queued[shown])),
         **{name: _figure(name, value[shown], told) for name, (value, told) in spent.items()},
-        "parent": _whole(parent, parent >= 0),
-        "depth": _whole(levels(parent, DEEPEST)[1]),
+        "parent": whole(parent, parent >= 0),
+        "depth": whole(levels(parent, DEEPEST)[1]),
     }
 
     def table(title: str, content: Mapping[str, Column]) -> Table:
-        units = {key: "ms" for key in content if key.endswith("_ms")}
-        units |= {key: "bytes" for key in content if key.endswith("_bytes")}
-        more = {} if losses is None else {"losses": losses}
-        return Table(dict(content), title=title, units=units, notes=notes, **more)
+        return answer_table(title, content, notes, losses)
 
     ways, way = routes(spans.labels, rows["label"])
     kind = _first_of(spans.kinds)[rows["kind"]]
@@ -199,12 +197,12 @@ def _report(
             {
                 "kind": columns["kind"].take(found.first),
                 "route": Coded(Text.from_pylist([*ways]), way[found.first]),
-                "count": _whole(found.count),
-                "failed": _whole(found.sums(failed.astype(np.float64))),
-                "total_ms": _number(found.total),
-                "median_ms": _number(quantiles[0]),
-                "p95_ms": _number(quantiles[1]),
-                "max_ms": _number(found.most),
+                "count": whole(found.count),
+                "failed": whole(found.sums(failed.astype(np.float64))),
+                "total_ms": number(found.total),
+                "median_ms": number(quantiles[0]),
+                "p95_ms": number(quantiles[1]),
+                "max_ms": number(found.most),
                 **{name: _figure(name, found.sums(value[shown]), told) for name, (value, told) in spent.items()},
             },
         ),
@@ -212,7 +210,7 @@ def _report(
             count=len(shown),
             failed=int(failed.sum()),
             unfinished=int((~known).sum()),
-            by_kind={spans.kinds[number]: int((kind == number).sum()) for number in np.unique(kind).tolist()},
+            by_kind={spans.kinds[one]: int((kind == one).sum()) for one in np.unique(kind).tolist()},
         ),
         notes=tuple(notes),
     )
@@ -225,17 +223,5 @@ def _first_of(names: Sequence[str]) -> Array:
 
 def _figure(name: str, values: Array, told: bool) -> Scalar:
     """What was spent; nothing where that is not told."""
-    return _number(values, told) if name.endswith("_ms") else _whole(values, np.broadcast_to(told, len(values)))
-
-
-def _mask(values: Array) -> Array | None:
-    return None if values.all() else values
-
-
-def _whole(values: Array, valid: Array | None = None) -> Scalar:
-    return Scalar(values.astype(np.int64), None if valid is None else _mask(valid), Kind.I8)
-
-
-def _number(values: Array, valid: Array | bool = True) -> Scalar:
-    """``valid``: of each row, or of all."""
-    return Scalar(np.nan_to_num(values), _mask(np.broadcast_to(valid, len(values))), Kind.F8)
+    known = np.full(len(values), told)
+    return number(values, known) if name.endswith("_ms") else whole(values, known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -35,10 +36,12 @@ class Stacked:
 
 
 class StackedEvents:
-    """Takes windows; :attr:`kept` and :meth:`result` are what came."""
+    """Takes windows; :attr:`kept` and :meth:`result` are what came. ``together`` makes fewer rows of the events of a window: of what is kept and
+    its stack ids, the rows whose stacks stay, and what is kept of those.
+    """
 
-    def __init__(self, events: KeptEvents) -> None:
-        self._events = events
+    def __init__(self, events: KeptEvents, together: Callable[[Kept, Array], tuple[Array, Kept]] | None = None) -> None:
+        self._events, self._together = events, together
         self._columns = SampleColumns()
         self._count = 0
 
@@ -49,10 +52,23 @@ class StackedEvents:
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._columns.look_at(window)
-        found = self._events.feed(window)
+        found = self._events.feed(window) if self._together is None else self._feed_together(window)
         if len(found):
             self._columns.add(found, State.NONE, np.arange(self._count, self._count + len(found), dtype=np.float64))
             self._count += len(found)
+
+    def _feed_together(self, window: EventTable) -> EventTable:
+        found = self._events.events_of(window)
+        if self._together is None or not len(found):
+            return found
+        rows, kept = self._together(self._events.of(found), found.headers.stack)
+        self._events.add(kept)
+        return EventTable(found.trace, found.schemas, found.headers[rows], fields=())
+
+    @property
+    def count(self) -> int:
+        """How many were kept."""
+        return self._count
 
     @property
     def kept(self) -> Kept:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.groups import groups, quantiles_of
@@ -146,8 +147,7 @@ class TasksFold:
         }
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
-            units = {name: "ms" for name in content if name.endswith("_ms")}
-            return Table(dict(content), title=title, units=units, notes=notes, losses=made.losses)
+            return answer_table(title, content, notes, made.losses)
 
         own = _own_ms(made.duration_ms, caller)
         # of each process its own methods

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups, quantiles_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
@@ -148,22 +149,22 @@ class ThreadPoolFold:
             by_method=table(
                 "work by method",
                 {
-                    "pid": _whole(made.starts.pid[found.first]),
+                    "pid": whole(made.starts.pid[found.first]),
                     "method": made.method.take(found.first),
-                    "count": _whole(found.count),
-                    "total_ms": _number(found.total),
-                    "max_ms": _number(found.most),
+                    "count": whole(found.count),
+                    "total_ms": number(found.total),
+                    "max_ms": number(found.most),
                 },
             ),
             starvation=table("starvation", starved),
             adjustments=table(
                 "adjustments",
                 {
-                    "ms": _number(adjusted.ms),
-                    "pid": _whole(adjusted.pid),
-                    "threads": _whole(adjusted["NewWorkerThreadCount"]),
+                    "ms": number(adjusted.ms),
+                    "pid": whole(adjusted.pid),
+                    "threads": whole(adjusted["NewWorkerThreadCount"]),
                     "reason": reasons,
-                    "throughput": _number(adjusted["AverageThroughput"].astype(np.float64)),
+                    "throughput": number(adjusted["AverageThroughput"].astype(np.float64)),
                 },
             ),
             threads=table("threads", _active(workers)),
@@ -180,23 +181,15 @@ class ThreadPoolFold:
         )
 
 
-def _whole(values: Array) -> Scalar:
-    return Scalar(values.astype(np.int64), None, Kind.I8)
-
-
-def _number(values: Array, valid: Array | None = None) -> Scalar:
-    return Scalar(np.nan_to_num(values), None if valid is None or valid.all() else valid, Kind.F8)
-
-
 def _rows(made: Lasting) -> dict[str, Column]:
     known = made.known
     worker = np.zeros(len(known), np.int64)
     worker[known] = made.stops.tid[made.stop[known]]
     return {
-        "queued_ms": _number(made.starts.ms),
-        "queue_ms": _number(made.duration_ms, known),
-        "pid": _whole(made.starts.pid),
-        "tid": _whole(made.starts.tid),
+        "queued_ms": number(made.starts.ms),
+        "queue_ms": number(made.duration_ms, known),
+        "pid": whole(made.starts.pid),
+        "tid": whole(made.starts.tid),
         "worker_tid": Scalar(worker, None if known.all() else known, Kind.I8),
         "method": made.method,
     }
@@ -221,11 +214,11 @@ def _starved(made: Lasting) -> dict[str, Scalar]:
     until = np.maximum.reduceat(end, at) if len(at) else empty
     longest = np.maximum.reduceat(made.duration_ms[late], at) if len(at) else empty
     return {
-        "start_ms": _number(begin[at]),
-        "duration_ms": _number(until - begin[at]),
-        "pid": _whole(pid[at]),
-        "late": _whole(np.diff(np.append(at, len(late)))),
-        "longest_ms": _number(longest),
+        "start_ms": number(begin[at]),
+        "duration_ms": number(until - begin[at]),
+        "pid": whole(pid[at]),
+        "late": whole(np.diff(np.append(at, len(late)))),
+        "longest_ms": number(longest),
     }
 
 
@@ -237,4 +230,4 @@ def _active(workers: Kept) -> dict[str, Column]:
     pid, count = workers.pid[order], active[order]
     changed[1:] = (pid[1:] != pid[:-1]) | (count[1:] != count[:-1])
     rows = order[changed]
-    return {"ms": _number(workers.ms[rows]), "pid": _whole(workers.pid[rows]), "active": _whole(active[rows])}
+    return {"ms": number(workers.ms[rows]), "pid": whole(workers.pid[rows]), "active": whole(active[rows])}

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import answer_table, mask, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups, quantiles_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
@@ -174,7 +175,7 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
     notes += made.profile.notes if len(starts) else ()
     columns: dict[str, Column] = {
         "start_ms": Scalar(starts.ms, None, Kind.F8),
-        "duration_ms": Scalar(np.nan_to_num(made.duration_ms), None if known.all() else known, Kind.F8),
+        "duration_ms": number(made.duration_ms),
         "pid": Scalar(starts.pid, None, Kind.I8),
         "tid": Scalar(starts.tid, None, Kind.I8),
         "thread": Text.from_pylist(made.thread_names(starts.tid)),
@@ -183,7 +184,7 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
     if source is None:
         columns |= {
             "lock": _address(lock),
-            "owner_tid": _whole(owner),
+            "owner_tid": whole(owner, owner > 0),
             "owner": Text.from_pylist(made.thread_names(owner)),
         }
     else:
@@ -201,8 +202,7 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
         return table(title, {**shown, **figures})
 
     def table(title: str, content: dict[str, Column]) -> Table:
-        units = {name: "ms" for name in content if name.endswith("_ms")}
-        return Table(content, title=title, units=units, notes=notes, losses=made.losses)
+        return answer_table(title, content, notes, made.losses)
 
     is_lock = source is None
     own = ("lock", "object") if is_lock else ("source", "object")
@@ -226,9 +226,5 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
     )
 
 
-def _whole(values: Array) -> Column:
-    return Scalar(values, None if (values > 0).all() else values > 0, Kind.I8)
-
-
 def _address(values: Array) -> Column:
-    return Coded.naming(Scalar(values, None if (values > 0).all() else values > 0, Kind.I8), lambda one: f"0x{one:X}")
+    return Coded.naming(Scalar(values, mask(values > 0), Kind.I8), lambda one: f"0x{one:X}")

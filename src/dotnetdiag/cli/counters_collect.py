@@ -63,7 +63,7 @@ def collect(
 
     chosen = form or (_SUFFIXES.get(path.suffix.lower()) if path is not None else None) or "csv"
     place = path if path is not None else Path(f"counter.{chosen}")
-    if not place.suffix and not is_stdout(place):
+    if not place.suffix and not is_stream(place):  # a FIFO or a device has the name that it has
         place = place.with_suffix(f".{chosen}")
     watches: list[CounterWatch] = []
     joined: set[int] = set()

@@ -14,7 +14,7 @@ from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
-    from dotnetdiag.recipes.counter_list import CounterList
+    from dotnetdiag.recipes.counter_list import CounterList, ListedCounter
     from dotnetdiag.recipes.target import Target
 
 _COLUMNS = ("instrument", "type", "unit", "description")
@@ -48,15 +48,18 @@ def list_counters(target: Target, sources: tuple[str, ...], form: str) -> None:
 
 
 def _show(found: CounterList) -> None:
-    for (kind, provider), some in groupby(found, key=lambda one: (one.kind, one.provider)):
-        rows = list(some)
-        version = f" {rows[0].version}" if rows[0].version else ""
-        tags = ", ".join(f"{key}={value}" for key, value in rows[0].meter_tags.items())
-        what = "meter" if kind == "meter" else "EventCounters"
-        echo(f"[{provider}]  {what}{version}{f'  {{{tags}}}' if tags else ''}")
-        table(_COLUMNS, [(one.instrument, one.type, one.unit, one.description) for one in rows])
+    for (is_source, provider, version, tags), some in groupby(sorted(found, key=_whose), key=_whose):
+        kind = "EventCounters" if is_source else "meter"
+        said = ", ".join(f"{key}={value}" for key, value in tags)
+        echo(f"[{provider}]  {kind}{f' {version}' if version else ''}{f'  {{{said}}}' if said else ''}")
+        table(_COLUMNS, [(one.instrument, one.type, one.unit, one.description) for one in some])
         echo()
     count = len(found)
     echo(
         f"{count} instruments and counters; {len(found.asked)} EventSources were asked, one of your own has to be named"
     )
+
+
+def _whose(one: ListedCounter) -> tuple[bool, str, str, tuple[tuple[str, str], ...]]:
+    """What it is listed under: a program may have several meters of one name, of other versions or tags. Meters stand first."""
+    return one.kind != "meter", one.provider, one.version, tuple(sorted(one.meter_tags.items()))

@@ -17,7 +17,7 @@ from dotnetdiag.cli.counter_options import say_changes, say_waiting, waiting_tex
 from dotnetdiag.cli.counter_screen import screen, value_lines
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import TABLE, to_stdout
-from dotnetdiag.cli.render import clean_json, echo, is_terminal, write_raw
+from dotnetdiag.cli.render import clean_json, echo, is_screen, write_raw
 from dotnetdiag.cli.signals import pressed, stopping
 from dotnetdiag.tui.counter_values import shown_values
 
@@ -90,7 +90,7 @@ def monitor(
             return
         say_waiting(targets)
         with stopping(lambda _: watch.stop()):
-            if form == TABLE and is_terminal():
+            if form == TABLE and is_screen():
                 _draw(watch, until_s)
                 return
             with to_stdout(form) as stream:
@@ -103,7 +103,7 @@ def _may_fill_screen() -> bool:
     """Whether there is a terminal to be filled (keys are read from stdin, and Textual writes to stderr), and what fills it. Where that alone
     is missing, it is said.
     """
-    if not (is_terminal() and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (is_screen() and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     if find_spec("textual") is not None:
         return True

@@ -14,6 +14,7 @@ ENTRIES = {
     "info": ("trace_files", "info", "What is in a recording: events, losses, threads, whether it is whole."),
     "events": ("trace_files", "events", "The events of a recording, as a table, JSON lines, CSV or Parquet."),
     "report": ("trace_report", "report", "The methods where a recording spent its time."),
+    "sql": ("trace_sql", "sql", "Ask recordings in SQL: events and reports are tables."),
     "diff": ("trace_report", "diff", "What became slower from one recording to another; for CI."),
     "convert": ("trace_files", "convert", "Write a recording in another format."),
     "trim": ("trace_files", "trim", "Cut a recording to a range of time."),

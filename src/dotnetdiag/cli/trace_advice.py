@@ -33,7 +33,7 @@ def advice(file: Path, form: str) -> None:
     dotnetdiag trace report app.nettrace --json | jq '.findings[0].text'
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import advice as ask
+    from dotnetdiag.recipes.questions import advice as ask
 
     answer(file, form, ask, rows=lambda made: made.findings, people=lambda made: _show(made, file))
 

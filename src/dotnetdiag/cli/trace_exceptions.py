@@ -11,9 +11,8 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, figures
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.exceptions import ExceptionReport
@@ -21,21 +20,22 @@ if TYPE_CHECKING:
 
 @click.command("exceptions", cls=Command)
 @click.argument("file", type=RecordingPath())
-@click.option("-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many messages.")
+@click.option(
+    "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows of each table."
+)
 @format_option
 def exceptions(file: Path, number: int, form: str) -> None:
-    """Show the exceptions that were thrown in a trace FILE, caught or not: by type, and the most frequent messages.
+    """Show the exceptions that were thrown in a trace FILE, caught or not: by type, the most frequent messages, who threw and who caught.
 
-    The formats for programs have the types; --json has messages and how many there were in each second too. It needs
-    a recording with exceptions: --clrevents exception, or the profile dotnet-common. Where they are thrown, as a profile
-    of stacks, is told in Python: dd.stacks(FILE, "Exception/Start").
+    The formats for programs have the types; --json has the rest, and a row for each throw. It needs a recording with
+    exceptions: --clrevents exception, or the profile dotnet-common.
 
     \b
     dotnetdiag trace report app.nettrace exceptions
     dotnetdiag trace report app.nettrace exceptions --json | jq '.by_type[0]'
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import exceptions as ask
+    from dotnetdiag.recipes.questions import exceptions as ask
 
     answer(file, form, ask, rows=lambda made: made.by_type, people=lambda made: _show(made, number))
 
@@ -45,15 +45,31 @@ def _show(made: ExceptionReport, number: int) -> None:
         echo(f"note: {note}")
     if not made.count:
         return
-    most = max(made.by_second.values("count"))
-    echo(f"{made.count:,} exceptions of {len(made.by_type):,} types, {most:,} in the worst second")
+    totals, most = made.totals, max(made.by_second.values("count"))
+    rate = "" if totals.per_second is None else f", {totals.per_second:,.1f} a second"
+    more = [
+        *([f"{totals.caught:,} caught, after {totals.catch_ms:,.3f} ms together"] if totals.caught else []),
+        *([f"{totals.again:,} thrown again"] if totals.again else []),
+        *([f"{totals.nested:,} while another was handled"] if totals.nested else []),
+    ]
+    echo(f"{totals.count:,} exceptions of {len(made.by_type):,} types{rate}, {most:,} in the worst second")
+    if more:
+        echo("; ".join(more))
     echo()
     rows = [
-        (f"{row['count']:,}", f"{row['threads']:,}", f"{row['first_ms']:,.3f}", f"{row['last_ms']:,.3f}", row["type"])
+        (
+            f"{row['count']:,}",
+            f"{row['caught']:,}",
+            f"{row['catch_ms']:,.3f}",
+            f"{row['threads']:,}",
+            f"{row['first_ms']:,.3f}",
+            f"{row['last_ms']:,.3f}",
+            row["type"],
+        )
         for row in made.by_type.to_pylist()
     ]
-    table(("count", "threads", "first ms", "last ms", "type"), rows, right=("count", "threads", "first ms", "last ms"))
-    if number:
-        echo()
-        said = [(f"{row['count']:,}", row["type"], row["message"]) for row in made.by_message.to_pylist()[:number]]
-        table(("count", "type", "message"), said, right=("count",), shorten=cut)
+    heads = ("count", "caught", "catch ms", "threads", "first ms", "last ms")
+    table((*heads, "type"), rows, right=heads)
+    figures(made.by_message, ("type", "message"), number, of=("catch_ms",))
+    figures(made.by_method, ("type", "method"), number, of=("catch_ms",))
+    figures(made.by_catch, ("type", "caught_by"), number, of=("catch_ms",))

@@ -38,7 +38,7 @@ def gc(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace gc --format csv > gc.csv
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import gc as ask
+    from dotnetdiag.recipes.questions import gc as ask
 
     answer(file, form, ask, rows=lambda made: made.collections, people=lambda made: _show(made, number))
 

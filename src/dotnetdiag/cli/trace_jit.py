@@ -29,14 +29,15 @@ def jit(file: Path, number: int, form: str) -> None:
     """Show the methods of a trace FILE that were compiled while it was recorded: what they come to, and the longest.
 
     The formats for programs have all of them, in the order of their begins. It needs a recording with the compiler's
-    events: --clrevents jit+compilation --clreventlevel verbose. What was compiled beforehand (ReadyToRun) is not there.
+    events: --clrevents jit+compilation --clreventlevel verbose. What was compiled beforehand (ReadyToRun) is not there; with
+    compilationdiagnostic too it says which of that was not used, with jittracing why calls were not inlined.
 
     \b
     dotnetdiag trace report app.nettrace jit
     dotnetdiag trace report app.nettrace jit --json | jq .totals
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import jit as ask
+    from dotnetdiag.recipes.questions import jit as ask
 
     answer(file, form, ask, rows=lambda made: made.methods, people=lambda made: _show(made, number))
 
@@ -53,6 +54,12 @@ def _show(made: JitReport, number: int) -> None:
     )
     tiers = ", ".join(f"{count:,} {name}" for name, count in totals.by_tier.items())
     echo(f"{tiers}; {totals.il_bytes:,} bytes of IL, {totals.native_bytes:,} of code")
+    if totals.precompiled is not None:
+        echo(
+            f"compiled ahead: {totals.precompiled:,} found; {totals.rejected:,} not there or rejected, and compiled anew"
+        )
+    if totals.again:
+        echo(f"{totals.again:,} of them had been compiled before")
     if totals.unfinished:
         echo(f"{totals.unfinished:,} without an end")
     rows = [row for row in made.methods.to_pylist() if row["compile_ms"] is not None]
@@ -72,3 +79,8 @@ def _show(made: JitReport, number: int) -> None:
     if cells:
         echo()
         table(columns, cells, right=columns[:4], shorten=shortened_method)
+    if totals.inlining is not None and number:
+        echo()
+        echo(f"{totals.inlining.inlined:,} calls inlined, {totals.inlining.failed:,} not:")
+        reasons = [(f"{row['count']:,}", row["reason"], row["callee"]) for row in made.inlining.to_pylist()[:number]]
+        table(("count", "reason", "method"), reasons, right=("count",), shorten=shortened_method)

@@ -113,7 +113,12 @@ KINDS = {
     "topN": ("trace_report", "top", "The methods that took the most time."),
     "advice": ("trace_advice", "advice", "What stands out, most important first, and where there is more of it."),
     "gc": ("trace_gc", "gc", "Collections of the garbage collector: why, how long, what they found and left."),
-    "exceptions": ("trace_exceptions", "exceptions", "What was thrown, caught or not: by type and message."),
+    "allocations": (
+        "trace_allocations",
+        "allocations",
+        "What was allocated: by type, by method, by thread, large objects apart.",
+    ),
+    "exceptions": ("trace_exceptions", "exceptions", "What was thrown: by type and message, who threw, who caught."),
     "requests": (
         "trace_requests",
         "requests",
@@ -136,6 +141,10 @@ KINDS = {
         "What awaited what: asynchronous calls by their logical stacks, the longest chains.",
     ),
     "jit": ("trace_jit", "jit", "Methods that were compiled: how long it took, in which tier, who waited."),
+    "loader": ("trace_loader", "loader", "What was loaded: assemblies, binds and those that failed, types."),
+    "threads": ("trace_threads", "threads", "The threads: when each came, how long it ran and waited, what it did."),
+    "logs": ("trace_logs", "logs", "What was logged with ILogger, and within which request."),
+    "startup": ("trace_startup", "startup", "What the start of the program went into, by phase."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }
 

@@ -37,7 +37,7 @@ def requests(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report web.nettrace requests --json | jq '.by_route[] | select(.failed > 0)'
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import requests as ask
+    from dotnetdiag.recipes.questions import requests as ask
 
     answer(file, form, ask, rows=lambda made: made.requests, people=lambda made: _show(made, number))
 

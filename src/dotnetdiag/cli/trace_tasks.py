@@ -34,7 +34,7 @@ def tasks(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace tasks --json | jq '.chains[0].chain'
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import tasks as ask
+    from dotnetdiag.recipes.questions import tasks as ask
 
     answer(file, form, ask, rows=lambda made: made.awaits, people=lambda made: _show(made, number))
 

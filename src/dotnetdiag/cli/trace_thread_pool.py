@@ -33,7 +33,7 @@ def threadpool(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace threadpool --json | jq .totals
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import threadpool as ask
+    from dotnetdiag.recipes.questions import threadpool as ask
 
     answer(file, form, ask, rows=lambda made: made.work, people=lambda made: _show(made, number))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.output import TABLE
-from dotnetdiag.cli.render import clean_json, is_terminal
+from dotnetdiag.cli.render import clean_json, is_screen
 from dotnetdiag.errors import UsageError
 from dotnetdiag.tui.plain import clean
 from dotnetdiag.tui.widths import cut, shortened_method
@@ -96,7 +96,7 @@ def blocks(top: LiveTop, form: str) -> Iterator[bytes]:
     """What to write for each interval: a line of JSON, a row of CSV for each method, a block of text, or on a terminal one in the place of
     the block before; that stays where the end has cut the next one short.
     """
-    draws, drawn = is_terminal() and form == TABLE, 0
+    draws, drawn = is_screen() and form == TABLE, 0
     whole_s = 0.0
     if form == "csv":
         yield _lines_of([_CSV])

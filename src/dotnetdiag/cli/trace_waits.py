@@ -37,7 +37,7 @@ def contention(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace contention --json | jq '.by_lock[0]'
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import contention as ask
+    from dotnetdiag.recipes.questions import contention as ask
 
     answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: _show(made, "contentions", number))
 
@@ -57,7 +57,7 @@ def waits(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace waits --format csv > waits.csv
     """
     lean_numpy()
-    from dotnetdiag.recipes.verbs import waits as ask
+    from dotnetdiag.recipes.questions import waits as ask
 
     answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: _show(made, "waits", number))
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from dotnetdiag.nettrace.piece import Piece, Place
 from dotnetdiag.nettrace.resolving import Resolved, resolve
 from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.whole import Whole, count_by_type
+
+Release: TypeAlias = Callable[[int, int], None]
+RELEASE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,15 +88,18 @@ class Scan(Findings):
     then what it tells of itself is that of the pass that began last.
     """
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, release: Release | None = None) -> None:
         self._view = flat_view(buffer)
+        self._release = release
         self._latest: _Index | None = None
         self._framer = framer = Framer()
         self._parts: list[Block | BlockRun] = []
+        passed = _Passed(release)
         while isinstance(
             part := framer.usual_run(self._view, 0) or framer.next(self._view, 0, final=True), Block | BlockRun
         ):
             self._parts.append(part)
+            passed.by(part)
         framer.ended_at(len(self._view))
 
     @property
@@ -114,7 +120,9 @@ class Scan(Findings):
         state.postponed = []
         if framer.container is not None:
             state.opened(framer.format, framer.container.kind, framer.container.major)
+        passed = _Passed(self._release)
         for part in self._parts:
+            passed.by(part)
             if isinstance(part, BlockRun) or part.kind is BlockKind.EVENT:
                 for run in state.event_runs(part, self._view, 0):
                     state.postponed.append(_run_of_events)
@@ -235,6 +243,20 @@ class _Index:
     runs: list[EventRun]
 
 
+class _Passed:
+    """Where indexing stands: what it has left behind is given back, :data:`RELEASE_BYTES` at a time."""
+
+    def __init__(self, release: Release | None) -> None:
+        self._release, self._left = release, 0
+
+    def by(self, part: Block | BlockRun) -> None:
+        """Up to the last block of this part."""
+        here = part.offset if isinstance(part, Block) else int(part.rows[-1, 0])
+        if self._release is not None and here - self._left >= RELEASE_BYTES:
+            self._release(self._left, here)
+            self._left = here
+
+
 def blocks_of(parts: Iterable[Block | BlockRun]) -> list[Block]:
     """Each block by itself."""
     return [block for part in parts for block in ((part,) if isinstance(part, Block) else part)]
@@ -301,12 +323,13 @@ def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[t
         step.postponed.popleft()[1]()
 
 
-def scan(buffer: Buffer) -> Scan:
+def scan(buffer: Buffer, *, release: Release | None = None) -> Scan:
     """Index a whole file: its blocks, metadata, threads. Fast: no event is looked at.
 
-    ``buffer`` may be a memory map.
+    ``buffer`` may be a memory map; then ``release`` is told (start, end) of bytes that indexing has left behind: the system has more of them in
+    memory than are looked at.
     """
-    return Scan(buffer)
+    return Scan(buffer, release)
 
 
 def read(buffer: Buffer, *, executor: Executor | None = None) -> Contents:

@@ -21,7 +21,8 @@ from dotnetdiag.recipes.verbs import target_of
 
 if TYPE_CHECKING:
     from dotnetdiag.client import TraceSession
-    from dotnetdiag.recipes.verbs import PathText, Runtime
+    from dotnetdiag.recipes.sources import PathText
+    from dotnetdiag.recipes.verbs import Runtime
 
 
 class FlightRecorder:

@@ -179,6 +179,9 @@ class RawTrace:
         """Lost events and damage, as every table of the trace has them."""
         from dotnetdiag.table import Losses
 
+        counted = self.source.counted
+        if counted is not None:
+            return Losses(lost=counted.lost)
         return Losses(lost=self.lost.total if self.lost.known else None, damage=self.damage)
 
     @property

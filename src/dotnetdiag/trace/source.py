@@ -33,7 +33,7 @@ from dotnetdiag.nettrace import (
 )
 from dotnetdiag.nettrace.buffers import Buffer
 from dotnetdiag.nettrace.parallel import Executor
-from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES
+from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES, TypeCounts, count_types
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 
@@ -70,11 +70,12 @@ class Source:
         executor: Executor | None = None,
         release: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.scan: Scan = scan(buffer)
+        self.scan: Scan = scan(buffer, release=release)
         self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
         self._executor, self._release = executor, release
         self._carried = CarriedTypes(lambda: max([0, *self.scan.metadata, *self.counts_as_declared()]) + 1)
         self._defined: Mapping[int, tuple[int, int]] | None = None
+        self._counted: TypeCounts | None = None
         self._counts: Mapping[int, tuple[int, int]] | None = None
         self._totals: Totals | None = None
         self._firsts: FirstPayloads | None = None
@@ -119,6 +120,9 @@ class Source:
 
     def counts_as_declared(self) -> Mapping[int, tuple[int, int]]:
         """By the types that the file defines."""
+        if self._defined is None and len(self.buffer) > KEEP_BYTES:  # gives pages back on its way
+            self._counted = count_types(self.buffer.data, self._release)
+            self._defined = None if self._counted is None else self._counted.by_type
         if self._defined is None:
             executor = self._executor if len(self.buffer) >= SHARED_BYTES else None
             self._defined = self.scan.counts(executor=executor)
@@ -201,6 +205,11 @@ class Source:
     def _let_go(self, start: int, end: int) -> None:
         if self._release is not None:
             self._release(start, end)
+
+    @property
+    def counted(self) -> TypeCounts | None:
+        """What counting found of a file that is whole, before the first pass over it; None where nobody has counted, or it was too odd."""
+        return self._counted if self._passed is None else None
 
     def passed(self) -> Scan:
         """The scan after at least one whole pass: its losses and findings are final."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dotnetdiag.nettrace import LossAccount
     from dotnetdiag.nettrace.buffers import Buffer
     from dotnetdiag.nettrace.parallel import Executor
+    from dotnetdiag.table import Table
     from dotnetdiag.trace.event import Event
     from dotnetdiag.trace.events import Events
     from dotnetdiag.trace.process import ProcessDetails
@@ -254,6 +255,17 @@ class Trace:
             yield EventTable(raw, schemas, headers, fields=fields)
         if is_empty:
             yield EventTable(raw, schemas, HeaderColumns.allocate(0), fields=fields)
+
+    def sql(self, query: str, *, external_access: bool = False) -> Table:
+        """What a query of SQL answers: ``trace.sql('select Reason, count(*) from "GC/Start" group by Reason')``; see ``dd.sql``, which asks
+        several recordings at once too.
+
+        Raises UsageError for what DuckDB refuses, UnknownName for a table that is not there, MissingDependency without the extra ``sql``.
+        """
+        from dotnetdiag.query.duckdb_engine import sql
+        from dotnetdiag.query.recordings import OpenTrace
+
+        return sql([OpenTrace(self)], query, external_access=external_access)
 
     def __repr__(self) -> str:
         return f"<Trace {self.raw.said()}>"

@@ -1,0 +1,269 @@
+"""What a program allocates: by type, by the method that asked, by thread.
+
+Two events tell of it, both of some allocations only. A tick (GC/AllocationTick) comes when a thread's kind of heap has had some 100 KB since the last
+one: it stands for the bytes since then, and names the object that it met, so that what is allocated in step with it may be missed. A sample
+(AllocationSampling, .NET 10) comes at a byte that was drawn by chance, one of 102,400: an object of s bytes is met with the probability
+p = 1 - exp(-s / 102400), and stands for 1/p objects and s/p bytes, which is right on average; the sum of s² (1-p)/p² is the variance. Where a
+recording has samples, its ticks do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.answers import answer_table, texts, whole
+from dotnetdiag.analysis.distinct import combined
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.groups import Groups, groups
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
+from dotnetdiag.analysis.leaves import with_leaves
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stacked import StackedEvents
+from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.columns import Text
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.table import Table
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+TICK, SAMPLE = 10, 303
+"""GC/AllocationTick, AllocationSampling."""
+MEAN_BYTES = 102_400
+"""Of the bytes that are allocated one of so many is a sample's."""
+KINDS = ("Small", "Large", "Pinned")
+"""AllocationKind."""
+LARGE = 1
+SAMPLES, TICKS = "samples", "ticks"
+NO_EVENTS = (
+    "no allocations: the recording has no events of them; the profile gc-verbose has ticks, "
+    "and .NET 10 has samples (keyword allocationsampling of the runtime)"
+)
+STATED = {
+    TICKS: "each tick stands for some 100 KB that its thread allocated, of whatever types, and is counted as the one it met",
+    SAMPLES: "estimated of objects that were drawn by chance, about one for each 100 KB: the error is one standard deviation",
+}
+UNNAMED = "this runtime names no types of allocations: they have the ids that it gives them"
+_NAMELESS = ("", "NULL")
+"""NativeAOT's word for the name of each type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocationTotals:
+    """``source``: what was counted, ``samples`` or ``ticks`` (empty: nothing), and ``count`` how many. ``objects``: about so many, None where the
+    events have no sizes (.NET Core 3.1). ``error_bytes``: one standard deviation of ``bytes``, None of ticks, which have no known one.
+    """
+
+    source: str
+    count: int
+    bytes: int
+    objects: int | None
+    error_bytes: int | None
+    large_bytes: int
+    pinned_bytes: int
+    bytes_per_second: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocationReport:
+    """``by_type``, ``by_method``, ``by_thread``, ``by_type_and_method``, ``large`` (large objects alone): those with most bytes first;
+    ``by_second``: how many bytes in each second that had some. ``profile``: the stacks, which end in the type, in bytes. ``notes``: how the
+    figures came to be, and what the recording lacks.
+    """
+
+    by_type: Table
+    by_method: Table
+    by_thread: Table
+    by_type_and_method: Table
+    large: Table
+    by_second: Table
+    profile: StackProfile
+    totals: AllocationTotals
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The tables but the stacks, and ``totals``."""
+        names = ("by_type", "by_method", "by_thread", "by_type_and_method", "large", "by_second")
+        tables = {name: getattr(self, name).to_pylist() for name in names}
+        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
+
+
+def allocations(trace: Trace) -> AllocationReport:
+    """What was allocated in a recording."""
+    (made,) = fold(trace, AllocationsFold(seconds=trace.duration.total_seconds()))
+    return made
+
+
+_FIELDS = ("type", "kind", "is_sample", "count", "bytes", "objects", "variance")
+_NOTHING = Kept(
+    np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), dict.fromkeys(_FIELDS, np.zeros(0, np.int64))
+)
+
+
+class AllocationsFold:
+    """What :func:`allocations` asks, window by window. ``seconds``: how long was recorded, for the rate.
+
+    Of a window the events that are alike in thread, stack and type are kept as one: what is in memory grows with the program's ways of
+    allocating, and not with how much it allocates.
+    """
+
+    def __init__(self, *, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        numbers = ("AllocationAmount", "AllocationAmount64", "AllocationKind", "ObjectSize", "TypeID")
+        kept = KeptEvents(having(TICK, SAMPLE), numbers, names=("TypeName",))
+        self._texts = kept.texts
+        self._events = StackedEvents(kept, self._together)
+        self._by_second: dict[bool, dict[int, float]] = {True: {}, False: {}}
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Ticks, samples, and what names the threads of the pool."""
+        return self._events.wants(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._events.feed(window)
+
+    def _together(self, kept: Kept, stack: Array) -> tuple[Array, Kept]:
+        size = kept["ObjectSize"]
+        told = np.where(kept["AllocationAmount64"] >= 0, kept["AllocationAmount64"], kept["AllocationAmount"])
+        is_sample = (told < 0) & (size > 0)
+        met = -np.expm1(np.where(is_sample, size, MEAN_BYTES) / -MEAN_BYTES)
+        count_of = np.where(is_sample, 1 / met, np.where(size > 0, np.maximum(told / np.maximum(size, 1), 1.0), np.nan))
+        total = np.where(is_sample, size / met, np.maximum(told, 0))
+        error = np.where(is_sample, (1 - met) * (size / met) ** 2, 0.0)
+        second = (kept.ms // 1000).astype(np.int64)
+        for sampled, by_second in self._by_second.items():
+            own = is_sample == sampled
+            if own.any():
+                seconds, of = np.unique(second[own], return_inverse=True)
+                for one, amount in zip(seconds.tolist(), np.bincount(of.reshape(-1), total[own]).tolist(), strict=True):
+                    by_second[one] = by_second.get(one, 0.0) + amount
+        kind, type_name = np.maximum(kept["AllocationKind"], 0), self._named(kept)
+        first, which = combined([kept.pid, kept.tid, stack, type_name, kind, is_sample], len(kept))
+        rows = kept.of(first)
+        sums = {"count": np.ones(len(kept)), "bytes": total, "objects": count_of, "variance": error}
+        fields: dict[str, Array] = {"type": type_name[first], "kind": kind[first], "is_sample": is_sample[first]}
+        fields |= {name: np.bincount(which, values, minlength=len(first)) for name, values in sums.items()}
+        return first, Kept(rows.ms, rows.pid, rows.tid, fields)
+
+    def _named(self, kept: Kept) -> Array:
+        """The number of the text that each type is called by: its id where it has no name."""
+        names = kept["TypeName"].copy()
+        nameless = [number for number, text in enumerate(self._texts.names) if text in _NAMELESS]
+        rows = np.flatnonzero(np.isin(names, [NONE, *nameless]))
+        ids, which = np.unique(kept["TypeID"][rows], return_inverse=True)
+        called = [self._texts.number(f"Type(0x{number & (1 << 64) - 1:x})") for number in ids.tolist()]
+        names[rows] = np.array(called, np.int64)[which.reshape(-1)] if called else names[rows]
+        return names
+
+    def result(self) -> AllocationReport:
+        """The answer."""
+        kept = self._events.kept if self._events.count else _NOTHING
+        sampled = bool(kept["is_sample"].any())
+        return _Answer(self._events, kept, sampled, self._texts.names, self._by_second[sampled], self._seconds).report()
+
+
+class _Answer:
+    """One kind of events, and what they come to."""
+
+    def __init__(
+        self,
+        events: StackedEvents,
+        kept: Kept,
+        sampled: bool,
+        types: Sequence[str],
+        by_second: Mapping[int, float],
+        seconds: float | None,
+    ) -> None:
+        self._source = SAMPLES if sampled else TICKS if len(kept) else ""
+        counted = kept["is_sample"] == sampled
+        made = events.result("Allocations", "bytes", np.where(counted, kept["bytes"], -1.0))
+        own = np.flatnonzero(counted)
+        self._kept = kept.of(own)
+        self._types, self._by_second, self._seconds = types, by_second, seconds
+        self._method = made.method.take(own)
+        self._profile = with_leaves(made.profile, kept["type"][made.row], types)
+        self._losses = made.losses
+        notes = [STATED[self._source]] if len(own) else [NO_EVENTS]
+        if len(own) and all(types[one].startswith("Type(0x") for one in self._kept["type"]):
+            notes.append(UNNAMED)
+        self._notes = (*notes, *(made.profile.notes if len(own) else ()))
+
+    def report(self) -> AllocationReport:
+        """The tables."""
+        kept = self._kept
+        method, is_large = self._method.which, kept["kind"] == LARGE
+        return AllocationReport(
+            by_type=self._grouped("allocations by type", ("type",), [kept["type"]]),
+            by_method=self._grouped("allocations by method", ("method",), [method]),
+            by_thread=self._grouped("allocations by thread", ("pid", "tid", "thread"), [kept.pid, kept.tid]),
+            by_type_and_method=self._grouped(
+                "allocations by type and method", ("type", "method"), [kept["type"], method]
+            ),
+            large=self._grouped("large objects", ("type", "method"), [kept["type"], method], is_large),
+            by_second=self._table(
+                "allocations by second",
+                {
+                    "second": Scalar(np.array(sorted(self._by_second), np.int64), None, Kind.I8),
+                    "bytes": whole(np.array([self._by_second[one] for one in sorted(self._by_second)])),
+                },
+            ),
+            profile=self._profile,
+            totals=self._totals(kept),
+            notes=self._notes,
+        )
+
+    def _totals(self, kept: Kept) -> AllocationTotals:
+        total, objects = float(kept["bytes"].sum()), kept["objects"]
+        of_kind = np.bincount(np.clip(kept["kind"], 0, len(KINDS) - 1), kept["bytes"], minlength=len(KINDS))
+        return AllocationTotals(
+            source=self._source,
+            count=int(kept["count"].sum()),
+            bytes=round(total),
+            objects=None if np.isnan(objects).any() or not len(objects) else round(float(objects.sum())),
+            error_bytes=round(float(np.sqrt(kept["variance"].sum()))) if self._source == SAMPLES else None,
+            large_bytes=round(float(of_kind[LARGE])),
+            pinned_bytes=round(float(of_kind[2])),
+            bytes_per_second=round(total / self._seconds) if self._seconds and len(kept) else None,
+        )
+
+    def _grouped(self, title: str, names: Sequence[str], keys: Sequence[Array], rows: Array | None = None) -> Table:
+        found = groups(keys, self._kept["bytes"], rows)
+        shown = {name: self._named(name, found) for name in names}
+        objects = np.bincount(
+            found.which[found.which >= 0], self._kept["objects"][found.which >= 0], minlength=len(found)
+        )
+        errors = np.sqrt(found.sums(self._kept["variance"]))
+        everything = max(float(self._kept["bytes"].sum()), 1.0)
+        return self._table(
+            title,
+            {
+                **shown,
+                "count": whole(found.sums(self._kept["count"])),
+                "bytes": whole(found.total),
+                "percent": Scalar(100.0 * found.total / everything, None, Kind.F8),
+                "objects": whole(objects),
+                "error_bytes": whole(errors if self._source == SAMPLES else np.full(len(found), np.nan)),
+            },
+        )
+
+    def _named(self, name: str, found: Groups) -> Column:
+        if name == "type":
+            return texts(self._types, self._kept["type"][found.first])
+        if name == "method":
+            return self._method.take(found.first)
+        if name == "thread":
+            threads = {(one.process_id or 0, one.thread_id): one.name or None for one in self._profile.threads}
+            either = {one.thread_id: one.name or None for one in self._profile.threads}
+            keys = zip(self._kept.pid[found.first].tolist(), self._kept.tid[found.first].tolist(), strict=True)
+            return Text.from_pylist([threads.get(key, either.get(key[1])) for key in keys])
+        values = self._kept.pid if name == "pid" else self._kept.tid
+        return Scalar(values[found.first], None, Kind.I8)
+
+    def _table(self, title: str, columns: dict[str, Column]) -> Table:
+        return answer_table(title, columns, self._notes, self._losses)

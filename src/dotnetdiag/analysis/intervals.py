@@ -1,0 +1,27 @@
+"""Times from begins to ends: how much of the time is in some of them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def covered_ms(pid: Array, start_ms: Array, stop_ms: Array) -> float:
+    """The time that is in at least one interval of its process; what is in several counts once."""
+    total = 0.0
+    for one in np.unique(pid).tolist():
+        rows = np.flatnonzero(pid == one)
+        order = rows[np.argsort(start_ms[rows], kind="stable")]
+        start, stop = start_ms[order], stop_ms[order]
+        reached = np.maximum.accumulate(stop)
+        before = np.append(-np.inf, reached[:-1])
+        total += float(np.maximum(stop - np.maximum(start, before), 0.0).sum())
+    return total
+
+
+def clipped(start_ms: Array, stop_ms: Array, low: float, high: float) -> tuple[Array, Array]:
+    """The parts of intervals from ``low`` to ``high``; those outside have no length."""
+    return np.clip(start_ms, low, high), np.clip(stop_ms, low, high)

@@ -1,0 +1,206 @@
+"""What was loaded: assemblies, the binds that looked for them and how long that took, those that failed and why, types.
+
+A bind is from AssemblyLoader/Start to /Stop of its thread (.NET 5 and later, keyword assemblyloader), and may hold others; each way that it tried
+is an AssemblyLoader/ResolutionAttempted. An assembly that is there is told by Loader/AssemblyLoad, its file by Loader/ModuleLoad (keyword loader).
+Types are loaded from TypeLoad/Start to /Stop (keyword typediagnostic), those that they need meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.groups import groups
+from dotnetdiag.analysis.intervals import covered_ms
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, words_of
+from dotnetdiag.analysis.lasting import Lasting, LastingEvents
+from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.columns import Coded
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+BIND, BOUND, ATTEMPT, ASSEMBLY, MODULE, TYPE, TYPED = 290, 291, 292, 154, 152, 73, 74
+"""AssemblyLoader/Start, /Stop and /ResolutionAttempted, Loader/AssemblyLoad and /ModuleLoad, TypeLoad/Start and /Stop."""
+_SUCCESS = 0
+"""Of ResolutionAttempted's Result."""
+NO_EVENTS = (
+    "no assemblies: none was loaded, or the recording lacks their events (keywords loader and assemblyloader of the runtime); "
+    "most are loaded at the start"
+)
+NO_BINDS = "how long binds took and which failed is not told: the recording lacks the keyword assemblyloader (.NET 5 and later)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderTotals:
+    """``bind_ms`` and ``type_ms``: time in which some thread did that, binds within binds once; None where the recording does not tell."""
+
+    assemblies: int
+    binds: int
+    failed: int
+    bind_ms: float | None
+    types: int
+    type_ms: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderReport:
+    """``assemblies``: a row for each that was loaded; ``binds``: for each look for one; both in their order. ``types``: by name, those that took
+    longest first. ``profile``: the stacks of binds, in ms. ``notes``: what the recording lacks.
+    """
+
+    assemblies: Table
+    binds: Table
+    types: Table
+    profile: StackProfile
+    totals: LoaderTotals
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The tables but the stacks, and ``totals``."""
+        tables = {name: getattr(self, name).to_pylist() for name in ("assemblies", "binds", "types")}
+        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
+
+
+def loader(trace: Trace) -> LoaderReport:
+    """What was loaded in a recording."""
+    (made,) = fold(trace, LoaderFold())
+    return made
+
+
+class LoaderFold:
+    """What :func:`loader` asks, window by window."""
+
+    def __init__(self) -> None:
+        self._texts = Texts()
+        names = ("AssemblyName", "RequestingAssembly", "AssemblyLoadContext")
+        ends = ("ResultAssemblyName", "ResultAssemblyPath")
+        self._binds = LastingEvents(
+            KeptEvents(having(BIND), names=names, texts=self._texts),
+            KeptEvents(having(BOUND), ("Success", "Cached"), names=ends, texts=self._texts),
+        )
+        self._attempts = KeptEvents(having(ATTEMPT), ("Stage", "Result"), names=("ErrorMessage",), texts=self._texts)
+        self._assemblies = KeptEvents(
+            having(ASSEMBLY), ("AssemblyID",), names=("FullyQualifiedAssemblyName",), texts=self._texts
+        )
+        self._modules = KeptEvents(having(MODULE), ("AssemblyID",), names=("ModuleILPath",), texts=self._texts)
+        self._types = KeptEvents(having(TYPE), ("TypeLoadStartID",))
+        self._typed = KeptEvents(having(TYPED), ("TypeLoadStartID", "LoadLevel"), names=("TypeName",), texts=Texts())
+        self._stage: Callable[[int], str] = str
+        self._losses: Losses = NO_LOSSES
+
+    @property
+    def _plain(self) -> tuple[KeptEvents, ...]:
+        return (self._attempts, self._assemblies, self._modules, self._types, self._typed)
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Binds, assemblies, modules, types."""
+        return self._binds.wants(schema) or any(one.wants(schema) for one in self._plain)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._losses = window.trace.losses
+        self._stage = words_of(window, having(ATTEMPT), "Stage") or self._stage
+        self._binds.feed(window)
+        for one in self._plain:
+            one.feed(window)
+
+    def result(self) -> LoaderReport:
+        """The answer."""
+        made = self._binds.result("Binds", state=State.NONE)
+        assemblies = self._assemblies.all()
+        types, typed = self._types.all(), self._typed.all()
+        stop = pairs(types.ms, [types.pid, types["TypeLoadStartID"]], typed.ms, [typed.pid, typed["TypeLoadStartID"]])
+        notes = [] if len(assemblies) or len(made.starts) else [NO_EVENTS]
+        if len(assemblies) and not len(made.starts):
+            notes.append(NO_BINDS)
+        self._notes = tuple(notes)
+        known = stop >= 0
+        loaded = np.where(known, np.append(typed.ms, 0.0)[stop] - types.ms, np.nan)
+        binds = self._bind_columns(made)
+        failed = int((np.asarray(made.stops["Success"])[made.stop[made.known]] == 0).sum())
+        bind_ms = covered_ms(made.starts.pid, made.starts.ms, made.starts.ms + np.nan_to_num(made.duration_ms))
+        return LoaderReport(
+            assemblies=self._table("assemblies that were loaded", self._assembly_columns(assemblies)),
+            binds=self._table("binds", binds),
+            types=self._table("types that were loaded", self._type_columns(types, typed, stop, loaded)),
+            profile=made.profile,
+            totals=LoaderTotals(
+                assemblies=len(assemblies),
+                binds=len(made.starts),
+                failed=failed,
+                bind_ms=bind_ms if len(made.starts) else None,
+                types=len(types),
+                type_ms=covered_ms(types.pid, types.ms, types.ms + np.nan_to_num(loaded)) if len(types) else None,
+            ),
+            notes=self._notes,
+        )
+
+    def _bind_columns(self, made: Lasting) -> dict[str, Column]:
+        starts, known, stops = made.starts, made.known, made.stops
+        attempts = self._attempts.all()
+        ended = np.where(known, np.append(stops.ms, 0.0)[made.stop], -1.0)
+        # the last way that was tried before the end, if it failed, tells why
+        last = latest_rows(
+            [attempts.pid, attempts.tid], attempts.ms, [starts.pid, starts.tid], np.where(known, ended, starts.ms)
+        )
+        last = np.where((last >= 0) & (np.append(attempts.ms, 0.0)[last] >= starts.ms), last, -1)
+        success = np.where(known, np.append(stops["Success"], 0)[made.stop], 0)
+        wrong = known & (success == 0) & (last >= 0) & (np.append(attempts["Result"], 0)[last] != _SUCCESS)
+        stage = np.append(attempts["Stage"], -1)[last]
+        return {
+            "start_ms": number(starts.ms),
+            "duration_ms": number(made.duration_ms),
+            "pid": whole(starts.pid),
+            "tid": whole(starts.tid),
+            "assembly": self._coded(starts["AssemblyName"]),
+            "requested_by": self._coded(starts["RequestingAssembly"]),
+            "context": self._coded(starts["AssemblyLoadContext"]),
+            "success": whole(success, known),
+            "cached": whole(np.where(known, np.append(stops["Cached"], 0)[made.stop], 0), known),
+            "path": self._coded(np.where(known, np.append(stops["ResultAssemblyPath"], -1)[made.stop], -1)),
+            "stage": Coded.naming(Scalar(stage, mask(last >= 0), Kind.I8), self._stage),
+            "error": self._coded(np.where(wrong, np.append(attempts["ErrorMessage"], -1)[last], -1)),
+            "method": made.method,
+        }
+
+    def _assembly_columns(self, assemblies: Kept) -> dict[str, Column]:
+        modules = self._modules.all()
+        of = first_rows(modules.pid, modules["AssemblyID"], assemblies.pid, assemblies["AssemblyID"])
+        return {
+            "start_ms": number(assemblies.ms),
+            "pid": whole(assemblies.pid),
+            "tid": whole(assemblies.tid),
+            "assembly": self._coded(assemblies["FullyQualifiedAssemblyName"]),
+            "path": self._coded(np.where(of >= 0, np.append(modules["ModuleILPath"], -1)[of], -1)),
+        }
+
+    def _type_columns(self, types: Kept, typed: Kept, stop: Array, loaded: Array) -> dict[str, Column]:
+        known = stop >= 0
+        name = np.where(known, np.append(typed["TypeName"], -1)[stop], -1)
+        found = groups([types.pid, name], loaded, known)
+        return {
+            "type": texts(self._typed.texts.names, name[found.first]),
+            "count": whole(found.count),
+            "total_ms": number(found.total),
+            "max_ms": number(found.most),
+            "pid": whole(types.pid[found.first]),
+        }
+
+    def _coded(self, which: Array) -> Coded:
+        return texts(self._texts.names, which)
+
+    def _table(self, title: str, columns: Mapping[str, Column]) -> Table:
+        return answer_table(title, columns, self._notes, self._losses)

@@ -1,0 +1,249 @@
+"""What the first of a program's time went into, by phase: the runtime's own start, until the program's assembly is there, until its first method
+runs, and what follows.
+
+Each phase begins with an event: Runtime/Start, the first Loader/AssemblyLoad (that of CoreLib), the Loader/AssemblyLoad of the program, and the
+first method of the program that is compiled. What is loaded, compiled and collected in a phase counts for it; several threads may
+do that at once, so that the parts need not come to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePath, PureWindowsPath
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.answers import answer_table, number, whole
+from dotnetdiag.analysis.cpu import CpuFold
+from dotnetdiag.analysis.exceptions import ExceptionsFold
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.gc_collections import GcFold
+from dotnetdiag.analysis.jit import JitFold
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
+from dotnetdiag.analysis.loader import LoaderFold
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.errors import UsageError
+from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.columns import Text
+from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+STARTED, ASSEMBLY, MODULE, JITTED = 187, 154, 152, 145
+"""Runtime/Start, Loader/AssemblyLoad and /ModuleLoad, Method/JittingStarted."""
+PHASES = (
+    "before the runtime",
+    "the runtime starts",
+    "until the program is loaded",
+    "until its first method",
+    "the program",
+)
+LONGEST = 100
+"""Of what took longest, so many are listed."""
+FIRST_S = 5.0
+"""So much is looked at where nothing else is said: a program has started by then."""
+CORE = "System.Private.CoreLib"
+NO_START = (
+    "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on (-- COMMAND), "
+    "with the keywords loader, assemblyloader and jit"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartupTotals:
+    """``end_ms``: up to where was looked. ``program``: the assembly of the program; ``main_ms``: when its first method ran. None: not told."""
+
+    end_ms: float
+    program: str | None
+    main_ms: float | None
+    cpu_ms: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartupReport:
+    """``phases``: a row for each, in their order. ``longest``: what took longest, of assemblies, types, methods and collections. ``profile``: the
+    samples of that time. ``notes``: what the recording lacks.
+    """
+
+    phases: Table
+    longest: Table
+    profile: StackProfile
+    totals: StartupTotals
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The tables, and ``totals``."""
+        tables = {name: getattr(self, name).to_pylist() for name in ("phases", "longest")}
+        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
+
+
+def startup(trace: Trace, first_s: float | None = None) -> StartupReport:
+    """What the first seconds of a recording went into (None: :data:`FIRST_S`). Raises UsageError for a time that is none."""
+    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=trace.duration.total_seconds()))
+    return made
+
+
+class StartupFold:
+    """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at."""
+
+    def __init__(self, *, first_s: float | None = None, seconds: float | None = None) -> None:
+        first_s = FIRST_S if first_s is None else first_s
+        if not first_s > 0 or first_s == np.inf:
+            raise UsageError(f"the first {first_s} s: give a time above 0")
+        self._end_ms = 1000.0 * (first_s if seconds is None else min(first_s, seconds))
+        texts = Texts()
+        self._texts = texts
+        self._started = KeptEvents(having(STARTED))
+        self._assemblies = KeptEvents(
+            having(ASSEMBLY), ("AssemblyID",), names=("FullyQualifiedAssemblyName",), texts=texts
+        )
+        self._modules = KeptEvents(having(MODULE), ("AssemblyID", "ModuleID"), names=("ModuleILPath",), texts=texts)
+        self._jitted = KeptEvents(having(JITTED), ("ModuleID",))
+        self._loader, self._jit, self._gc = LoaderFold(), JitFold(), GcFold()
+        self._exceptions, self._cpu = ExceptionsFold(), CpuFold()
+        self._losses: Losses = NO_LOSSES
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        own = (self._started, self._assemblies, self._modules, self._jitted)
+        return (*own, self._loader, self._jit, self._gc, self._exceptions, self._cpu)
+
+    def wants(self, schema: EventSchema) -> bool:
+        """What is loaded, compiled, collected, thrown, and samples."""
+        return any(one.wants(schema) for one in self._parts)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window; what comes behind the time that is looked at is passed over, but for methods' names."""
+        self._losses = window.trace.losses
+        for one in self._parts:
+            one.feed(window)
+
+    def result(self) -> StartupReport:
+        """The answer."""
+        loader, jit, gc = self._loader.result(), self._jit.result(), self._gc.result()
+        cpu = self._cpu.result()
+        program, marks = self._marks()
+        edges = np.append(np.array([0.0, *marks]), np.inf)
+        thrown = self._exceptions.result().thrown
+        parts = {
+            "assemblies": _at(loader.assemblies, None),
+            "bind": _at(loader.binds, "duration_ms"),
+            "compile": _at(jit.methods, "compile_ms"),
+            "pause": _at(gc.collections, "pause_ms"),
+            "exceptions": _at(thrown, None),
+        }
+        running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" else None
+        profile = cpu if running is None else running
+        profile = profile.between(None, self._end_ms / 1000) if len(profile) else profile
+        has_start = marks[0] > 0 or bool(len(self._started.all()))
+        notes = () if program is not None and has_start else (NO_START,)
+        rows = np.arange(0 if notes else len(PHASES))
+        low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)
+        there = rows[(high > low)[rows]]
+
+        def within(name: str, values: bool) -> Array:
+            ms, of = parts[name]
+            at = np.clip(np.searchsorted(edges, ms, "right") - 1, 0, len(PHASES) - 1)
+            own = ms < self._end_ms
+            sums: Array = np.bincount(at[own], of[own] if values else None, minlength=len(PHASES))
+            return np.asarray(sums[there], np.float64)
+
+        columns: dict[str, Column] = {
+            "phase": Text.from_pylist([PHASES[one] for one in there.tolist()]),
+            "start_ms": number(low[there]),
+            "duration_ms": number((high - low)[there]),
+            "assemblies": whole(within("assemblies", False)),
+            "bind_ms": number(within("bind", True)),
+            "methods": whole(within("compile", False)),
+            "compile_ms": number(within("compile", True)),
+            "collections": whole(within("pause", False)),
+            "pause_ms": number(within("pause", True)),
+            "exceptions": whole(within("exceptions", False)),
+            "cpu_ms": number(_sampled(running, low[there], high[there])),
+        }
+        ran = float(np.nansum(columns["cpu_ms"].values)) if running is not None else None  # type: ignore[union-attr]
+        return StartupReport(
+            phases=answer_table("phases of the start", columns, notes, self._losses),
+            longest=self._longest(loader.binds, jit.methods, gc.collections, notes),
+            profile=profile,
+            totals=StartupTotals(
+                end_ms=self._end_ms, program=program, main_ms=marks[-1] if program is not None else None, cpu_ms=ran
+            ),
+            notes=notes,
+        )
+
+    def _marks(self) -> tuple[str | None, list[float]]:
+        """The assembly of the program, and when the phases behind the first begin."""
+        started, assemblies, modules = self._started.all(), self._assemblies.all(), self._modules.all()
+        begun = float(started.ms[0]) if len(started) else 0.0
+        names = [self._texts[one].partition(",")[0] for one in assemblies["FullyQualifiedAssemblyName"].tolist()]
+        core = next((at for at, name in enumerate(names) if name == CORE), None)
+        own = next((at for at, name in enumerate(names) if name != CORE and not self._is_framework(modules, at)), None)
+        core_ms = max(begun, float(assemblies.ms[core]) if core is not None else begun)
+        if own is None:
+            return None, [begun, core_ms, np.inf, np.inf]
+        loaded = max(core_ms, float(assemblies.ms[own]))
+        of_own = modules["ModuleID"][modules["AssemblyID"] == assemblies["AssemblyID"][own]]
+        jitted = self._jitted.all()
+        first = jitted.ms[np.isin(jitted["ModuleID"], of_own)]
+        return names[own], [begun, core_ms, loaded, max(loaded, float(first[0]) if len(first) else loaded)]
+
+    def _is_framework(self, modules: Kept, assembly: int) -> bool:
+        """Whether an assembly lies where the shared framework does."""
+        number_of = self._assemblies.all()["AssemblyID"][assembly]
+        rows = np.flatnonzero(modules["AssemblyID"] == number_of)
+        path = self._texts[int(modules["ModuleILPath"][rows[0]])] if len(rows) else ""
+        parts = (PureWindowsPath(path) if "\\" in path else PurePath(path)).parts
+        return any(part.startswith("Microsoft.") and part.endswith(".App") for part in parts)
+
+    def _longest(self, binds: Table, methods: Table, collections: Table, notes: Sequence[str]) -> Table:
+        rows: list[tuple[str, str, float, float]] = []
+        for kind, table, name, duration in (
+            ("assembly", binds, "assembly", "duration_ms"),
+            ("method", methods, "method", "compile_ms"),
+            ("collection", collections, "reason", "pause_ms"),
+        ):
+            ms, took = _at(table, duration)
+            order = np.argsort(-took, kind="stable")[:LONGEST]
+            for row in order[ms[order] < self._end_ms].tolist():
+                rows.append((kind, str(table[name].item(row) or ""), float(ms[row]), float(took[row])))
+        rows.sort(key=lambda row: -row[3])
+        kinds, names, starts, took_ms = zip(*rows[:LONGEST], strict=True) if rows else ((), (), (), ())
+        columns: Mapping[str, Column] = {
+            "kind": Text.from_pylist(list(kinds)),
+            "name": Text.from_pylist(list(names)),
+            "start_ms": number(np.array(starts, np.float64)),
+            "duration_ms": number(np.array(took_ms, np.float64)),
+        }
+        return answer_table("what took longest", columns, notes, self._losses)
+
+
+def _at(rows: Table, name: str | None) -> tuple[Array, Array]:
+    """When each began, and a number of it, 0 for None."""
+    if not len(rows):
+        return np.zeros(0), np.zeros(0)
+    starts, column = rows["start_ms"], None if name is None else rows[name]
+    assert isinstance(starts, Scalar)
+    if column is None:
+        return starts.values, np.ones(len(rows))
+    assert isinstance(column, Scalar)
+    return starts.values, column.values if column.valid is None else np.where(column.valid, column.values, 0.0)
+
+
+def _sampled(profile: StackProfile | None, low: Array, high: Array) -> Array:
+    """The time that was sampled from each of ``low`` to each of ``high``; NaN without samples."""
+    if profile is None:
+        return np.full(len(low), np.nan)
+    begin, end = profile.start_ns / 1e6, (profile.start_ns + profile.length_ns) / 1e6
+    return np.array(
+        [
+            float(np.maximum(np.minimum(end, b) - np.maximum(begin, a), 0.0).sum())
+            for a, b in zip(low, high, strict=True)
+        ]
+    )

@@ -1,0 +1,212 @@
+"""The threads of a program: when each came and went, what it is, and what it did: ran, waited, wanted locks, allocated, threw.
+
+Thread/Created and /Terminated (keyword threading) tell of lives; samples of running and waiting (the sampler's state: in managed code, or not), as
+far as they were recorded; the rest are what the other questions count, by thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
+from dotnetdiag.analysis.answers import answer_table, number, whole
+from dotnetdiag.analysis.cpu import CpuFold
+from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.kept_events import KeptEvents, having
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
+from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.columns import Text
+from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Key: TypeAlias = tuple[int, int]
+
+CREATED, TERMINATED = 85, 86
+"""AppDomainResourceManagement/ThreadCreated and /ThreadTerminated."""
+_KINDS = {1: "gc", 2: "finalizer", 4: "pool worker"}
+"""By bits of ThreadCreated's Flags."""
+NO_EVENTS = "no threads: the recording has no samples, locks, allocations or exceptions, and no lives of threads (keyword threading of the runtime)"
+NO_SAMPLES = "how long threads ran is not told: the recording has no samples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadTotals:
+    """``created`` and ``ended`` while it was recorded; ``cpu_ms`` and ``waiting_ms`` of all, None without samples."""
+
+    count: int
+    created: int
+    ended: int
+    cpu_ms: float | None
+    waiting_ms: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadReport:
+    """``threads``: a row for each, the one that ran longest first. ``notes``: what the recording lacks."""
+
+    threads: Table
+    totals: ThreadTotals
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """``threads``, a row for each, and ``totals``."""
+        return {"threads": self.threads.to_pylist(), "totals": asdict(self.totals), "notes": list(self.notes)}
+
+
+def threads(trace: Trace) -> ThreadReport:
+    """The threads of a recording."""
+    (made,) = fold(trace, ThreadsFold())
+    return made
+
+
+class ThreadsFold:
+    """What :func:`threads` asks, window by window."""
+
+    def __init__(self) -> None:
+        numbers = ("ManagedThreadID", "Flags", "ManagedThreadIndex", "OSThreadID")
+        self._created = KeptEvents(having(CREATED), numbers)
+        self._ended = KeptEvents(having(TERMINATED), ("ManagedThreadID",))
+        self._cpu, self._contention, self._waits = CpuFold(), ContentionFold(), WaitsFold()
+        self._allocations, self._exceptions = AllocationsFold(), ExceptionsFold()
+        self._losses: Losses = NO_LOSSES
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        return (
+            self._created, self._ended, self._cpu, self._contention, self._waits, self._allocations, self._exceptions
+        )  # fmt: skip
+
+    def wants(self, schema: EventSchema) -> bool:
+        """What tells of lives, and what the other questions count."""
+        return any(one.wants(schema) for one in self._parts)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._losses = window.trace.losses
+        for one in self._parts:
+            one.feed(window)
+
+    def result(self) -> ThreadReport:
+        """The answer."""
+        cpu, contention, waits = self._cpu.result(), self._contention.result(), self._waits.result()
+        allocations, exceptions = self._allocations.result(), self._exceptions.result()
+        figures = {
+            **_sampled(cpu),
+            "lock_ms": _summed(contention.waits, "duration_ms"),
+            "wait_ms": _summed(waits.waits, "duration_ms"),
+            "allocated_bytes": _summed(allocations.by_thread, "bytes"),
+            "exceptions": _summed(exceptions.thrown, None),
+        }
+        lives = self._lives()
+        names = _names(cpu, contention, waits, allocations, exceptions)
+        keys = sorted({*lives, *names, *(key for one in figures.values() for key in one)})
+        ran = figures["cpu_ms"]
+        keys.sort(key=lambda key: -ran.get(key, 0.0))
+        has_samples = len(cpu) > 0
+        notes = (NO_EVENTS,) if not keys else () if has_samples else (NO_SAMPLES,)
+        columns: dict[str, Column] = {
+            "pid": whole(np.array([pid for pid, _ in keys], np.int64)),
+            "tid": whole(np.array([tid for _, tid in keys], np.int64)),
+            "name": Text.from_pylist([names.get(key) or None for key in keys]),
+            "kind": Text.from_pylist([lives[key].kind if key in lives else None for key in keys]),
+            "created_ms": number(np.array([lives[key].created_ms if key in lives else np.nan for key in keys])),
+            "ended_ms": number(np.array([lives[key].ended_ms if key in lives else np.nan for key in keys])),
+        }
+        told = {"cpu_ms": has_samples, "waiting_ms": has_samples, "samples": has_samples}
+        for name, of in figures.items():
+            known = np.full(len(keys), told.get(name, bool(of)))
+            values = np.array([of.get(key, 0.0) for key in keys])
+            columns[name] = number(values, known) if name.endswith("_ms") else whole(values, known)
+        return ThreadReport(
+            threads=answer_table("threads", columns, notes, self._losses),
+            totals=ThreadTotals(
+                count=len(keys),
+                created=sum(not np.isnan(one.created_ms) for one in lives.values()),
+                ended=sum(not np.isnan(one.ended_ms) for one in lives.values()),
+                cpu_ms=sum(ran.values()) if has_samples else None,
+                waiting_ms=sum(figures["waiting_ms"].values()) if has_samples else None,
+            ),
+            notes=notes,
+        )
+
+    def _lives(self) -> dict[Key, _Life]:
+        created, ended = self._created.all(), self._ended.all()
+        over = {
+            (pid, managed): ms
+            for pid, managed, ms in zip(
+                ended.pid.tolist(), ended["ManagedThreadID"].tolist(), ended.ms.tolist(), strict=True
+            )
+        }
+        rows = zip(
+            created.pid.tolist(), created["OSThreadID"].tolist(), created["ManagedThreadID"].tolist(),
+            created["Flags"].tolist(), created.ms.tolist(), strict=True,
+        )  # fmt: skip
+        made = {}
+        for pid, tid, managed, flags, ms in rows:
+            kind = next((name for bit, name in _KINDS.items() if flags >= 0 and flags & bit), None)
+            end = over.get((pid, managed), np.nan)
+            made[pid, tid] = _Life(kind=kind, created_ms=ms, ended_ms=end if end >= ms else np.nan)
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    kind: str | None
+    created_ms: float
+    ended_ms: float
+
+
+def _sampled(cpu: StackProfile) -> dict[str, dict[Key, float]]:
+    """Time in managed code and outside of it, and samples, by thread."""
+    is_time = cpu.unit == "ms"
+    running = cpu.state == State.CPU
+    keys = [(one.process_id or 0, one.thread_id) for one in cpu.threads]
+
+    def of(values: Array) -> dict[Key, float]:
+        sums: Mapping[Key, float] = dict(
+            zip(keys, np.bincount(cpu.thread, values, minlength=len(keys)).tolist(), strict=True)
+        )
+        return dict(sums)
+
+    weight = cpu.weight if is_time else np.zeros(len(cpu))
+    return {
+        "cpu_ms": of(np.where(running, weight, 0.0)),
+        "waiting_ms": of(np.where(running, 0.0, weight)),
+        "samples": of(np.ones(len(cpu))),
+    }
+
+
+def _summed(rows: Table, name: str | None) -> dict[Key, float]:
+    """The sum of a column by thread, or without a name how many rows; of an empty table nothing."""
+    if not len(rows) or "tid" not in rows.columns or "pid" not in rows.columns:
+        return {}
+    keys, which = np.unique(np.stack([_values(rows, "pid"), _values(rows, "tid")]), axis=1, return_inverse=True)
+    values = np.ones(len(rows)) if name is None else _values(rows, name)
+    sums = np.bincount(which.reshape(-1), values, minlength=keys.shape[1])
+    return {(one, two): value for (one, two), value in zip(keys.T.tolist(), sums.tolist(), strict=True)}
+
+
+def _values(rows: Table, name: str) -> Array:
+    """Numbers of a column, 0 for None."""
+    column = rows[name]
+    assert isinstance(column, Scalar)
+    return column.values if column.valid is None else np.where(column.valid, column.values, 0)
+
+
+def _names(
+    cpu: StackProfile, contention: WaitReport, waits: WaitReport, allocations: AllocationReport, thrown: ExceptionReport
+) -> dict[Key, str]:
+    profiles = (cpu, contention.profile, waits.profile, allocations.profile, thrown.profile)
+    return {
+        (one.process_id or 0, one.thread_id): one.name for profile in profiles for one in profile.threads if one.name
+    }

@@ -1,0 +1,76 @@
+"""``trace report loader``: what was loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.loader import LoaderReport
+
+
+@click.command("loader", cls=Command)
+@click.argument("file", type=RecordingPath())
+@click.option("-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
+@format_option
+def loader(file: Path, number: int, form: str) -> None:
+    """Show what was loaded in a trace FILE: assemblies, the binds that took longest, those that failed and why, and types.
+
+    The formats for programs have a row for each bind; --json has assemblies and types too. It needs a recording from the
+    start of a program: --clrevents loader+assemblyloader, and typediagnostic for types.
+
+    \b
+    dotnetdiag trace collect --clrevents loader+assemblyloader -o app.nettrace -- dotnet app.dll
+    dotnetdiag trace report app.nettrace loader
+    dotnetdiag trace report app.nettrace loader --json | jq '.binds[] | select(.success == 0)'
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.questions import loader as ask
+
+    answer(file, form, ask, rows=lambda made: made.binds, people=lambda made: _show(made, number))
+
+
+def _show(made: LoaderReport, number: int) -> None:
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not (totals.assemblies or totals.binds or totals.types):
+        return
+    parts = [f"{totals.assemblies:,} assemblies loaded"]
+    if totals.bind_ms is not None:
+        parts.append(f"{totals.binds:,} binds in {totals.bind_ms:,.3f} ms, {totals.failed:,} failed")
+    if totals.type_ms is not None:
+        parts.append(f"{totals.types:,} loads of types in {totals.type_ms:,.3f} ms")
+    echo("; ".join(parts))
+    rows = made.binds.to_pylist()
+    failed = [row for row in rows if row["success"] == 0][:number]
+    if failed:
+        echo()
+        cells = [
+            (f"{row['start_ms']:,.3f}", row["assembly"] or "", row["requested_by"] or "", row["error"] or "")
+            for row in failed
+        ]
+        table(("start ms", "not found", "wanted by", "why"), cells, right=("start ms",), shorten=cut)
+    slow = sorted((row for row in rows if row["duration_ms"] is not None), key=lambda row: -row["duration_ms"])[:number]
+    if slow:
+        echo()
+        cells = [
+            (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", row["assembly"] or "", row["path"] or "")
+            for row in slow
+        ]
+        table(("ms", "start ms", "bind", "file"), cells, right=("ms", "start ms"), shorten=cut)
+    types = made.types.to_pylist()[:number]
+    if types:
+        echo()
+        named = [(f"{row['total_ms']:,.3f}", f"{row['count']:,}", row["type"] or "") for row in types]
+        table(("ms", "count", "type"), named, right=("ms", "count"), shorten=cut)

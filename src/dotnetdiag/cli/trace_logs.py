@@ -1,0 +1,61 @@
+"""``trace report logs``: what was logged, and within which request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.logs import LogReport
+
+
+@click.command("logs", cls=Command)
+@click.argument("file", type=RecordingPath())
+@click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many rows.")
+@format_option
+def logs(file: Path, number: int, form: str) -> None:
+    """Show what the program of a trace FILE logged with ILogger: how much of what, and warnings and errors with their requests.
+
+    The formats for programs have a row for each message. It needs a recording with --providers
+    Microsoft-Extensions-Logging:0x4:5 and, to know the requests, those of `trace report requests`.
+
+    \b
+    dotnetdiag trace report web.nettrace logs
+    dotnetdiag trace report web.nettrace logs --format jsonl | grep '"level": "Error"'
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.questions import logs as ask
+
+    answer(file, form, ask, rows=lambda made: made.messages, people=lambda made: _show(made, number))
+
+
+def _show(made: LogReport, number: int) -> None:
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not totals.count:
+        return
+    levels = ", ".join(f"{count:,} {name}" for name, count in totals.by_level.items())
+    echo(f"{totals.count:,} messages: {levels}; {totals.in_requests:,} within requests")
+    events = [
+        (f"{row['count']:,}", row["level"] or "", row["logger"] or "", row["example"] or "")
+        for row in made.by_event.to_pylist()[:number]
+    ]
+    if events:
+        echo()
+        table(("count", "level", "logger", "one of them"), events, right=("count",), shorten=cut)
+    wrong = [row for row in made.messages.to_pylist() if row["level"] in ("Warning", "Error", "Critical")][:number]
+    if wrong:
+        echo()
+        cells = [(f"{row['ms']:,.3f}", row["level"], row["request"] or "", row["message"] or "") for row in wrong]
+        table(("ms", "level", "request", "message"), cells, right=("ms",), shorten=cut)

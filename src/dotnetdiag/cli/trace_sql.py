@@ -1,0 +1,100 @@
+"""``trace sql``: questions in SQL to one recording or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import STDIN, FilePath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.losses import say_losses
+from dotnetdiag.cli.output import CHOICES, TABLE, show
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.errors import UsageError
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.table import Table
+
+_MOST_CHARACTERS = 200
+"""Of a cell for people, who see lists of frames by their begins."""
+
+
+@click.command("sql", cls=Command)
+@click.argument("files", nargs=-1, required=True, metavar="FILE... QUERY")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(CHOICES),
+    help="How to print it.  [default: what the name after -o ends in; otherwise table]",
+)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@click.option("-o", "--output", type=FilePath(), help="The file to write, in the format that its name ends in.")
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option("--external-access", is_flag=True, help="The query may read and write files, and load extensions.")
+def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bool, external_access: bool) -> None:
+    """Ask trace FILEs a QUERY of SQL, in DuckDB's words. Each event type is a table by its name, each report too.
+
+    \b
+    dotnetdiag trace sql app.nettrace 'show tables'
+    dotnetdiag trace sql app.nettrace 'describe "GC/Start"'
+    dotnetdiag trace sql app.nettrace 'select Reason, count(*) from "GC/Start" group by all'
+    dotnetdiag trace sql *.nettrace 'select file, max(pause_ms) from gc group by all' --json
+    dotnetdiag trace sql app.nettrace "from spans('GC/Start', 'GC/Stop') order by duration_ms desc limit 5"
+    dotnetdiag trace sql 's3://bucket/*.nettrace' 'from exceptions' -o exceptions.parquet
+
+    Tables: events by name, in quotes, with Provider/ before it where several have it; events (all, without payloads); reports.
+    leaf is the method that an event happened in, frames the call stack, file the recording. FILEs may be patterns and URLs.
+    """
+    if len(files) < 2:
+        raise click.UsageError("Give FILE and QUERY: the query is one word, in quotes.", click.get_current_context())
+    lean_numpy()
+    from dotnetdiag.recipes.queries import database
+
+    *sources, query = (str(STDIN) if one == "-" else one for one in files)
+    made = database(sources, external_access=external_access)
+    try:
+        answer = made.sql(query)
+    finally:
+        made.close()
+    if output is not None:
+        _write(answer, output, form, force=force)
+    else:
+        show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=answer.to_json)
+    say_losses(", ".join(sources), answer.losses.lost, answer.losses.damage)
+
+
+def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> None:
+    from dotnetdiag.export import find_format, format_of
+    from dotnetdiag.recipes.outputs import is_stream, replacing
+
+    if form == TABLE:
+        raise UsageError("a table for people goes to stdout; a file has another format")
+    chosen = (
+        format_of(output.name, table=True)
+        if form is None and not is_stream(output)
+        else find_format(form or "csv", table=True)
+    )
+    chosen.check()
+    with replacing(output, force=force) as file:
+        chosen.write(answer, file)
+
+
+def _show(answer: Table) -> None:
+    from dotnetdiag.table.texts import cell_texts, is_number
+
+    columns = answer.columns
+    if not columns:
+        return
+    cells: Sequence[Sequence[str]] = [
+        [cut(text, _MOST_CHARACTERS) for text in cell_texts(answer[one])] for one in columns
+    ]
+    right = tuple(name for name in columns if is_number(answer[name]))
+    if len(answer):
+        table(columns, list(zip(*cells, strict=True)), right=right, shorten=cut)
+    else:
+        echo(f"no rows of {', '.join(columns)}")

@@ -1,0 +1,77 @@
+"""``trace report threads``: who the threads are, and what each did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option
+from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.render import echo, table
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.threads import ThreadReport
+
+
+_FIGURES = ("cpu_ms", "waiting_ms", "lock_ms", "wait_ms")
+
+
+@click.command("threads", cls=Command)
+@click.argument("file", type=RecordingPath())
+@click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many threads.")
+@format_option
+def threads(file: Path, number: int, form: str) -> None:
+    """Show the threads of a trace FILE: when each came, what it is, how long it ran and waited, what it allocated and threw.
+
+    The formats for programs have all of them. What a recording tells depends on what was recorded: samples for running and
+    waiting, --clrevents threading+contention+waithandle+exception for the rest.
+
+    \b
+    dotnetdiag trace report app.nettrace threads
+    dotnetdiag trace report app.nettrace threads --format csv > threads.csv
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.questions import threads as ask
+
+    answer(file, form, ask, rows=lambda made: made.threads, people=lambda made: _show(made, number))
+
+
+def _show(made: ThreadReport, number: int) -> None:
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not totals.count:
+        return
+    ran = "" if totals.cpu_ms is None else f", {totals.cpu_ms:,.3f} ms running, {totals.waiting_ms:,.3f} ms waiting"
+    echo(f"{totals.count:,} threads, {totals.created:,} of them created meanwhile{ran}")
+    rows = made.threads.to_pylist()
+    told = [name for name in _FIGURES if any(row[name] for row in rows)]
+    has_bytes, has_thrown = (any(row[name] for row in rows) for name in ("allocated_bytes", "exceptions"))
+    heads = (
+        "thread",
+        *(name.replace("_", " ") for name in told),
+        *(["MB"] if has_bytes else []),
+        *(["exceptions"] if has_thrown else []),
+        "created ms",
+    )
+    cells = [
+        (
+            str(row["tid"]),
+            *("" if row[name] is None else f"{row[name]:,.3f}" for name in told),
+            *([f"{(row['allocated_bytes'] or 0) / 1e6:,.3f}"] if has_bytes else []),
+            *([f"{row['exceptions'] or 0:,}"] if has_thrown else []),
+            "" if row["created_ms"] is None else f"{row['created_ms']:,.3f}",
+            " ".join(dict.fromkeys(one for one in (row["name"], row["kind"]) if one)),
+        )
+        for row in rows[:number]
+    ]
+    if cells:
+        echo()
+        table((*heads, "name"), cells, right=heads)
+    if len(rows) > number:
+        echo(f"{len(rows) - number:,} more")

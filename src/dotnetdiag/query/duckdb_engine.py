@@ -1,0 +1,203 @@
+"""SQL by DuckDB: what a query names becomes a table when DuckDB asks for it.
+
+A query reads recordings, and nothing else: no files, no network, no extensions, no settings, no variables of the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dotnetdiag.errors import MissingDependency, UsageError
+from dotnetdiag.query.arrow_dataset import dataset_of
+from dotnetdiag.query.batches import arrow
+from dotnetdiag.query.from_arrow import table_of
+from dotnetdiag.query.recordings import Recording, Shelf
+from dotnetdiag.query.reports import REPORTS
+from dotnetdiag.query.scan import Scan
+from dotnetdiag.query.tables import TABLES, contents, find_table, unknown
+from dotnetdiag.table import Losses, Table
+
+_MISSING = re.compile(r"Table(?P<function> Function)? with name (?P<name>.+?) does not exist!", re.DOTALL)
+_FILE = re.compile(r'Cannot access file "(?P<name>.+?)"', re.DOTALL)
+"""What it says of a table that is called as a file may be."""
+_SHOW = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
+_SILENT = ("CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE")
+"""Statements that answer with nothing, which DuckDB says as a table of no rows."""
+_TEXT = r"\s*'((?:[^']|'')*)'\s*"
+_SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+}
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingDependency("duckdb", extra="sql", purpose="SQL") from error
+    return duckdb
+
+
+class Database:
+    """Recordings as the tables of a database in memory. Views that a query makes are there for the next one."""
+
+    def __init__(self, recordings: Sequence[Recording], *, external_access: bool = False) -> None:
+        """``external_access``: queries may read and write files, and what else DuckDB can. Raises MissingDependency, UsageError for no
+        recording.
+        """
+        if not recordings:
+            raise UsageError("a query of no recording")
+        self._recordings, self._shelf = tuple(recordings), Shelf()
+        self._duckdb, _ = _duckdb(), arrow()
+        settings = {} if external_access else {**_SETTINGS, "lock_configuration": "true"}
+        self._database = self._duckdb.connect(":memory:", config=settings)
+        self._scans: list[Scan] = []
+        self._tables: Table | None = None
+
+    def close(self) -> None:
+        """Close it, and the recordings that it has opened."""
+        self._database.close()
+        self._shelf.close()
+
+    def sql(self, text: str) -> Table:
+        """What the last statement answers. Raises UsageError for what DuckDB refuses, UnknownName for tables that are not there, and what reading
+        the recordings raises.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise UsageError("an empty query: write SQL, such as 'select count(*) from events'")
+        if _SHOW.fullmatch(text):
+            return self.tables()
+        try:
+            statements = self._database.extract_statements(text)
+        except self._duckdb.Error as error:
+            raise self._refusal(error) from error
+        made: Any = None
+        for statement in statements:
+            made = self._run(statement.query)
+        if made is None or (statements[-1].type.name in _SILENT and not made.num_rows):
+            return Table({}, title="nothing")
+        return table_of(made, " ".join(text.split()), (), self.losses)
+
+    @property
+    def losses(self) -> Losses:
+        """What the recordings lack that were read."""
+        found = self._shelf.losses.values()
+        lost = [one.lost for one in found]
+        damage = [f"{name}: {one.damage}" for name, one in self._shelf.losses.items() if one.damage]
+        return Losses(
+            lost=None if None in lost else sum(one for one in lost if one is not None),
+            damage="; ".join(damage) or None,
+        )
+
+    def _run(self, statement: str) -> Any:
+        """What one statement answers, as a table of Arrow; None for nothing. Raises as ``sql``."""
+        self._define_calls(statement)
+        defined: set[str] = set()
+        while True:
+            try:
+                relation = self._database.sql(statement)
+                return None if relation is None else relation.to_arrow_table()
+            except RuntimeError as error:
+                if "interrupted" in str(error):  # as DuckDB says that somebody has pressed Ctrl-C
+                    raise KeyboardInterrupt from error
+                raise
+            except self._duckdb.InterruptException as error:
+                raise KeyboardInterrupt from error
+            except self._duckdb.Error as error:
+                if not self._define_missing(str(error), defined):
+                    raise self._meant(error) from error
+
+    def _define_missing(self, said: str, defined: set[str]) -> bool:
+        """Make what DuckDB says is not there; False where it says something else, or says it again. Raises as ``sql``."""
+        missing, called = _MISSING.search(said), _FILE.search(said)
+        if missing is None and not (called and self._has(called["name"])):
+            return False
+        found = missing or called
+        assert found is not None
+        if found[0] in defined:
+            return False
+        defined.add(found[0])
+        self._define(found["name"], is_function=missing is not None and bool(missing["function"]))
+        return True
+
+    def _meant(self, error: Exception) -> BaseException:
+        """The error of ours behind one of DuckDB's, if there is one; else what DuckDB says."""
+        for scan in self._scans:
+            if scan.error is not None:
+                found, scan.error = scan.error, None
+                return found
+        return self._refusal(error)
+
+    def _refusal(self, error: Exception) -> UsageError:
+        """What DuckDB says, without the place where it says it."""
+        said = " ".join(str(error).partition("\n\nLINE ")[0].split())
+        if isinstance(error, self._duckdb.PermissionException):
+            return UsageError(f"a query reads recordings alone, unless external access is asked for: {said}")
+        return UsageError(said)
+
+    def _define(self, name: str, *, is_function: bool) -> None:
+        """Make the table of a name, or the function that gives a report's. Raises as ``sql``."""
+        report = REPORTS.get(name.lower())
+        if not is_function:
+            if name.lower() == TABLES:
+                self._database.register(TABLES, self.tables().to_arrow())
+            else:
+                self._register(name, ())
+        elif report is None:
+            raise unknown(name, ())
+        elif report.arguments:
+            raise UsageError(f"{report.name} is written {report.called}, each a text in quotes")
+        else:
+            self._register(report.name, ())
+            self._database.execute(f"create macro {report.name}() as table select * from {report.name}")  # noqa: S608
+
+    def _define_calls(self, statement: str) -> None:
+        """Make the tables of reports that are called with texts: their names are what is called, with the texts behind it."""
+        for report in REPORTS.values():
+            if not report.arguments or not re.search(rf"\b{report.name}\s*\(", statement, re.IGNORECASE):
+                continue
+            call = re.compile(rf"\b{report.name}\s*\({','.join([_TEXT] * len(report.arguments))}\)", re.IGNORECASE)
+            for found in call.finditer(statement):
+                self._register(report.name, tuple(one.replace("''", "'") for one in found.groups()))
+            key = " || ' ' || ".join([f"'{report.name}'", *report.arguments])
+            made = f"create or replace macro {report.name}({', '.join(report.arguments)}) as table"
+            self._database.execute(f"{made} from query_table({key})")
+
+    def _register(self, name: str, arguments: tuple[str, ...]) -> None:
+        scan = Scan(find_table(name, arguments), self._recordings, self._shelf, coded=True)
+        if not scan.exists:
+            raise unknown(next((one for one in arguments if not self._has(one)), name), self._known())
+        self._scans.append(scan)
+        self._database.register(scan.table.name if arguments else name, dataset_of(scan))
+
+    def _has(self, event: str) -> bool:
+        for recording in self._recordings:
+            with self._shelf.opened(recording) as trace:
+                if event in trace:
+                    return True
+        return False
+
+    def _known(self) -> list[str]:
+        return [
+            name for name, kind in zip(*map(self.tables().values, ("name", "kind")), strict=True) if kind == "event"
+        ]
+
+    def tables(self) -> Table:
+        """What there is to ask: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events) and ``about``."""
+        if self._tables is None:
+            self._tables = contents(self._recordings, self._shelf)
+        return self._tables
+
+
+def sql(recordings: Sequence[Recording], text: str, *, external_access: bool = False) -> Table:
+    """What one query answers. Raises as ``Database``."""
+    database = Database(recordings, external_access=external_access)
+    try:
+        return database.sql(text)
+    finally:
+        database.close()

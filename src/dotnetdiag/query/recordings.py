@@ -1,0 +1,85 @@
+"""The recordings that are asked: given as traces, or opened when they are read, and closed again where they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Protocol
+
+from dotnetdiag.table import Losses
+from dotnetdiag.trace.trace import Trace
+
+KEPT_OPEN = 2
+"""Recordings that stay open for the next question, and what is known of them with them."""
+
+
+class Recording(Protocol):
+    """One file, by the ``name`` that the column ``file`` has for it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def open(self) -> Trace:
+        """The trace. Raises InputError, FormatError."""
+
+    def close(self, trace: Trace) -> None:
+        """Let go of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenTrace:
+    """A trace that somebody has open, and keeps."""
+
+    trace: Trace
+
+    @property
+    def name(self) -> str:
+        """The trace's."""
+        return self.trace.name
+
+    def open(self) -> Trace:
+        """It is."""
+        return self.trace
+
+    def close(self, trace: Trace) -> None:
+        """Who has opened it closes it."""
+
+
+class Shelf:
+    """Opens recordings, several at the same time where they are read together; the last :data:`KEPT_OPEN` stay open. For several threads.
+
+    ``losses`` are what those that were read lack, by their names.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.losses: dict[str, Losses] = {}
+        self._open: dict[int, tuple[Recording, Trace, int]] = {}
+
+    @contextmanager
+    def opened(self, recording: Recording) -> Iterator[Trace]:
+        """The trace, open for as long as the block runs."""
+        key = id(recording)
+        with self._lock:
+            found = self._open.pop(key, None)
+            _, trace, readers = (recording, recording.open(), 0) if found is None else found
+            self._open[key] = recording, trace, readers + 1
+        try:
+            yield trace
+        finally:
+            with self._lock:
+                _, trace, readers = self._open[key]
+                self._open[key] = recording, trace, readers - 1
+                idle = [one for one, (_, _, users) in self._open.items() if not users]
+                for one in idle[: max(0, len(self._open) - KEPT_OPEN)]:
+                    old, other, _ = self._open.pop(one)
+                    old.close(other)
+
+    def close(self) -> None:
+        """Close all that are open."""
+        with self._lock:
+            while self._open:
+                _, (recording, trace, _) = self._open.popitem()
+                recording.close(trace)

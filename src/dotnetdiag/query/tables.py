@@ -1,0 +1,289 @@
+"""What can be asked: events of a name, all events, reports. Each has columns, and rows window by window, per recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import UnknownName, UsageError, near
+from dotnetdiag.events import Column, Text
+from dotnetdiag.query.batches import FILE, arrow, distinct_names, schema_of
+from dotnetdiag.query.reports import REPORTS, Report
+from dotnetdiag.table import Table
+from dotnetdiag.trace import header
+from dotnetdiag.trace.events import Events
+from dotnetdiag.trace.fields import FieldSource
+from dotnetdiag.trace.header import PAYLOAD
+from dotnetdiag.trace.source import WINDOW_ROWS, wanted_of
+from dotnetdiag.trace.table import EventTable
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from dotnetdiag.query.recordings import Recording, Shelf
+    from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+EVENTS = "events"
+FRAMES = "frames"
+ALL_EVENTS = (
+    "time", "ms", "pid", "tid", "provider", "event", "id", "version", "level", "opcode", "keywords", "activity", "related",
+    "bytes", "stack_id", "leaf", FRAMES,
+)  # fmt: skip
+"""The columns of the table of all events."""
+TABLES = "tables"
+"""What there is to ask."""
+_TAKEN = {EVENTS, TABLES, *REPORTS}
+CODED = frozenset({"provider", "event", "leaf"})
+"""Of events: texts of which there are few different ones."""
+
+
+class Window(Protocol):
+    """Some rows, whose columns are made when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def column(self, name: str) -> Column:
+        """One of the table's columns."""
+
+    def take(self, rows: Array) -> Window:
+        """Some of them, by number."""
+
+
+class QueryTable(Protocol):
+    """A table of each recording, by a ``name``. Its columns are without ``file``, which who reads it adds. ``coded`` are those that are texts, few
+    different ones.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def coded(self) -> frozenset[str]: ...
+
+    def schema(self, trace: Trace) -> pyarrow.Schema | None:
+        """The columns that a recording has; None where it has no such table."""
+
+    def count(self, trace: Trace) -> int:
+        """Rows, without reading them."""
+
+    def windows(self, trace: Trace) -> Iterator[Window]:
+        """The rows, of a recording that has the table."""
+
+
+class _EventWindow:
+    """Events of some types, whose columns have the names that SQL takes."""
+
+    def __init__(self, table: EventTable, fields: tuple[FieldSource, ...], keys: Mapping[str, str]) -> None:
+        self._table, self.fields, self._keys = table, fields, keys
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._keys)
+
+    def filled(self, table: EventTable) -> _EventWindow:
+        return _EventWindow(table, self.fields, self._keys)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def column(self, name: str) -> Column:
+        key = self._keys[name]
+        return self._table[key] if key.startswith(PAYLOAD) else self._table.header_column(key)
+
+    def take(self, rows: Array) -> _EventWindow:
+        old = self._table
+        return self.filled(EventTable(old.trace, old.schemas, old.headers[rows], fields=self.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedEvents:
+    """The events that ``trace[name]`` has: columns of the header, fields of the payload, and ``frames``."""
+
+    name: str
+
+    @property
+    def coded(self) -> frozenset[str]:
+        """Names of types and methods."""
+        return CODED
+
+    def _numbers(self, trace: Trace) -> list[int]:
+        types = trace.raw.types
+        return [number for number in trace.raw.type_ids if types.name_of(number).matches(self.name)]
+
+    def _empty(self, trace: Trace, numbers: Sequence[int]) -> _EventWindow:
+        events = Events(trace.raw, numbers)
+        fields = events.joined
+        names = [field.name for field in fields]
+        keys = dict(zip(header.COLUMNS, header.COLUMNS, strict=True))
+        taken = [FILE, *header.COLUMNS, FRAMES]
+        keys |= zip(distinct_names(names, taken), (PAYLOAD + name for name in names), strict=True)
+        return _EventWindow(events.nothing(), fields, keys | {FRAMES: FRAMES})
+
+    def schema(self, trace: Trace) -> pyarrow.Schema | None:
+        """As a recording declares them; None where it has no such event."""
+        numbers = self._numbers(trace)
+        if not numbers:
+            return None
+        window = self._empty(trace, numbers)
+        return schema_of(window.columns, window.column)
+
+    def count(self, trace: Trace) -> int:
+        """Events, as the file counts them."""
+        counts = trace.raw.source.counts()
+        return sum(counts[number][0] for number in self._numbers(trace) if number in counts)
+
+    def windows(self, trace: Trace) -> Iterator[Window]:
+        """The events in time order."""
+        numbers = self._numbers(trace)
+        empty, schemas = self._empty(trace, numbers), {number: trace.raw.schema(number) for number in numbers}
+        for headers in trace.raw.source.windows(wanted_of(numbers)):
+            yield empty.filled(EventTable(trace.raw, schemas, headers, fields=empty.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class AllEvents:
+    """All events, without their payloads."""
+
+    name: str = EVENTS
+
+    @property
+    def coded(self) -> frozenset[str]:
+        """Names of types and methods."""
+        return CODED
+
+    def schema(self, trace: Trace) -> pyarrow.Schema | None:
+        """The same for all."""
+        return schema_of(ALL_EVENTS, Events(trace.raw, ()).nothing().header_column)
+
+    def count(self, trace: Trace) -> int:
+        """Events, as the file counts them."""
+        return sum(events for events, _ in trace.raw.source.counts().values())
+
+    def windows(self, trace: Trace) -> Iterator[Window]:
+        """The events in time order."""
+        keys = dict(zip(ALL_EVENTS, ALL_EVENTS, strict=True))
+        for headers in trace.raw.source.windows():
+            types = {number: trace.raw.types.name_of(number) for number in np.unique(headers.metadata_id).tolist()}
+            yield _EventWindow(EventTable(trace.raw, types, headers, fields=()), (), keys)
+
+
+class _RowWindow:
+    """Some rows of a table."""
+
+    def __init__(self, table: Table, names: Mapping[str, str], rows: Array) -> None:
+        self._table, self._names, self._rows = table, names, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, name: str) -> Column:
+        return self._table[self._names[name]].take(self._rows)
+
+    def take(self, rows: Array) -> _RowWindow:
+        return _RowWindow(self._table, self._names, self._rows[rows])
+
+
+class ReportRows:
+    """The rows of a report, which is computed when its columns or rows are asked for, and kept for the recording that was asked last."""
+
+    coded: frozenset[str] = frozenset()
+
+    def __init__(self, report: Report, arguments: tuple[str, ...] = ()) -> None:
+        self._report, self._arguments = report, arguments
+        self.name = " ".join([report.name, *arguments])
+        self._of: tuple[Trace, Table] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReportRows, (self._report, self._arguments)
+
+    def _has(self, trace: Trace) -> bool:
+        return all(name in trace for name in self._arguments)
+
+    def _table(self, trace: Trace) -> Table:
+        if self._of is None or self._of[0] is not trace:
+            self._of = trace, self._report.of(trace, self._arguments)
+        return self._of[1]
+
+    def _names(self, table: Table) -> dict[str, str]:
+        return dict(zip(distinct_names(table.columns, [FILE]), table.columns, strict=True))
+
+    def schema(self, trace: Trace) -> pyarrow.Schema | None:
+        """The report's columns, of no kind where no row has a value; None where the recording lacks events that are named."""
+        pa = arrow()
+        if not self._has(trace):
+            return None
+        table = self._table(trace)
+        names = self._names(table)
+        found = schema_of(list(names), lambda name: table[names[name]][:0])
+        nothing = {name for name, own in names.items() if _says_nothing(table[own])}
+        return pa.schema([one.with_type(pa.null()) if one.name in nothing else one for one in found])
+
+    def count(self, trace: Trace) -> int:
+        """Rows."""
+        return len(self._table(trace)) if self._has(trace) else 0
+
+    def windows(self, trace: Trace) -> Iterator[Window]:
+        """The rows in the report's order."""
+        table = self._table(trace)
+        names = self._names(table)
+        for first in range(0, len(table), WINDOW_ROWS):
+            yield _RowWindow(table, names, np.arange(first, min(first + WINDOW_ROWS, len(table))))
+
+
+def _says_nothing(column: Column) -> bool:
+    return isinstance(column, Text) and column.valid is not None and not column.valid.any()
+
+
+def find_table(name: str, arguments: Sequence[str] = ()) -> QueryTable:
+    """The table of a name, in any case: all events, a report, or else the events of a name, which a recording may have or not.
+
+    Raises UsageError for a report that takes other arguments.
+    """
+    report = REPORTS.get(name.lower())
+    if report is None:
+        return AllEvents() if name.lower() == EVENTS else NamedEvents(name)
+    if len(arguments) != len(report.arguments):
+        raise UsageError(f"{report.name} is written {report.called}")
+    return ReportRows(report, tuple(arguments))
+
+
+def names_of(trace: Trace) -> dict[str, int]:
+    """The events of a recording by the names that tables have for them, and how many there are. A name that several providers have, or another
+    table, is ``Provider/Name``.
+    """
+    types, found = trace.raw.types, dict[tuple[str, str], int]()
+    for number, (events, _) in trace.raw.source.counts().items():
+        schema = types.name_of(number)
+        key = schema.provider, schema.name
+        found[key] = found.get(key, 0) + events
+    providers: dict[str, set[str]] = {}
+    for provider, name in found:
+        providers.setdefault(name.lower(), set()).add(provider)
+    return {
+        name if len(providers[name.lower()]) == 1 and name.lower() not in _TAKEN else f"{provider}/{name}": count
+        for (provider, name), count in found.items()
+    }
+
+
+def contents(recordings: Sequence[Recording], shelf: Shelf) -> Table:
+    """What there is to ask of recordings: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events) and ``about``."""
+    counts: dict[str, int] = {}
+    for recording in recordings:
+        with shelf.opened(recording) as trace:
+            for name, count in names_of(trace).items():
+                counts[name] = counts.get(name, 0) + count
+    rows: list[dict[str, Any]] = [
+        {"name": EVENTS, "kind": "events", "rows": sum(counts.values()), "about": "all events, without their payloads"}
+    ]
+    rows += [{"name": name, "kind": "event", "rows": counts[name]} for name in sorted(counts)]
+    rows += [{"name": one.called, "kind": "report", "about": one.about} for one in REPORTS.values()]
+    return Table.of_rows(rows, columns=("name", "kind", "rows", "about"), title="what there is to ask")
+
+
+def unknown(name: str, known: Sequence[str]) -> UnknownName:
+    """The error for a table that is not there, with those that are alike."""
+    return UnknownName("table", name, near(name, [*REPORTS, EVENTS, *known]), where="in the recording")

@@ -1,0 +1,39 @@
+"""Questions in SQL to recordings, and data sets of many: how a path becomes a recording that can be asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+from dotnetdiag.query.files import find_recordings
+from dotnetdiag.query.recordings import OpenTrace, Recording
+from dotnetdiag.recipes.trace_files import open_trace
+from dotnetdiag.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from dotnetdiag.query.duckdb_engine import Database
+
+PathText: TypeAlias = Union[str, "os.PathLike[str]"]
+Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
+
+
+def open_alone(path: str) -> Trace:
+    """The trace in a file, decoded by the thread that reads it: engines have threads of their own, and each of ours would hold another window."""
+    return open_trace(path, threads=1)
+
+
+def recordings_of(sources: Sources, options: Mapping[str, Any] | None = None) -> Sequence[Recording]:
+    """The recordings of a trace, a path, a URL, a pattern, or several of these. Raises UsageError, InputError."""
+    given = [sources] if isinstance(sources, str | os.PathLike | Trace) else list(sources)
+    found: list[Recording] = []
+    for one in given:
+        found += [OpenTrace(one)] if isinstance(one, Trace) else find_recordings(one, open_alone, options)
+    return found or find_recordings([], open_alone)
+
+
+def database(sources: Sources, *, external_access: bool = False) -> Database:
+    """What answers queries to some recordings, to be closed. Raises as ``dd.sql``."""
+    from dotnetdiag.query.duckdb_engine import Database
+
+    return Database(recordings_of(sources), external_access=external_access)

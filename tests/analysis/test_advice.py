@@ -1,0 +1,61 @@
+"""What stands out in recordings whose workload is known."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analysis.traces import managed, traced
+from tests.nettrace.recordings import data_of, recordings
+
+from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, is_named, short
+from dotnetdiag.trace.trace import Trace
+
+
+def advised(name: str) -> AdviceReport:
+    return advice(Trace(data_of(f"{name}.nettrace"), name=name))
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "words"),
+    [
+        ("gcverbose-10", "gc", ["10 of 22 collections are induced", "by Workload.Collections.Run"]),
+        ("web-10", "requests", ["GET /slow takes", "4 of 40 requests"]),
+        ("web-10", "requests", ["4 of 40 requests failed", "GET /fail (4)"]),
+        ("http-10", "requests", ["2 of 20 requests failed"]),
+        ("default-10", "exceptions", ["240 exceptions were thrown", "120 are Workload.WidgetException"]),
+        ("default-10", "topN", ["Workload.Cpu.Spin took"]),
+    ],
+)
+def test_what_a_workload_does_wrong_is_found_and_named(name: str, question: str, words: list[str]) -> None:
+    texts = [row["text"] for row in advised(name).findings.to_pylist() if row["question"] == question]
+    assert any(all(word in text for word in words) for text in texts), texts
+
+
+@pytest.mark.parametrize("name", ["counters-10", "cpu-only-10"])
+def test_of_what_is_well_nothing_is_said(name: str) -> None:
+    made = advised(name)
+    assert (len(made.findings), made.findings.notes) == (0, (NOTHING,))
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_the_most_important_comes_first_and_what_is_lacking_is_named(name: str) -> None:
+    made = advice(Trace(data_of(name), name=name))
+    severities = made.findings.values("severity")
+    assert severities == sorted(severities, reverse=True)
+    assert all(LEAST <= one <= 100 for one in severities)
+    assert not {row["question"] for row in made.findings.to_pylist()} & made.lacking.keys()
+    assert all(made.lacking.values())
+    assert made.to_json()["findings"] == made.findings.to_pylist()
+
+
+def test_nothing_is_said_of_a_recording_of_nothing() -> None:
+    made = advice(traced(managed(0, 1)))
+    assert len(made.findings) == 0
+    assert {"gc", "allocations", "exceptions", "requests"} <= made.lacking.keys()
+
+
+@pytest.mark.parametrize(
+    ("method", "named"), [("app!A.B(int32)", True), ("app!0x7f01", False), ("0x7f01", False), (None, False)]
+)
+def test_addresses_are_no_names(method: str | None, named: bool) -> None:
+    assert is_named(method) == named
+    assert method is None or not named or short(method) == "A.B"

@@ -1,0 +1,58 @@
+"""Messages of a web application, each in its request."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.nettrace.recordings import data_of, recordings
+
+from dotnetdiag.analysis import logs as room
+from dotnetdiag.analysis.logs import NO_EVENTS, LogsFold, logs
+from dotnetdiag.analysis.requests import requests
+from dotnetdiag.trace.trace import Trace
+
+FINISHED = 2
+
+
+def trace_of(name: str) -> Trace:
+    return Trace(data_of(name), name=name)
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_there_are_as_many_as_events(name: str) -> None:
+    trace = trace_of(name)
+    counts = trace.counts().get("Microsoft-Extensions-Logging", {})
+    expected = counts.get("FormattedMessage", 0) or counts.get("MessageJson", 0)
+    made = logs(trace)
+    assert made.totals.count == len(made.messages) == expected
+    assert sum(made.totals.by_level.values()) == sum(made.by_event.values("count")) == expected
+    assert made.notes == (() if expected else (NO_EVENTS,))
+
+
+def test_the_request_of_a_message_is_the_one_that_it_tells_of() -> None:
+    trace = trace_of("web-10.nettrace")
+    rows, told = logs(trace).messages.to_pylist(), requests(trace).requests.to_pylist()
+    finished = [row for row in rows if row["logger"].endswith("Hosting.Diagnostics") and row["event_id"] == FINISHED]
+    assert len(finished) == 40
+    for row in finished:
+        path = row["message"].split("http://")[1].split(" ")[0].partition("/")[2]
+        assert row["request"] == f"GET /{path}"
+        of = told[row["request_row"]]
+        assert (of["kind"], of["name"]) == ("server", row["request"])
+        assert of["start_ms"] <= row["ms"]
+        assert row["ms"] == pytest.approx(of["start_ms"] + of["duration_ms"], abs=5)
+    errors = [row for row in rows if row["level"] == "Error"]
+    assert Counter((row["request"], row["message"]) for row in errors) == {("GET /fail", "failing 500"): 4}
+
+
+def test_messages_beyond_the_limit_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MOST_MESSAGES", 3)
+    trace = trace_of("web-10.nettrace")
+    fold = LogsFold()
+    for window in trace.windows(fold.wants):
+        fold.feed(window)
+    made = fold.result()
+    assert len(set(made.messages.values("message"))) == 4
+    assert made.totals.count == 394
+    assert made.notes == (room.NO_TEXTS,)

@@ -1,0 +1,108 @@
+"""``trace sql``: what is printed, in which forms, and what is said of what makes no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from tests.cli.test_commands import run
+from tests.query.asked import saved
+
+import dotnetdiag as dd
+
+COUNT = 'select Reason, count(*) as n from "GC/Start" group by all order by all'
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    return saved(tmp_path, "gccollect-10", "events-10")
+
+
+def test_a_query_is_answered_as_a_table_and_as_json_and_csv(paths: list[str]) -> None:
+    expected = dd.sql(paths[0], COUNT).to_pylist()
+    lines = run("trace", "sql", paths[0], COUNT).stdout.splitlines()
+    assert [line.split() for line in lines] == [["Reason", "n"], *([row["Reason"], str(row["n"])] for row in expected)]
+    assert json.loads(run("trace", "sql", paths[0], COUNT, "--json").stdout) == expected
+    csv = run("trace", "sql", paths[0], COUNT, "--format", "csv").stdout.splitlines()
+    assert csv == ["Reason,n", *(f"{row['Reason']},{row['n']}" for row in expected)]
+
+
+def test_many_files_are_asked_at_once_by_name_or_by_pattern(paths: list[str], tmp_path: Path) -> None:
+    query = "select file, count(*) as n from events group by file"
+    expected = {path: len(dd.open(path)) for path in paths}
+    for words in (paths, [str(tmp_path / "*.nettrace")], [f"file://{tmp_path}/*.nettrace"]):
+        done = run("trace", "sql", *words, query, "--json")
+        assert done.returncode == 0, done.stderr
+        assert {row["file"]: row["n"] for row in json.loads(done.stdout)} == expected
+
+
+def test_what_is_written_has_the_format_of_its_name(paths: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "made.parquet"
+    done = run("trace", "sql", paths[0], "from gc", "-o", str(output))
+    assert (done.returncode, done.stdout) == (0, "")
+    made = pyarrow.parquet.read_table(output)
+    assert made.num_rows == len(dd.gc(paths[0]).collections)
+    again = run("trace", "sql", paths[0], "from gc", "-o", str(output))
+    assert again.returncode == 2
+    assert "made.parquet" in again.stderr
+    assert run("trace", "sql", paths[0], "from gc limit 1", "-o", str(output), "--force").returncode == 0
+    assert pyarrow.parquet.read_table(output).num_rows == 1
+
+
+def test_show_tables_says_what_there_is(paths: list[str]) -> None:
+    shown = run("trace", "sql", paths[0], "show tables").stdout
+    assert "GC/Start" in shown
+    assert "spans(start, stop)" in shown
+
+
+def test_a_recording_comes_through_stdin_too(paths: list[str]) -> None:
+    import subprocess
+    import sys
+
+    with open(paths[0], "rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "dotnetdiag", "trace", "sql", "-", "select count(*) as n from events", "--json"],
+            stdin=file,
+            capture_output=True,
+            text=True,
+        )
+    assert json.loads(done.stdout) == [{"n": len(dd.open(paths[0]))}]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ('from "GC/Strat"', "near: GC/Start"),
+        ("selec", "syntax error"),
+        ("from read_text('/etc/hostname')", "external access"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_and_wrong_arguments(query: str, says: str, paths: list[str]) -> None:
+    done = run("trace", "sql", paths[0], query)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert says in line
+
+
+def test_a_query_without_a_file_is_told(paths: list[str]) -> None:
+    done = run("trace", "sql", paths[0])
+    assert done.returncode == 3
+    assert "FILE and QUERY" in done.stderr
+
+
+def test_hostile_names_do_not_drive_a_terminal(paths: list[str]) -> None:
+    done = run("trace", "sql", paths[0], "select chr(27) || '[31m' as x")
+    assert "\x1b" not in done.stdout
+
+
+def test_what_was_lost_is_said(paths: list[str]) -> None:
+    whole = Path(paths[0]).read_bytes()
+    Path(paths[0]).write_bytes(whole[: len(whole) // 2])
+    done = run("trace", "sql", *paths, "select max(ms) from events")
+    assert done.returncode == 0
+    assert "gccollect-10" in done.stderr
+    assert "what was whole was read" in done.stderr

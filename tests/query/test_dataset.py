@@ -1,0 +1,205 @@
+"""Data sets of many recordings, read by Arrow, DuckDB, polars and Dask: all say the same as the traces themselves."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from tests.nettrace.recordings import data_of
+from tests.query.asked import named, saved
+
+import dotnetdiag as dd
+from dotnetdiag.errors import InputError, MissingDependency, UnknownName, UsageError
+from dotnetdiag.query import files, tables
+from dotnetdiag.query.dataset import Dataset
+from dotnetdiag.trace.trace import Trace
+
+fsspec = pytest.importorskip("fsspec")
+BEGINS = ("events-10", "events-3.1", "gccollect-10")
+"""GC/Start has another version in 3.1; Exception/Start is not in the last."""
+WHERE = pyarrow.dataset.field("Depth") > 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    saved(tmp_path, *BEGINS)
+    return tmp_path
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    """The same in the memory of this process, as another file system has them."""
+    memory = fsspec.filesystem("memory")
+    for begin in BEGINS:
+        memory.pipe(f"/bucket/{begin}.nettrace", data_of(named(begin)))
+    yield "memory://bucket/*.nettrace"
+    memory.rm("/bucket", recursive=True)
+
+
+def expected(depth: bool = False) -> Counter[str]:
+    """How many collections have which reason."""
+    found: Counter[str] = Counter()
+    for begin in BEGINS:
+        rows = Trace(data_of(named(begin)))["GC/Start"].to_pylist()
+        found.update(row["Reason"] for row in rows if not depth or row["Depth"] > 0)
+    return found
+
+
+def test_batches_are_those_of_all_files_with_the_columns_that_are_asked_for(folder: Path, bucket: str) -> None:
+    for source in (folder / "*.nettrace", f"file://{folder}/*.nettrace", bucket):
+        made = dd.dataset(source)
+        assert len(made) == len(made.files) == len(BEGINS)
+        batches = list(made.batches("GC/Start", ["Reason", "file"]))
+        assert all(batch.schema.names == ["Reason", "file"] for batch in batches)
+        assert len({str(batch.schema) for batch in batches}) == 1
+        whole = pa.Table.from_batches(batches)
+        assert Counter(whole["Reason"].to_pylist()) == expected()
+        assert set(whole["file"].to_pylist()) == set(made.files)
+        chosen = pa.Table.from_batches(made.batches("GC/Start", "Reason", where=WHERE))
+        assert Counter(chosen["Reason"].to_pylist()) == expected(depth=True)
+
+
+def test_a_table_that_one_file_has_is_read_with_all_of_them(folder: Path) -> None:
+    made = dd.dataset(folder / "*.nettrace")
+    thrown = pa.Table.from_batches(made.batches("Exception/Start"), made.schema("Exception/Start"))
+    counts = {path: len(trace.get("Exception/Start") or ()) for path in made.files if (trace := dd.open(path))}
+    assert Counter(thrown["file"].to_pylist()) == Counter({path: count for path, count in counts.items() if count})
+    assert 0 in counts.values()
+
+
+def test_sql_and_tables_are_of_all_files(folder: Path, bucket: str) -> None:
+    for made in (dd.dataset(folder / "*.nettrace"), dd.dataset(bucket)):
+        rows = made.sql('select Reason, count(*) as n from "GC/Start" where Depth > 0 group by all').to_pylist()
+        assert {row["Reason"]: row["n"] for row in rows} == expected(depth=True)
+        counts = dict(zip(made.tables().values("name"), made.tables().values("rows"), strict=True))
+        assert counts["GC/Start"] == sum(expected().values())
+        assert len(made.sql("select distinct file from gc")) == len(BEGINS)
+
+
+def test_polars_reads_only_the_columns_that_it_needs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dd.dataset(folder / "*.nettrace")
+    frame = made.to_polars("GC/Start")
+    assert {"file", "ms", "Reason", "frames"} <= set(frame.collect_schema().names())
+    decoded: set[str] = set()
+    column = tables._EventWindow.column
+
+    def noted(self: tables._EventWindow, name: str) -> object:
+        decoded.update({name} if len(self) else ())
+        return column(self, name)
+
+    monkeypatch.setattr(tables._EventWindow, "column", noted)
+    rows = frame.filter(pl.col("Depth") > 0).group_by("Reason").agg(pl.len()).collect()
+    assert dict(rows.iter_rows()) == expected(depth=True)
+    assert decoded == {"Depth", "Reason"}
+    assert len(frame.head(3).collect()) == 3
+
+
+def test_arrow_s_own_data_set_takes_columns_and_filters(folder: Path) -> None:
+    made = dd.dataset(folder / "*.nettrace").to_arrow("GC/Start")
+    assert made.count_rows(filter=WHERE) == sum(expected(depth=True).values())
+    assert Counter(made.to_table(columns=["Reason"], filter=WHERE)["Reason"].to_pylist()) == expected(depth=True)
+    assert made.head(2, columns=["ms"]).num_rows == 2
+    assert sum(batch.num_rows for batch in made.to_batches(columns=["file"])) == sum(expected().values())
+
+
+def test_dask_has_a_partition_for_each_file(folder: Path) -> None:
+    pytest.importorskip("dask.dataframe")
+    made = dd.dataset(folder / "*.nettrace")
+    frame = made.to_dask("GC/Start")
+    assert frame.npartitions == len(BEGINS)
+    counts = frame[frame.Depth > 0].groupby("Reason").size().compute(scheduler="threads")
+    assert counts.to_dict() == expected(depth=True)
+    some = made.to_dask("gc", ["file", "pause_ms"])
+    assert list(some.columns) == ["file", "pause_ms"]
+    (row,) = made.sql("select max(pause_ms) as most from gc").to_pylist()
+    assert some.pause_ms.max().compute(scheduler="threads") == row["most"]
+
+
+def test_a_task_can_be_pickled_and_read_elsewhere(folder: Path) -> None:
+    made = dd.dataset(folder / "*.nettrace")
+    for table in ("GC/Start", "events", "gc"):
+        tasks = pickle.loads(pickle.dumps(made.tasks(table, ["file", "pid"])))
+        assert [task.file for task in tasks] == list(made.files)
+        parts = [task.read() for task in tasks]
+        assert sum(part.num_rows for part in parts) == sum(batch.num_rows for batch in made.batches(table, "pid"))
+        assert all(part.schema.names == ["file", "pid"] for part in parts)
+
+
+def test_what_is_fetched_is_gone_when_it_is_closed(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = dd.dataset(bucket)
+    for batch in made.batches("GC/Start", "ms"):
+        assert batch.num_rows
+        assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_are_not_there_are_told(folder: Path) -> None:
+    made = dd.dataset(folder / "*.nettrace")
+    with pytest.raises(UnknownName, match="near: GC/Start"):
+        list(made.batches("GC/Strat"))
+    with pytest.raises(UnknownName, match="near: Reason"):
+        list(made.batches("GC/Start", ["Raeson"]))
+    with pytest.raises(UsageError, match="spans"):
+        list(made.batches("spans"))
+    with pytest.raises(UsageError, match="names"):
+        list(made.batches(3))  # type: ignore[arg-type]
+
+
+def test_a_file_system_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="memory://no/file"):
+        list(dd.dataset("memory://no/file.nettrace").batches("events", "ms"))
+    with pytest.raises(InputError, match="no file has a name like this"):
+        dd.dataset("memory://no/*.nettrace")
+    with pytest.raises(UsageError, match="nonsense"):
+        dd.dataset("nonsense://bucket/*.nettrace")
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(MissingDependency, match=r"dotnetdiag\[dataset\]"):
+        dd.dataset("memory://bucket/*.nettrace")
+
+
+def test_a_recording_that_grows_numbers_wide_and_texts_where_nothing_else_is_common() -> None:
+    from dotnetdiag.query.batches import united
+
+    one = pa.schema([("a", pa.uint16()), ("b", pa.int32()), ("C", pa.int64()), ("n", pa.null())])
+    other = pa.schema([("a", pa.uint32()), ("b", pa.large_string()), ("c", pa.int64()), ("n", pa.float64())])
+    assert united([one, other], "x") == pa.schema(
+        [("a", pa.uint32()), ("b", pa.large_string()), ("C", pa.int64()), ("n", pa.float64())]
+    )
+    with pytest.raises(UsageError, match=r"x\.a is list"):
+        united([pa.schema([("a", pa.list_(pa.int8()))]), one], "x")
+
+
+def test_few_recordings_are_open_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, most = [0], [0]
+    really, closed = files.RecordingFile.open, files.RecordingFile.close
+
+    def opens(self: files.RecordingFile) -> Trace:
+        opened[0] += 1
+        most[0] = max(most[0], opened[0])
+        return really(self)
+
+    def closes(self: files.RecordingFile, trace: Trace) -> None:
+        opened[0] -= 1
+        closed(self, trace)
+
+    monkeypatch.setattr(files.RecordingFile, "open", opens)
+    monkeypatch.setattr(files.RecordingFile, "close", closes)
+    paths = [str(path) for path in folder.iterdir()]
+    assert len(dd.sql(paths * 1, 'select file from "GC/Start" group by file')) == len(BEGINS)
+    assert opened == [0]
+    assert most[0] <= 2 + 1
+    made = dd.dataset(paths)
+    assert isinstance(made, Dataset)
+    assert repr(made).startswith("<Dataset of 3 recordings: ")
+    list(made.batches("events", "ms"))
+    assert opened == [0]
