@@ -16,12 +16,15 @@ from uuid import UUID
 
 import numpy as np
 from fuzz.structured import with_a_lie
+from tests.heap.made import gcdump, made
+from tests.heap.sessions import Session, usual
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag import events
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.events.layout import Count
+from dotnetdiag.heap import Heap, HeapFold, read_gcdump, write_gcdump
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.environment import EnvironmentBlock
 from dotnetdiag.ipc.frames import Frame, FrameReader
@@ -31,6 +34,7 @@ from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
 from dotnetdiag.nettrace import HeaderColumns, LossCounter, Metadata, Reader, Writer, read, rewrite, scan
 from dotnetdiag.nettrace.type_count import count_types
 from dotnetdiag.providers.text import parse_event_filter, parse_providers
+from dotnetdiag.trace.trace import Trace
 
 Seen = Hashable
 _DIGITS = re.compile(r"(0x)?[0-9a-f]*\d[0-9a-f]*")
@@ -298,10 +302,46 @@ TEXTS = (
 )
 
 
+# heaps ----------------------------------------------------------------------------------------------------------------
+
+
+def _heap_seeds() -> list[bytes]:
+    files = [gcdump(), gcdump(version=4), gcdump(version=7), gcdump(width=8), gcdump(deferred=True)]
+    written = io.BytesIO()
+    write_gcdump(made(), written)
+    sessions = [usual(Session(pointer_size=size)).data() for size in (4, 8)]
+    return [*files, written.getvalue(), *sessions, usual(usual(Session()), count=2).data()]
+
+
+def heaps(data: bytes) -> Seen:
+    """A ``.gcdump``, or a recording of heap sessions: what comes of it fits together, can be asked, and is written and read again."""
+    if data[4:8] == b"!Fas":
+        found: tuple[Heap, ...] = (read_gcdump(data),)
+    else:
+        fold, trace = HeapFold(), Trace(data, name="fuzz")
+        for window in trace.windows(fold.wants):
+            fold.feed(window)
+        found = fold.result()
+    said: list[Hashable] = []
+    for heap in found:
+        assert len(heap.edge_start) == heap.nodes + 1
+        assert heap.edges == int(heap.edge_start[-1])
+        assert not heap.edges or int(heap.edge_target.max()) < heap.nodes
+        tables = (heap.types, heap.by_module, heap.by_namespace, heap.generations, heap.tree(), heap.advice, heap.roots)
+        file = io.BytesIO()
+        write_gcdump(heap, file)
+        again = read_gcdump(file.getvalue())
+        assert (again.nodes, again.edges) == (heap.nodes, heap.edges)
+        said += [*(_size(len(table)) for table in tables), _size(heap.nodes), _size(heap.edges)]
+        said += [_words(problem)[:30] for problem in heap.completeness.problems]
+    return tuple(said)
+
+
 HARNESSES: dict[str, Harness] = {
     "reader": Harness(run=reader, seeds=_traces, mutations=(with_a_lie,)),
     "writer": Harness(run=writer, seeds=_traces, mutations=(with_a_lie,)),
     "payload": Harness(run=payload, seeds=_payload_seeds),
     "messages": Harness(run=messages, seeds=_message_seeds),
+    "heaps": Harness(run=heaps, seeds=_heap_seeds),
     "texts": Harness(run=texts, seeds=lambda: [text.encode() for text in TEXTS]),
 }

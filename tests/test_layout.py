@@ -111,6 +111,8 @@ THIRD_PARTIES: dict[str, set[str]] = {
     },
     "urllib3": {"recipes"},  # the same
     "matplotlib": {"export"},
+    "networkx": {"heap"},
+    "igraph": {"heap"},
     "websockets": {"router"},
     "dpkt": {"recipes"},
     "opentelemetry": {

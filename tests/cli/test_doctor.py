@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from dotnetdiag.cli.doctor import doctor
 from dotnetdiag.events import kernels as payloads
+from dotnetdiag.heap import kernels as heaps
 from dotnetdiag.nettrace import kernels as headers
 from dotnetdiag.recipes import examination, processes
 from dotnetdiag.recipes.suspension import Hold
@@ -55,7 +56,7 @@ def test_doctor_says_how_to_resume_over_every_port_that_holds_a_program(
 def test_an_installation_without_compiled_decoders_works_and_is_warned(
     compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in (headers, payloads, stacks, frames):
+    for room in (headers, payloads, stacks, heaps, frames):
         monkeypatch.setattr(room, "KERNELS", room if compiled else None)
     monkeypatch.setattr(processes, "list_processes", list)
     done = CliRunner().invoke(doctor, [])
@@ -64,10 +65,20 @@ def test_an_installation_without_compiled_decoders_works_and_is_warned(
 
 
 def test_an_installation_without_the_compiled_sampler_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
-    for room in (headers, payloads, stacks):
+    for room in (headers, payloads, stacks, heaps):
         monkeypatch.setattr(room, "KERNELS", room)
     monkeypatch.setattr(frames, "KERNELS", None)
     monkeypatch.setattr(processes, "list_processes", list)
     done = CliRunner().invoke(doctor, [])
     assert done.exit_code == 0
     assert "warn  the sampler is not compiled" in done.output
+
+
+def test_an_installation_without_the_compiled_kernels_of_heaps_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for room in (headers, payloads, stacks, frames):
+        monkeypatch.setattr(room, "KERNELS", room)
+    monkeypatch.setattr(heaps, "KERNELS", None)
+    monkeypatch.setattr(processes, "list_processes", list)
+    done = CliRunner().invoke(doctor, [])
+    assert done.exit_code == 0
+    assert "warn  the kernels of heaps are not compiled" in done.output

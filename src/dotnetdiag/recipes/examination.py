@@ -129,12 +129,15 @@ def examine_installation() -> tuple[Finding, ...]:
 
 def _kernels() -> Finding:
     from dotnetdiag.events import kernels as payloads
+    from dotnetdiag.heap import kernels as heaps
     from dotnetdiag.nettrace import kernels as headers
     from dotnetdiag.server import kernels as frames
     from dotnetdiag.trace import kernels as stacks
 
     if any(room.KERNELS is None for room in (headers, payloads, stacks)):
         text = "the decoders are not compiled: reading traces works, but about 20 times slower"
+    elif heaps.KERNELS is None:
+        text = "the kernels of heaps are not compiled: reading them works, but about 50 times slower"
     elif frames.KERNELS is None:
         text = "the sampler is not compiled: the stacks of Python programs are taken, but at a higher cost"
     else:

@@ -1,0 +1,44 @@
+"""The object graph of a .NET heap in columns: built from events, read from and written to ``.gcdump``; who holds what, and how much.
+
+May import ``errors``, ``wire``, ``events``, ``trace``, ``table`` and numpy; opens no files by name, prints nothing, asks no clock. Its loops
+are compiled (``_kernels.pyx``), with a fall-back in numpy (``fallback.py``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dotnetdiag._lazy import loader
+
+_PUBLIC = {
+    "HeapDiff": "difference",
+    "growing_types": "difference",
+    "Completeness": "facts",
+    "HeapFacts": "facts",
+    "Segment": "facts",
+    "HeapFold": "fold",
+    "read_gcdump": "gcdump_reader",
+    "write_gcdump": "gcdump_writer",
+    "Heap": "heap",
+}
+__getattr__ = loader(globals(), _PUBLIC)
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.difference import HeapDiff, growing_types
+    from dotnetdiag.heap.facts import Completeness, HeapFacts, Segment
+    from dotnetdiag.heap.fold import HeapFold
+    from dotnetdiag.heap.gcdump_reader import read_gcdump
+    from dotnetdiag.heap.gcdump_writer import write_gcdump
+    from dotnetdiag.heap.heap import Heap
+
+__all__ = [
+    "Completeness",
+    "Heap",
+    "HeapDiff",
+    "HeapFacts",
+    "HeapFold",
+    "Segment",
+    "growing_types",
+    "read_gcdump",
+    "write_gcdump",
+]

@@ -1,0 +1,685 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The loops over objects and references, without the GIL. Called through ``kernels.py``; ``fallback.py`` does the same by numpy.
+
+Rule 1: nothing is allocated here, and nothing is written outside of the arrays handed in: every index that comes out of the data is compared
+with the length of the array that it goes into.
+Rule 2: nothing is recursive: a list of five million objects is as deep as it is long.
+Rule 3: numbers are loaded as the machine has them, so ``kernels.py`` takes these loops on little ends only.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from dotnetdiag.wire.prefetch cimport prefetch
+
+cdef enum:
+    NONE = 0xFFFFFFFFu
+    AHEAD = 16
+
+
+# addresses and ids ------------------------------------------------------------------------------------------------------
+
+def intern(
+    const uint64_t[::1] values,
+    int64_t done,
+    int32_t[::1] slots,
+    uint64_t[::1] ids,
+    int64_t count,
+    uint64_t key,
+    uint32_t[::1] codes,
+):
+    """Number the values from ``done`` on, in the order in which they are first seen; ``ids`` has ``count`` of them. (done, count): fewer than all
+    where there is no room for one more.
+    """
+    cdef int64_t n = values.shape[0], size = slots.shape[0], room = ids.shape[0], i = done, at
+    cdef uint64_t value, last = 0
+    cdef int32_t code, last_code = -1
+    if codes.shape[0] < n or size & (size - 1) or size < 2 * room or done < 0 or count < 0 or count > room:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        while i < n:
+            value = values[i]
+            if last_code >= 0 and value == last:
+                codes[i] = <uint32_t> last_code
+                i += 1
+                continue
+            at = <int64_t> ((value * key) >> 32) & (size - 1)
+            while True:
+                code = slots[at]
+                if code < 0 or code >= count or ids[code] == value:
+                    break
+                at = (at + 1) & (size - 1)
+            if code < 0 or code >= count:
+                if count >= room:
+                    break
+                code = <int32_t> count
+                ids[count] = value
+                slots[at] = code
+                count += 1
+            codes[i] = <uint32_t> code
+            last, last_code = value, code
+            i += 1
+    return i, count
+
+
+def fill_buckets(
+    const uint64_t[::1] address,
+    const int64_t[::1] first,
+    const int64_t[::1] last,
+    const int64_t[::1] bucket_at,
+    int shift,
+    uint32_t[::1] buckets,
+):
+    """Of each run of ascending addresses, where each stretch of ``1 << shift`` bytes begins: the place in the run of its first address."""
+    cdef int64_t r, i, b, at, most, runs = first.shape[0], n = address.shape[0]
+    cdef uint64_t base
+    if last.shape[0] != runs or bucket_at.shape[0] != runs + 1:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for r in range(runs):
+            if not 0 <= first[r] < last[r] <= n or not 0 <= bucket_at[r] < bucket_at[r + 1] <= buckets.shape[0]:
+                continue
+            base = address[first[r]]
+            at, most, b = bucket_at[r], bucket_at[r + 1] - bucket_at[r], 0
+            for i in range(first[r], last[r]):
+                while b < most and b <= <int64_t> ((address[i] - base) >> shift):
+                    buckets[at + b] = <uint32_t> (i - first[r])
+                    b += 1
+            while b < most:
+                buckets[at + b] = <uint32_t> (last[r] - first[r])
+                b += 1
+
+
+def find(
+    const uint64_t[::1] wanted,
+    const uint64_t[::1] address,
+    const int64_t[::1] first,
+    const int64_t[::1] last,
+    const int64_t[::1] bucket_at,
+    int shift,
+    const uint32_t[::1] buckets,
+    uint32_t[::1] found,
+):
+    """The row of each wanted address, or 0xFFFFFFFF; how many are not there. Runs are ascending, and do not overlap."""
+    cdef int64_t i, low, high, middle, r = 0, runs = first.shape[0], n = address.shape[0], b, missing = 0
+    cdef uint64_t value
+    if (
+        last.shape[0] != runs or bucket_at.shape[0] != runs + 1 or found.shape[0] != wanted.shape[0]
+        or bucket_at[runs] > buckets.shape[0]
+    ):
+        raise ValueError("arrays that do not fit")
+    for i in range(runs):
+        if not 0 <= first[i] < last[i] <= n or not 0 <= bucket_at[i] < bucket_at[i + 1]:
+            raise ValueError("runs that do not fit")
+    with nogil:
+        for i in range(wanted.shape[0]):
+            value = wanted[i]
+            found[i] = NONE
+            if runs == 0 or value < address[first[0]]:
+                missing += 1
+                continue
+            if value < address[first[r]] or (r + 1 < runs and value >= address[first[r + 1]]):
+                low, high = 0, runs - 1
+                while low < high:
+                    middle = (low + high + 1) // 2
+                    if address[first[middle]] <= value:
+                        low = middle
+                    else:
+                        high = middle - 1
+                r = low
+            if value > address[last[r] - 1]:
+                missing += 1
+                continue
+            b = bucket_at[r] + <int64_t> ((value - address[first[r]]) >> shift)
+            low = first[r] + buckets[b]
+            high = first[r] + buckets[b + 1] if b + 1 < bucket_at[r + 1] else last[r]
+            if high > last[r]:
+                high = last[r]
+            while high - low > 8:
+                middle = (low + high) // 2
+                if address[middle] <= value:
+                    low = middle
+                else:
+                    high = middle
+            while low < high and address[low] < value:
+                low += 1
+            if low < high and address[low] == value:
+                found[i] = <uint32_t> low
+            else:
+                missing += 1
+    return missing
+
+
+# who dominates whom -----------------------------------------------------------------------------------------------------
+
+ctypedef fused Start:
+    uint32_t
+    int64_t
+
+ctypedef fused Size:
+    uint32_t
+    uint64_t
+
+
+cdef inline int64_t clipped(int64_t value, int64_t most) noexcept nogil:
+    return 0 if value < 0 else most if value > most else value
+
+
+def depth_first(
+    const Start[::1] starts,
+    const uint32_t[::1] targets,
+    int64_t root,
+    uint32_t[::1] order,
+    uint32_t[::1] number,
+    uint32_t[::1] parent,
+    Start[::1] cursor,
+    uint32_t[::1] sources,
+    uint32_t[::1] reached,
+):
+    """Number what is reached from ``root`` in the order of a search in depth: ``order`` gives the node of a number, ``number`` the number of a
+    node (NONE: not reached), ``parent`` the number from which a number was reached first. Other references between numbers come into
+    ``sources`` and ``reached``. (how many numbers, how many other references).
+    """
+    cdef int64_t n = number.shape[0], m = targets.shape[0], count = 0, others = 0, at, p, end
+    cdef uint32_t node, child, current, found
+    if (
+        starts.shape[0] != n + 1 or order.shape[0] != n or parent.shape[0] != n or cursor.shape[0] != n
+        or sources.shape[0] != m or reached.shape[0] != m or not 0 <= root < n or n >= NONE
+    ):
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for at in range(n):
+            number[at] = NONE
+        number[root], order[0], parent[0] = 0, <uint32_t> root, 0
+        cursor[0] = <Start> clipped(<int64_t> starts[root], m)
+        count, current = 1, 0
+        while True:
+            node = order[current]
+            p, end = <int64_t> cursor[current], clipped(<int64_t> starts[node + 1], m)
+            child = NONE
+            while p < end:
+                child = targets[p]
+                p += 1
+                if child < n:
+                    found = number[child]
+                    if found == NONE:
+                        break
+                    if others < m:  # columns that lie have a reference more than once
+                        sources[others], reached[others] = current, found
+                        others += 1
+                child = NONE
+            cursor[current] = <Start> p
+            if child != NONE:
+                number[child], order[count], parent[count] = <uint32_t> count, child, current
+                cursor[count] = <Start> clipped(<int64_t> starts[child], m)
+                current = <uint32_t> count
+                count += 1
+            elif current == 0:
+                break
+            else:
+                current = parent[current]
+    return count, others
+
+
+def predecessors(
+    const uint32_t[::1] sources, const uint32_t[::1] reached, uint32_t[::1] first, uint32_t[::1] before
+):
+    """References by where they lead: those to ``w`` are from ``before[first[w]:first[w + 1]]``. ``first`` has one more than numbers, and one to
+    spare.
+    """
+    cdef int64_t count = first.shape[0] - 2, m = reached.shape[0], room = before.shape[0], w, at
+    cdef uint32_t to, total = 0, size
+    if sources.shape[0] != m or room < m or count < 0:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for w in range(count + 2):
+            first[w] = 0
+        for at in range(m):
+            if at + AHEAD < m and reached[at + AHEAD] < count:
+                prefetch(&first[reached[at + AHEAD]])
+            if reached[at] < count:
+                first[reached[at] + 2] += 1
+        for w in range(2, count + 2):
+            size = first[w]
+            first[w] = total + size
+            total += size
+        # first[w + 1] is where the next of w comes, and at the end where those of w + 1 begin
+        for at in range(m):
+            if at + AHEAD < m and reached[at + AHEAD] < count:
+                prefetch(&first[reached[at + AHEAD]])
+            to = reached[at]
+            if to < count and first[to + 1] < room:
+                before[first[to + 1]] = sources[at]
+                first[to + 1] += 1
+
+
+def semi_nca(
+    int64_t count,
+    uint32_t[::1] parent,
+    const uint32_t[::1] first,
+    const uint32_t[::1] before,
+    uint32_t[::1] semi,
+    uint32_t[::1] label,
+    uint32_t[::1] stack,
+    uint32_t[::1] dominator,
+):
+    """The immediate dominator of each number, by Georgiadis' SEMI-NCA: semidominators with path compression, then the nearest common ancestor.
+    All numbers; ``dominator[0]`` is 0. ``parent`` is used up: ways to the root of what is linked become shorter.
+    """
+    cdef int64_t w, p, depth
+    cdef uint32_t v, best, u, above
+    if (
+        count < 1 or parent.shape[0] < count or first.shape[0] < count + 1 or semi.shape[0] < count or label.shape[0] < count
+        or stack.shape[0] < count or dominator.shape[0] < count
+    ):
+        raise ValueError("arrays that do not fit")
+    for w in range(count):
+        if parent[w] > w or first[w] > first[w + 1] or first[w + 1] > before.shape[0]:
+            raise ValueError("numbers that are none")
+    with nogil:
+        for w in range(count - 1, 0, -1):
+            best = dominator[w] = parent[w]
+            label[w] = <uint32_t> w
+            for p in range(first[w], first[w + 1]):
+                v = before[p]
+                if v >= count:
+                    continue
+                if v > w:
+                    # nodes above w are linked: the least semidominator on the way from v up to the child of w's tree
+                    depth = 0
+                    u = v
+                    while parent[u] > w:
+                        stack[depth] = u
+                        depth += 1
+                        u = parent[u]
+                    above = u
+                    while depth > 0:
+                        depth -= 1
+                        u = stack[depth]
+                        if semi[label[above]] < semi[label[u]]:
+                            label[u] = label[above]
+                        parent[u] = parent[above]
+                        above = u
+                    v = semi[label[v]]
+                if v < best:
+                    best = v
+            semi[w] = best
+        dominator[0] = 0
+        for w in range(1, count):
+            u = dominator[w]
+            while u > semi[w]:
+                u = dominator[u]
+            dominator[w] = u
+
+
+def add_up(
+    int64_t count,
+    const uint32_t[::1] order,
+    const uint32_t[::1] dominator,
+    const Size[::1] sizes,
+    uint64_t[::1] by_number,
+    int32_t[::1] nodes_dominator,
+    uint64_t[::1] retained,
+):
+    """What each node keeps alive, itself included; and its dominator by node, -1 for the root and what is not reached."""
+    cdef int64_t w, n = retained.shape[0]
+    if (
+        count < 1 or order.shape[0] < count or dominator.shape[0] < count or by_number.shape[0] < count
+        or sizes.shape[0] != n or nodes_dominator.shape[0] != n
+    ):
+        raise ValueError("arrays that do not fit")
+    for w in range(count):
+        if order[w] >= n or (w and dominator[w] >= w):
+            raise ValueError("numbers that are none")
+    with nogil:
+        for w in range(n):
+            retained[w] = sizes[w]
+            nodes_dominator[w] = -1
+        for w in range(count):
+            by_number[w] = sizes[order[w]]
+        for w in range(count - 1, 0, -1):
+            by_number[dominator[w]] += by_number[w]
+        for w in range(count):
+            retained[order[w]] = by_number[w]
+            if w:
+                nodes_dominator[order[w]] = <int32_t> order[dominator[w]]
+
+
+def retained_by_type(
+    const int32_t[::1] dominator,
+    const uint32_t[::1] types,
+    const uint64_t[::1] retained,
+    uint32_t[::1] child,
+    uint32_t[::1] sibling,
+    uint32_t[::1] opened,
+    uint64_t[::1] totals,
+):
+    """Of each type what its nodes keep alive together: a node below another of its type counts nothing of its own."""
+    cdef int64_t n = types.shape[0], kinds = totals.shape[0], node, top
+    cdef uint32_t current, following
+    cdef int64_t steps = 0, most = 2 * n + 2
+    if (
+        dominator.shape[0] != n or retained.shape[0] != n or child.shape[0] != n or sibling.shape[0] != n
+        or opened.shape[0] != kinds
+    ):
+        raise ValueError("arrays that do not fit")
+    for node in range(n):
+        if types[node] >= kinds or dominator[node] >= n or dominator[node] == node:
+            raise ValueError("numbers that are none")
+    with nogil:
+        for node in range(kinds):
+            opened[node] = 0
+            totals[node] = 0
+        for node in range(n):
+            child[node] = NONE
+        for node in range(n - 1, -1, -1):
+            sibling[node] = NONE
+            if dominator[node] >= 0:
+                sibling[node] = child[dominator[node]]
+                child[dominator[node]] = <uint32_t> node
+        for top in range(n):
+            if dominator[top] >= 0:
+                continue
+            current = <uint32_t> top
+            while steps < most:
+                steps += 1
+                if opened[types[current]] == 0:
+                    totals[types[current]] += retained[current]
+                opened[types[current]] += 1
+                following = child[current]
+                while following == NONE:
+                    opened[types[current]] -= 1
+                    if current == <uint32_t> top:
+                        break
+                    following = sibling[current]
+                    if following == NONE:
+                        current = <uint32_t> dominator[current]
+                if following == NONE:
+                    break
+                current = following
+
+
+# the shortest way from the root -----------------------------------------------------------------------------------------
+
+def breadth_first(
+    const Start[::1] starts,
+    const uint32_t[::1] targets,
+    int64_t root,
+    uint32_t[::1] order,
+    uint32_t[::1] parent,
+):
+    """What is reached from ``root``, nearest first: ``order``, and the node from which each was reached first (NONE: not reached, or the root).
+    How many are reached.
+    """
+    cdef int64_t n = parent.shape[0], m = targets.shape[0], count = 1, at = 0, p
+    cdef uint32_t node, child
+    if starts.shape[0] != n + 1 or order.shape[0] != n or not 0 <= root < n or n >= NONE:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for p in range(n):
+            parent[p] = NONE
+        order[0] = <uint32_t> root
+        parent[root] = <uint32_t> root
+        while at < count:
+            node = order[at]
+            at += 1
+            for p in range(clipped(<int64_t> starts[node], m), clipped(<int64_t> starts[node + 1], m)):
+                child = targets[p]
+                if child < n and parent[child] == NONE:
+                    parent[child] = node
+                    order[count] = child
+                    count += 1
+        parent[root] = NONE
+    return count
+
+
+# records of nodes (gcdump.md, section 3) --------------------------------------------------------------------------------
+
+cdef enum:
+    LONGEST = 5
+    LARGEST = 0x7FFFFFFF
+
+
+cdef inline int64_t read_number(const uint8_t* data, int64_t p, int64_t end, int32_t* value) noexcept nogil:
+    """Where the number at ``p`` ends, or -1: groups of 7 bits, the most significant first, whose bit 6 is the sign."""
+    cdef uint32_t byte, v
+    cdef int64_t last = p + LONGEST
+    if p >= end:
+        return -1
+    byte = data[p]
+    p += 1
+    v = byte & 0x7F
+    if byte & 0x40:
+        v |= 0xFFFFFF80u
+    while byte & 0x80:
+        if p >= end or p >= last:
+            return -1
+        byte = data[p]
+        p += 1
+        v = v << 7 | (byte & 0x7F)
+    value[0] = <int32_t> v
+    return p
+
+
+def read_nodes(
+    const uint8_t[::1] blob,
+    const uint32_t[::1] offsets,
+    const int32_t[::1] type_sizes,
+    uint32_t[::1] types,
+    uint32_t[::1] sizes,
+    uint32_t[::1] starts,
+    uint32_t[::1] targets,
+):
+    """Type, size and references of each node. What is no record, or has more references than ``targets`` has room for, is a node of type 0
+    without references, and so is offset 0; a reference that leads to no node is left out. (how many references, records, references that
+    cannot be read).
+    """
+    cdef int64_t n = offsets.shape[0], end = blob.shape[0], kinds = type_sizes.shape[0], room = targets.shape[0]
+    cdef int64_t i, p, child, total = 0, begin, wrong = 0, astray = 0
+    cdef int32_t kind, size, count, distance
+    cdef const uint8_t* data
+    if types.shape[0] != n or sizes.shape[0] != n or starts.shape[0] != n + 1 or end > LARGEST or room > NONE:
+        raise ValueError("arrays that do not fit")
+    data = &blob[0] if end else NULL
+    with nogil:
+        starts[0] = 0
+        for i in range(n):
+            types[i] = sizes[i] = 0
+            if offsets[i]:
+                size = count = 0
+                begin = total
+                p = read_number(data, offsets[i], end, &kind)
+                if p >= 0 and kind >= 0 and kind >> 1 < kinds:
+                    if kind & 1:
+                        p = read_number(data, p, end, &size)
+                    elif type_sizes[kind >> 1] > 0:
+                        size = type_sizes[kind >> 1]
+                    if p >= 0:
+                        p = read_number(data, p, end, &count)
+                else:
+                    p = -1
+                if p < 0 or size < 0 or count < 0 or count > end - p or count > room - total:
+                    wrong += 1
+                else:
+                    types[i] = <uint32_t> (kind >> 1)
+                    sizes[i] = <uint32_t> size
+                    while count > 0:
+                        count -= 1
+                        p = read_number(data, p, end, &distance)
+                        if p < 0:
+                            astray += count + 1
+                            break
+                        child = i + distance
+                        if 0 <= child < n:
+                            targets[total] = <uint32_t> child
+                            total += 1
+                        else:
+                            astray += 1
+            starts[i + 1] = <uint32_t> total
+    return total, wrong, astray
+
+
+cdef inline int64_t number_size(int64_t v) noexcept nogil:
+    if v < 0:
+        v = ~v
+    return 1 if v < 0x40 else 2 if v < 0x2000 else 3 if v < 0x100000 else 4 if v < 0x8000000 else 5
+
+
+cdef inline int64_t write_number(uint8_t[::1] out, int64_t at, int64_t v) noexcept nogil:
+    """Behind the number, for which there is room."""
+    cdef int64_t size = number_size(v), i
+    for i in range(size - 1, -1, -1):
+        out[at] = <uint8_t> ((v >> (7 * i)) & 0x7F) | (0x80 if i else 0)
+        at += 1
+    return at
+
+
+def measure_nodes(
+    int64_t first,
+    const uint32_t[::1] types,
+    const uint32_t[::1] sizes,
+    int32_t[::1] type_sizes,
+    const Start[::1] starts,
+    const uint32_t[::1] targets,
+    int64_t place,
+    uint32_t[::1] offsets,
+):
+    """Where the record of each node from ``first`` on begins, 0 of those of which nothing is known, and where the last one ends. ``type_sizes`` takes the size of
+    the first node of each type, where it is -1.
+    """
+    cdef int64_t n = types.shape[0], m = targets.shape[0], kinds = type_sizes.shape[0], i, p, begin, end
+    if sizes.shape[0] != n or offsets.shape[0] != n or first < 0 or starts.shape[0] < first + n + 1:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
+            if (types[i] == 0 and sizes[i] == 0 and begin >= end) or types[i] >= kinds:
+                offsets[i] = 0
+                continue
+            offsets[i] = <uint32_t> place
+            if type_sizes[types[i]] < 0:
+                type_sizes[types[i]] = <int32_t> sizes[i]
+            place += number_size(<int64_t> types[i] * 2 + (1 if <uint32_t> type_sizes[types[i]] != sizes[i] else 0))
+            if <uint32_t> type_sizes[types[i]] != sizes[i]:
+                place += number_size(sizes[i])
+            place += number_size(end - begin if end > begin else 0)
+            for p in range(begin, end):
+                place += number_size(<int64_t> targets[p] - (first + i))
+    return place
+
+
+def write_nodes(
+    int64_t first,
+    const uint32_t[::1] types,
+    const uint32_t[::1] sizes,
+    const int32_t[::1] type_sizes,
+    const Start[::1] starts,
+    const uint32_t[::1] targets,
+    uint8_t[::1] out,
+):
+    """The records of nodes as :func:`measure_nodes` has measured them; how many bytes they take."""
+    cdef int64_t n = types.shape[0], m = targets.shape[0], kinds = type_sizes.shape[0], i, p, begin, end, at = 0, room
+    cdef bint own
+    room = out.shape[0]
+    if sizes.shape[0] != n or first < 0 or starts.shape[0] < first + n + 1:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
+            if (types[i] == 0 and sizes[i] == 0 and begin >= end) or types[i] >= kinds:
+                continue
+            if end < begin:
+                end = begin
+            if at + 3 * LONGEST > room:
+                break
+            own = <uint32_t> type_sizes[types[i]] != sizes[i]
+            at = write_number(out, at, <int64_t> types[i] * 2 + own)
+            if own:
+                at = write_number(out, at, sizes[i])
+            at = write_number(out, at, end - begin)
+            for p in range(begin, end):
+                if at + LONGEST > room:
+                    break
+                at = write_number(out, at, <int64_t> targets[p] - (first + i))
+    return at
+
+
+# ways of types ----------------------------------------------------------------------------------------------------------
+
+def group_ways(
+    const uint32_t[::1] order,
+    int64_t done,
+    const uint32_t[::1] parent,
+    const uint32_t[::1] types,
+    int64_t most_steps,
+    int32_t[::1] slots,
+    uint64_t[::1] ways,
+    uint32_t[::1] steps,
+    int64_t count,
+    uint64_t key,
+    uint32_t[::1] way,
+):
+    """Number the ways of types on which nodes are reached, in ``order``, in which a node stands behind its parent; a step to the same type again is
+    none. Of each way ``ways`` has the way before (high half, plus 1; 0: none) and the type; ``way`` is NONE of nodes beyond ``most_steps``.
+    (done, count): fewer than all where there is no room for one more.
+    """
+    cdef int64_t n = parent.shape[0], size = slots.shape[0], room = ways.shape[0], at = done, slot
+    cdef uint32_t node, above, before, step
+    cdef uint64_t value
+    cdef int32_t found
+    if (
+        types.shape[0] != n or way.shape[0] != n or steps.shape[0] != room or size & (size - 1) or size < 2 * room
+        or not 0 <= count <= room or done < 0
+    ):
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        while at < order.shape[0]:
+            node = order[at]
+            if node >= n:
+                at += 1
+                continue
+            above, step = parent[node], 0
+            value = types[node]
+            if above < n:
+                before = way[above]
+                if before >= count:
+                    at += 1
+                    continue
+                if <uint32_t> ways[before] == types[node]:
+                    way[node] = before
+                    at += 1
+                    continue
+                step = steps[before] + 1
+                value |= (<uint64_t> before + 1) << 32
+            if step > most_steps:
+                at += 1
+                continue
+            slot = <int64_t> ((value * key) >> 32) & (size - 1)
+            while True:
+                found = slots[slot]
+                if found < 0 or found >= count or ways[found] == value:
+                    break
+                slot = (slot + 1) & (size - 1)
+            if found < 0 or found >= count:
+                if count >= room:
+                    break
+                found = <int32_t> count
+                ways[count] = value
+                steps[count] = step
+                slots[slot] = found
+                count += 1
+            way[node] = <uint32_t> found
+            at += 1
+    return at, count
+
+
+def mark_below(const uint32_t[::1] order, const uint32_t[::1] parent, uint8_t[::1] marks):
+    """Mark what is reached by way of what is marked."""
+    cdef int64_t n = parent.shape[0], at
+    cdef uint32_t node
+    if marks.shape[0] != n:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for at in range(order.shape[0]):
+            node = order[at]
+            if node < n and parent[node] < n and marks[parent[node]]:
+                marks[node] = 1

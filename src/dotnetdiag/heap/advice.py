@@ -1,0 +1,173 @@
+"""What is likely to be wrong with a heap, as far as its graph can tell: statics that hold much, collections that are mostly empty, events with
+many handlers, many timers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events import Scalar
+from dotnetdiag.events.columns import Text
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.histogram import sums
+from dotnetdiag.heap.pseudo_nodes import STATIC
+from dotnetdiag.table import Table
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.graph import Graph
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+STATIC_SHARE = 0.01
+"""Of all bytes: what a static variable keeps alive at least to be told of."""
+MOST_STATICS, MOST_COLLECTIONS, MOST_EVENTS = 10, 10, 10
+WASTE_SHARE, WASTE_BYTES = 0.005, 64 << 10
+"""What the empty places of a kind of collection take at least, of all bytes and in bytes."""
+MANY_HANDLERS, MANY_TIMERS = 100, 100
+_TIMER = "System.Threading.TimerQueueTimer"
+_HANDLER = re.compile(r"EventHandler(<|$)|^System\.(Action|Func)(<|$)|(Callback|Handler|Delegate)(<|$)")
+_LISTS = "System.Object[]"
+"""What a delegate of several keeps them in."""
+_VALUES = frozenset(
+    f"System.{name}"
+    for name in (
+        "Boolean", "Byte", "SByte", "Char", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "IntPtr", "UIntPtr", "Single",
+        "Double", "Decimal", "DateTime", "DateTimeOffset", "TimeSpan", "Guid", "Half", "Int128", "UInt128",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Advice:
+    kind: str
+    subject: str
+    count: int
+    bytes: int
+    text: str
+
+
+def advice_table(graph: Graph) -> Table:
+    """Rows of one kind together, each kind's largest first."""
+    rows = [*_statics(graph), *_collections(graph), *_events(graph), *_timers(graph)]
+    return Table(
+        {
+            "kind": Text.from_pylist([row.kind for row in rows]),
+            "subject": Text.from_pylist([row.subject for row in rows]),
+            "count": Scalar(np.array([row.count for row in rows], np.int64), None, Kind.I8),
+            "bytes": Scalar(np.array([row.bytes for row in rows], np.int64), None, Kind.I8),
+            "advice": Text.from_pylist([row.text for row in rows]),
+        },
+        title="advice",
+        units={"bytes": "bytes"},
+    )
+
+
+def _share(size: int, graph: Graph) -> str:
+    return f"{100 * size / max(graph.bytes, 1):.1f} %"
+
+
+def _names(graph: Graph) -> list[str]:
+    return [name or "" for name in graph.type_name.to_pylist()]
+
+
+def _statics(graph: Graph) -> Iterator[_Advice]:
+    """What static variables keep alive, each by itself."""
+    names = _names(graph)
+    kinds = [number for number, name in enumerate(names) if name.startswith(STATIC)]
+    nodes = np.flatnonzero(np.isin(graph.node_type, kinds))
+    held = [np.unique(graph.references(node)) for node in nodes.tolist()]
+    # not what the variable's own node dominates: the runtime keeps statics in arrays of its own too
+    retained = np.array([int(graph.retained[one].sum(dtype=np.uint64)) for one in held], np.int64)
+    for row in np.argsort(-retained, kind="stable")[:MOST_STATICS].tolist():
+        size = int(retained[row])
+        if size < STATIC_SHARE * graph.bytes:
+            return
+        name = names[int(graph.node_type[nodes[row]])][len(STATIC) : -1]
+        yield _Advice(
+            "static", name, len(held[row]), size,
+            f"what the static variable {name} refers to keeps {size:,} bytes alive, {_share(size, graph)} of the heap: "
+            "if it only grows, it is a leak",
+        )  # fmt: skip
+
+
+def _element_pointers(names: list[str], there: Array) -> list[int]:
+    """Types of arrays whose elements are objects: elements of such types are there, and those of no known value type."""
+    known = {name: number for number, name in enumerate(names)}
+    made = []
+    for number, name in enumerate(names):
+        element = name[:-2]
+        if name.endswith("[]") and element not in _VALUES:
+            own = known.get(element)
+            if element == "System.Object" or (own is not None and there[own]):
+                made.append(number)
+    return made
+
+
+def _collections(graph: Graph) -> Iterator[_Advice]:
+    """Arrays of objects with many empty places, by what holds them."""
+    names = _names(graph)
+    count, _ = sums(graph.node_type, graph.node_size, len(names))
+    rows = np.flatnonzero(np.isin(graph.node_type, _element_pointers(names, count)))
+    pointer = graph.facts.pointer_size
+    places = graph.node_size[rows].astype(np.int64) // pointer - 3  # the type, the length, and the header before
+    filled = graph.edge_start[rows + 1].astype(np.int64) - graph.edge_start[rows].astype(np.int64)
+    empty = np.maximum(places - filled, 0)
+    mostly = np.flatnonzero(2 * empty > places)
+    rows, empty, filled = rows[mostly], empty[mostly], filled[mostly]
+    holder = graph.dominators[rows].astype(np.int64)
+    holder = np.where(holder >= 0, graph.node_type[np.maximum(holder, 0)], 0).astype(np.int64)
+    keys, which = np.unique(holder << 32 | graph.node_type[rows].astype(np.int64), return_inverse=True)
+    wasted = np.bincount(which, empty * pointer, len(keys)).astype(np.int64)
+    number = np.bincount(which, minlength=len(keys))
+    none = np.bincount(which, filled == 0, len(keys)).astype(np.int64)
+    least = max(WASTE_BYTES, WASTE_SHARE * graph.bytes)
+    for row in np.argsort(-wasted, kind="stable")[:MOST_COLLECTIONS].tolist():
+        if wasted[row] < least:
+            return
+        above, array = names[int(keys[row]) >> 32], names[int(keys[row]) & 0xFFFFFFFF]
+        subject = f"{array} in {above}" if above else array
+        yield _Advice(
+            "collection", subject, int(number[row]), int(wasted[row]),
+            f"{number[row]:,} {array} of {above or 'several'} are less than half full, {none[row]:,} of them empty: "
+            f"{wasted[row]:,} bytes for nothing; give a capacity, or make them when something is to be kept",
+        )  # fmt: skip
+
+
+def _events(graph: Graph) -> Iterator[_Advice]:
+    """Delegates that call many others."""
+    names = _names(graph)
+    kinds = [number for number, name in enumerate(names) if _HANDLER.search(name)]
+    lists = [number for number, name in enumerate(names) if name == _LISTS]
+    found = []
+    counts = np.diff(graph.edge_start.astype(np.int64))
+    is_long = np.isin(graph.node_type, lists) & (counts >= MANY_HANDLERS)
+    for node in np.flatnonzero(np.isin(graph.node_type, kinds)).tolist() if is_long.any() else ():
+        for child in graph.references(node).tolist():
+            if is_long[child] and np.isin(graph.node_type[graph.references(child)], kinds).all():
+                found.append((node, int(counts[child])))
+    for node, count in sorted(found, key=lambda one: -one[1])[:MOST_EVENTS]:
+        above = int(graph.dominators[node])
+        holder = names[int(graph.node_type[above])] if above >= 0 else ""
+        size = int(graph.retained[node])
+        kind = names[int(graph.node_type[node])]
+        yield _Advice(
+            "event", f"{kind} of {holder}" if holder else kind, count, size,
+            f"{count:,} handlers of one {kind}{f' of {holder}' if holder else ''}: who subscribes and never unsubscribes stays alive",
+        )  # fmt: skip
+
+
+def _timers(graph: Graph) -> Iterator[_Advice]:
+    """Timers that were not disposed of."""
+    names = _names(graph)
+    nodes = np.flatnonzero(np.isin(graph.node_type, [number for number, name in enumerate(names) if name == _TIMER]))
+    if len(nodes) >= MANY_TIMERS:
+        size = int(graph.retained[nodes].sum(dtype=np.uint64))
+        yield _Advice(
+            "timer", _TIMER, len(nodes), size,
+            f"{len(nodes):,} timers are set, and keep {size:,} bytes alive: one that is no longer needed must be disposed of",
+        )  # fmt: skip

@@ -1,0 +1,229 @@
+"""Writes ``.gcdump`` files, as PerfView, Visual Studio and dotnet-gcdump open them (gcdump.md §10), chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.heap import kernels
+from dotnetdiag.heap.facts import HeapFacts, Interop, Segment
+from dotnetdiag.heap.fast_serialization import Serializer, Tag
+from dotnetdiag.heap.graph import Graph
+from dotnetdiag.heap.type_names import LIMITS, UNDEFINED
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_CHUNK = 1 << 17
+_LARGEST = (1 << 31) - 1
+_EPOCH = datetime(1, 1, 1, tzinfo=UTC)
+_FIRST_PLACE = 2
+"""Of a record: behind that of nothing, ``00 00``."""
+
+
+class Writable(Protocol):
+    """A file, open for bytes."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+def write_gcdump(graph: Graph, file: Writable) -> None:
+    """Write the file, front to back. Beside the graph it takes a few MB.
+
+    UsageError for a heap that no such file can hold: records of 2 GiB and more, some 300 million objects. A size above 2^31 - 1 is written as
+    that; the sum of all sizes is not cut.
+    """
+    _Writer(graph, file.write).write()
+
+
+class _Writer:
+    def __init__(self, graph: Graph, write: Callable[[bytes | memoryview], object]) -> None:
+        self._graph = graph
+        self._types = _FileTypes(graph)
+        self._blob_bytes = self._measure()
+        if self._blob_bytes > _LARGEST:
+            raise UsageError(
+                f"the records of {graph.nodes:,} objects take {self._blob_bytes:,} bytes, a .gcdump has room for {_LARGEST:,}"
+            )
+        self._file = Serializer(write)
+
+    def _measure(self) -> int:
+        return max((place for _, place in self._offsets()), default=_FIRST_PLACE)
+
+    def _chunks(self) -> Iterator[tuple[int, Array, Array]]:
+        """(first node, file's types, sizes) of some nodes."""
+        graph = self._graph
+        for first in range(0, graph.nodes, _CHUNK):
+            sizes = graph.node_size[first : first + _CHUNK]
+            yield first, self._types.of(graph.node_type[first : first + _CHUNK], sizes), _clipped(sizes)
+
+    def _offsets(self) -> Iterator[tuple[Array, int]]:
+        """(places of records, where the next begins)."""
+        graph, place = self._graph, _FIRST_PLACE
+        for first, types, sizes in self._chunks():
+            offsets, place = kernels.measure_nodes(
+                first, types, sizes, self._types.sizes, graph.edge_start, graph.edge_target, place
+            )
+            yield offsets, place
+            if place > _LARGEST:
+                return
+
+    def write(self) -> None:
+        file, facts = self._file, self._graph.facts
+        file.begin("GCHeapDump", 10, 8)
+        self._memory_graph()
+        file.boolean(facts.pointer_size == 8)
+        file.f32(facts.count_multiplier)
+        file.f32(facts.size_multiplier)
+        if facts.has_javascript:
+            file.begin("JSHeapInfo", 0, 0)
+            file.tag(Tag.END)
+        else:
+            file.tag(Tag.NULL)
+        self._segments(facts)
+        file.string(facts.log)
+        file.number(_ticks(facts.collected), 8)
+        file.string(facts.machine)
+        file.string(facts.process)
+        file.number(facts.pid)
+        file.number(facts.commit_bytes, 8)
+        file.number(facts.working_set_bytes, 8)
+        file.number(len(facts.multipliers))
+        file.raw(np.array(facts.multipliers, "<f4").tobytes())
+        region = file.begin_region()
+        self._interop(facts.interop)
+        file.end_region(region)
+        if facts.creation_tool is not None:
+            file.tag(Tag.STRING)
+            file.string(facts.creation_tool)
+        file.tag(Tag.END)
+        file.finish()
+
+    def _memory_graph(self) -> None:
+        file, graph = self._file, self._graph
+        file.begin("Graphs.MemoryGraph", 1, 0)
+        file.number(graph.bytes, 8)
+        file.number(graph.root)
+        file.number(len(self._types.names))
+        for name, size, module in zip(self._types.names, self._types.sizes.tolist(), self._types.modules, strict=True):
+            file.string(name)
+            file.number(size)
+            file.string(module)
+        file.number(graph.nodes)
+        for offsets, _ in self._offsets():
+            file.raw(offsets)
+        file.number(self._blob_bytes)
+        file.raw(b"\0\0")
+        ends = [place for _, place in self._offsets()]
+        place = _FIRST_PLACE
+        for (first, types, sizes), end in zip(self._chunks(), ends, strict=True):
+            file.raw(
+                kernels.write_nodes(
+                    first, types, sizes, self._types.sizes, graph.edge_start, graph.edge_target, end - place
+                )
+            )
+            place = end
+        file.number(graph.nodes)
+        for first in range(0, graph.nodes, _CHUNK):
+            file.raw(np.ascontiguousarray(graph.node_address[first : first + _CHUNK], "<u8"))
+        file.tag(Tag.BYTE)
+        file.boolean(graph.facts.pointer_size == 8)
+        file.tag(Tag.END)
+
+    def _segments(self, facts: HeapFacts) -> None:
+        file = self._file
+        if not facts.segments and not facts.segments_bytes:
+            file.tag(Tag.NULL)
+            return
+        file.begin("DotNetHeapInfo", 0, 0)
+        file.number(facts.segments_bytes or sum(one.end - one.start for one in facts.segments), 8)
+        file.number(len(facts.segments))
+        for segment in facts.segments:
+            file.begin("GCHeapDumpSegment", 1, 1)
+            self._segment(segment)
+        file.tag(Tag.END)
+
+    def _segment(self, segment: Segment) -> None:
+        for value in (segment.start, segment.end, *segment.ends):
+            self._file.number(value, 8)
+        self._file.tag(Tag.END)
+
+    def _interop(self, interop: Interop | None) -> None:
+        file = self._file
+        total = 0 if interop is None else len(interop.rcws) + len(interop.ccws)
+        if interop is None or not total:
+            file.tag(Tag.NULL)
+            return
+        file.begin("InteropInfo", 0, 0)
+        tables = (interop.rcws, interop.ccws, interop.interfaces)
+        for number in (total, *map(len, tables), len(interop.modules)):
+            file.number(number)
+        for table in tables:
+            file.raw(table.tobytes())
+        for base, size, stamp, path in interop.modules:
+            file.number(base, 8)
+            file.number(size)
+            file.number(stamp)
+            file.string(path)
+        file.tag(Tag.END)
+
+
+class _FileTypes:
+    """The types of the file: those of the graph, and where names have sizes one more for each size that a type's objects have."""
+
+    def __init__(self, graph: Graph) -> None:
+        names, modules = graph.type_name.to_pylist(), graph.type_module.to_pylist()
+        self.names: list[str | None] = [UNDEFINED, *names[1:]]
+        self.modules: list[str | None] = [None, *modules[1:]]
+        self._limits = np.array([limit for limit, _ in LIMITS], np.uint64)
+        self._numbers = np.zeros((0, 0), np.uint32)
+        if graph.facts.has_sizes_in_names:
+            self._split(graph)
+        self.sizes = np.full(len(self.names), -1, np.int32)
+        self.sizes[0] = 0
+
+    def _split(self, graph: Graph) -> None:
+        count, steps = len(self.names), len(LIMITS) + 1
+        used = np.zeros(count * steps, np.bool_)
+        for first in range(0, graph.nodes, _CHUNK):
+            sizes = graph.node_size[first : first + _CHUNK]
+            large = np.flatnonzero(sizes > LIMITS[0][0])
+            kinds = graph.node_type[first : first + _CHUNK][large].astype(np.int64)
+            used[kinds * steps + self._step(sizes[large])] = True
+        numbers = np.repeat(np.arange(count, dtype=np.uint32), steps).reshape(count, steps)
+        for place in np.flatnonzero(used).tolist():
+            kind, step = divmod(place, steps)
+            if step and kind:
+                numbers[kind, step] = len(self.names)
+                self.names.append(f"{self.names[kind]} (Bytes > {LIMITS[step - 1][1]})")
+                self.modules.append(self.modules[kind])
+        self._numbers = numbers
+
+    def _step(self, sizes: Array) -> Array:
+        """0 of sizes that are not told, else the place of the limit, from 1 on: the first is passed, the others are reached."""
+        reached: Array = np.searchsorted(self._limits, sizes, side="right")
+        reached -= sizes == self._limits[0]
+        return reached
+
+    def of(self, types: Array, sizes: Array) -> Array:
+        """The file's types of some nodes."""
+        if not len(self._numbers):
+            return types
+        large = np.flatnonzero(sizes > LIMITS[0][0])
+        if not len(large):
+            return types
+        made = types.copy()
+        made[large] = self._numbers[types[large], self._step(sizes[large])]
+        return made
+
+
+def _clipped(sizes: Array) -> Array:
+    clipped: Array = np.minimum(sizes, _LARGEST).astype(np.uint32)
+    return clipped
+
+
+def _ticks(moment: datetime | None) -> int:
+    return 0 if moment is None else (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1) * 10

@@ -1,0 +1,89 @@
+"""The columns of a heap, and what follows from them alone. :class:`heap.Heap` adds the questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.heap import kernels
+from dotnetdiag.heap.facts import Completeness, HeapFacts
+
+if TYPE_CHECKING:
+    from dotnetdiag.events.columns import Text
+    from dotnetdiag.table import Table
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Graph:
+    """Nodes and references, as :class:`heap.Heap` says."""
+
+    node_type: Array
+    node_size: Array
+    node_address: Array
+    node_generation: Array
+    edge_start: Array
+    edge_target: Array
+    type_name: Text
+    type_module: Text
+    root: int
+    roots: Table
+    facts: HeapFacts
+    completeness: Completeness
+
+    @property
+    def nodes(self) -> int:
+        """Objects and pseudo-nodes, and what was referred to and never described."""
+        return len(self.node_type)
+
+    @property
+    def edges(self) -> int:
+        """References, those of pseudo-nodes too."""
+        return len(self.edge_target)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Of all objects together."""
+        return int(self.node_size.sum(dtype=np.uint64))
+
+    @cached_property
+    def _dominated(self) -> tuple[Array, Array]:
+        return kernels.dominators(self.edge_start, self.edge_target, self.root, self.node_size)
+
+    @property
+    def dominators(self) -> Array:
+        """The immediate dominator of each node: the nearest through which all ways from the root go. i32, -1 of the root and of what is not
+        reached from it.
+        """
+        return self._dominated[0]
+
+    @property
+    def retained(self) -> Array:
+        """Bytes that would be free without the node: its own and those of all that it dominates. u64; what is not reached has its own."""
+        return self._dominated[1]
+
+    @cached_property
+    def retained_by_type(self) -> Array:
+        """Bytes that would be free without the objects of a type, as far as they are dominated by one of them: by type. What is inside of another
+        object of the type counts once.
+        """
+        return kernels.retained_by_type(self.dominators, self.node_type, self.retained, len(self.type_name))
+
+    @cached_property
+    def breadth_first(self) -> tuple[Array, Array]:
+        """(the nodes that are reached from the root, nearest first; the node from which each was reached first, ``kernels.NONE`` of the root and
+        of what is not reached).
+        """
+        return kernels.breadth_first(self.edge_start, self.edge_target, self.root)
+
+    def type_of(self, node: int) -> str:
+        """The name of a node's type."""
+        return self.type_name.item(int(self.node_type[node])) or ""
+
+    def references(self, node: int) -> Array:
+        """The nodes that a node refers to."""
+        return self.edge_target[int(self.edge_start[node]) : int(self.edge_start[node + 1])]

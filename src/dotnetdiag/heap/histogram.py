@@ -1,0 +1,112 @@
+"""How many objects there are of each type, of each module, namespace and generation, and how many bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events import Scalar
+from dotnetdiag.events.columns import Text
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.generations import NAMES
+from dotnetdiag.heap.kernels import retained_by_type
+from dotnetdiag.table import Table
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.graph import Graph
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_CHUNK = 1 << 20
+
+
+def sums(which: Array, sizes: Array, count: int) -> tuple[Array, Array]:
+    """(how many, u64 bytes) of each of ``count`` groups; ``which`` is the group of each node. Exact, and in bounded memory beside it."""
+    number, size = np.zeros(count, np.int64), np.zeros(count, np.uint64)
+    for first in range(0, len(which), _CHUNK):
+        groups, values = which[first : first + _CHUNK], sizes[first : first + _CHUNK]
+        number += np.bincount(groups, minlength=count)
+        if values.dtype.itemsize <= 4:  # sums of so few 32-bit numbers are exact in a double
+            size += np.bincount(groups, values, minlength=count).astype(np.uint64)
+        else:
+            np.add.at(size, groups, values)
+    return number, size
+
+
+def type_table(graph: Graph) -> Table:
+    """A row for each type that nodes have, but for those of which nothing is known."""
+    count, size = sums(graph.node_type, graph.node_size, len(graph.type_name))
+    rows = np.flatnonzero(count[1:]) + 1
+    rows = rows[np.lexsort((-count[rows], ~size[rows]))]
+    return Table(
+        {
+            "type": graph.type_name.take(rows),
+            "module": graph.type_module.take(rows),
+            "count": Scalar(count[rows], None, Kind.I8),
+            "bytes": Scalar(size[rows], None, Kind.U8),
+            "retained_bytes": Scalar(graph.retained_by_type[rows], None, Kind.U8),
+        },
+        title="types",
+        units={"bytes": "bytes", "retained_bytes": "bytes"},
+    )
+
+
+def by_retained(types: Table) -> Table:
+    """The rows of :func:`type_table` in another order."""
+    rows = np.argsort(~types.numpy("retained_bytes"), kind="stable")
+    columns = {name: types[name].take(rows) for name in types.columns}
+    return Table(columns, title=types.title, units=types.units)
+
+
+def module_table(graph: Graph) -> Table:
+    """A row for each module; None is what has none, such as pseudo-nodes."""
+    return _grouped(graph, [name or "" for name in graph.type_module.to_pylist()], "module", "modules")
+
+
+def namespace_of(name: str) -> str:
+    """``System.Collections.Generic`` of ``System.Collections.Generic.List<System.String>[]``; the runtime tells none of a type inside of another."""
+    return "" if name.startswith("[") else name.partition("<")[0].rpartition(".")[0]
+
+
+def namespace_table(graph: Graph) -> Table:
+    """A row for each namespace."""
+    names = [namespace_of(name or "") for name in graph.type_name.to_pylist()]
+    return _grouped(graph, names, "namespace", "namespaces")
+
+
+def _grouped(graph: Graph, names: list[str], column: str, title: str) -> Table:
+    numbers: dict[str, int] = {}
+    groups = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.uint32)
+    which = groups[graph.node_type]
+    count, size = sums(which, graph.node_size, len(numbers))
+    retained = retained_by_type(graph.dominators, which, graph.retained, len(numbers))
+    rows = np.flatnonzero(count)
+    rows = rows[np.lexsort((-count[rows], ~size[rows]))]
+    texts = [name or None for name in numbers]
+    return Table(
+        {
+            column: Text.from_pylist([texts[row] for row in rows.tolist()]),
+            "count": Scalar(count[rows], None, Kind.I8),
+            "bytes": Scalar(size[rows], None, Kind.U8),
+            "retained_bytes": Scalar(retained[rows], None, Kind.U8),
+        },
+        title=title,
+        units={"bytes": "bytes", "retained_bytes": "bytes"},
+    )
+
+
+def generation_table(graph: Graph) -> Table:
+    """A row for each generation that objects are in, the youngest first; pseudo-nodes are in none."""
+    there = np.flatnonzero(graph.node_address)
+    count, size = sums(graph.node_generation[there].astype(np.int64) + 1, graph.node_size[there], 6)
+    rows = [row for row in (1, 2, 3, 4, 5, 0) if count[row]]
+    return Table(
+        {
+            "generation": [NAMES[row - 1] for row in rows],
+            "count": Scalar(count[rows], None, Kind.I8),
+            "bytes": Scalar(size[rows], None, Kind.U8),
+        },
+        title="generations",
+        units={"bytes": "bytes"},
+    )

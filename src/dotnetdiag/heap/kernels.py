@@ -1,0 +1,285 @@
+"""The loops over objects and references, compiled or by numpy, with arrays in and arrays out.
+
+Addresses and ids are u64, nodes u32 (:data:`NONE`: none).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.heap import fallback
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def _compiled() -> ModuleType | None:
+    try:
+        from dotnetdiag.heap import _kernels
+    except ImportError:
+        return None
+    module: ModuleType = _kernels
+    return module if sys.byteorder == "little" else None
+
+
+KERNELS: ModuleType | None = _compiled()
+"""The compiled loops; None where there are none, and numpy does all."""
+COMPILED = KERNELS is not None
+
+NONE = fallback.NONE
+_KEY = int.from_bytes(os.urandom(8), "little") | 1
+"""Of the hash of ids: nobody can write a file whose ids meet."""
+_LEAST_IDS = 1 << 10
+
+
+class Interner:
+    """Numbers u64 values in the order in which they are first seen, block after block."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._ids: Array = np.empty(_LEAST_IDS, np.uint64)
+        self._slots: Array = np.full(4 * _LEAST_IDS, -1, np.int32)
+        self._count = 0
+
+    def codes(self, values: Array) -> Array:
+        """The number of each value, u32."""
+        if KERNELS is None:
+            return fallback.intern(values, self._known)
+        values = np.ascontiguousarray(values, np.uint64)
+        codes = np.empty(len(values), np.uint32)
+        done = 0
+        while True:
+            done, self._count = KERNELS.intern(values, done, self._slots, self._ids, self._count, _KEY, codes)
+            if done == len(values):
+                return codes
+            self._grow()
+
+    def _grow(self) -> None:
+        assert KERNELS is not None
+        ids = self._ids[: self._count]
+        self._ids = np.empty(2 * len(self._ids), np.uint64)
+        self._slots = np.full(2 * len(self._slots), -1, np.int32)
+        again = np.empty(len(ids), np.uint32)
+        KERNELS.intern(ids.copy(), 0, self._slots, self._ids, 0, _KEY, again)
+
+    @property
+    def values(self) -> list[int]:
+        """The values by their numbers."""
+        return list(self._known) if KERNELS is None else self._ids[: self._count].tolist()
+
+
+_FIRST_SHIFT, _LAST_SHIFT = 7, 63
+_RUN_ROWS = 64
+"""Of runs shorter than this on average the addresses are sorted instead."""
+
+
+class AddressIndex:
+    """Finds rows by address. The runtime tells of objects in runs of ascending addresses, one for each region of its heap: where they do not
+    overlap, a table of every few objects' places is enough; else the addresses are sorted.
+
+    ``address`` must not change as long as the index is in use. ``duplicates`` counts addresses that an earlier row has too.
+    """
+
+    def __init__(self, address: Array) -> None:
+        self._address = address
+        self._runs: tuple[Array, Array, Array, int, Array] | None = None
+        self._order: Array | None = None
+        self.duplicates = 0
+        if KERNELS is None or not self._by_runs():
+            self._order = np.argsort(address, kind="stable")
+            ordered = address[self._order]
+            self.duplicates = int((ordered[1:] == ordered[:-1]).sum())
+
+    def _by_runs(self) -> bool:
+        address = self._address
+        breaks = np.flatnonzero(address[1:] <= address[:-1]) + 1
+        if len(breaks) > 1024 + len(address) // _RUN_ROWS or not len(address):
+            return not len(address)
+        first = np.concatenate([[0], breaks]).astype(np.int64)
+        last = np.append(breaks, len(address)).astype(np.int64)
+        order = np.argsort(address[first], kind="stable")
+        first, last = first[order], last[order]
+        if (address[first[1:]] <= address[last[:-1] - 1]).any():
+            return False
+        shift, spans = _FIRST_SHIFT, address[last - 1] - address[first]
+        while int((spans >> np.uint64(shift)).sum()) > len(address) // 4 + 1024 and shift < _LAST_SHIFT:
+            shift += 1
+        bucket_at = np.concatenate([[0], np.cumsum((spans >> np.uint64(shift)).astype(np.int64) + 1)]).astype(np.int64)
+        buckets = np.empty(int(bucket_at[-1]), np.uint32)
+        assert KERNELS is not None
+        KERNELS.fill_buckets(address, first, last, bucket_at, shift, buckets)
+        self._runs = first, last, bucket_at, shift, buckets
+        return True
+
+    def find(self, wanted: Array) -> Array:
+        """The row of each address, u32; :data:`NONE` where there is none."""
+        wanted = np.ascontiguousarray(wanted, np.uint64)
+        found = np.full(len(wanted), NONE, np.uint32)
+        if not len(self._address):
+            return found
+        if self._runs is None:
+            assert self._order is not None
+            return fallback.find(wanted, self._address, self._order)
+        first, last, bucket_at, shift, buckets = self._runs
+        assert KERNELS is not None
+        KERNELS.find(wanted, self._address, first, last, bucket_at, shift, buckets, found)
+        return found
+
+
+# graphs ---------------------------------------------------------------------------------------------------------------
+
+
+def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[Array, Array]:
+    """(the immediate dominator of each node, i32, -1 of the root and of what is not reached; what each node keeps alive, u64: itself and all
+    that it dominates; what is not reached keeps itself).
+    """
+    n = len(sizes)
+    if KERNELS is None:
+        return fallback.dominators(starts, targets, root, sizes)
+    order, number, parent = (np.empty(n, np.uint32) for _ in range(3))
+    cursor = np.empty(n, starts.dtype)
+    sources, reached = np.empty(len(targets), np.uint32), np.empty(len(targets), np.uint32)  # few of them are written to
+    count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor, sources, reached)
+    first, before = np.empty(count + 2, np.uint32), np.empty(others, np.uint32)
+    KERNELS.predecessors(sources[:others], reached[:others], first, before)
+    del sources, reached
+    semi = cursor if cursor.dtype == np.uint32 else np.empty(count, np.uint32)
+    label, dominator = np.empty(count, np.uint32), np.empty(count, np.uint32)
+    KERNELS.semi_nca(count, parent, first, before, semi, label, number, dominator)
+    del semi, cursor, label, number, first, before, parent
+    by_node, retained, by_number = np.empty(n, np.int32), np.empty(n, np.uint64), np.empty(count, np.uint64)
+    KERNELS.add_up(count, order, dominator, sizes, by_number, by_node, retained)
+    return by_node, retained
+
+
+def retained_by_type(dominator: Array, types: Array, retained: Array, kinds: int) -> Array:
+    """What the nodes of each type keep alive together, u64: a node that another of its type dominates adds nothing."""
+    if KERNELS is None:
+        return fallback.retained_by_type(dominator, types, retained, kinds)
+    child, sibling = np.empty(len(types), np.uint32), np.empty(len(types), np.uint32)
+    opened, totals = np.empty(kinds, np.uint32), np.empty(kinds, np.uint64)
+    KERNELS.retained_by_type(dominator, types, retained, child, sibling, opened, totals)
+    return totals
+
+
+def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Array]:
+    """(what is reached from the root, nearest first; of each node that from which it was reached first, :data:`NONE` of the root and what is
+    not reached).
+    """
+    n = len(starts) - 1
+    if KERNELS is None:
+        return fallback.breadth_first(starts, targets, root)
+    order, parent = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    count = KERNELS.breadth_first(starts, targets, root, order, parent)
+    return order[:count], parent
+
+
+# records of nodes -----------------------------------------------------------------------------------------------------
+
+
+def read_nodes(blob: Array, offsets: Array, type_sizes: Array) -> tuple[Array, Array, Array, Array, int, int]:
+    """(type, size, first reference, references by node; how many nodes are no records, how many references lead nowhere) of a ``.gcdump``. A node
+    that is no record is of type 0; a reference that leads nowhere is left out.
+    """
+    n = len(offsets)
+    types, sizes, starts = np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n + 1, np.uint32)
+    # records do not overlap, and have two bytes beside their references, of a byte at least
+    room = max(len(blob) - 2 * int(np.count_nonzero(offsets)), 0)
+    targets = np.empty(room, np.uint32)  # as much as is written to takes memory
+    loops = fallback if KERNELS is None else KERNELS
+    total, wrong, astray = loops.read_nodes(blob, offsets, type_sizes, types, sizes, starts, targets)
+    targets.resize(total, refcheck=False)
+    return types, sizes, starts, targets, wrong, astray
+
+
+def measure_nodes(
+    first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, place: int
+) -> tuple[Array, int]:
+    """(where in the blob the record of each node begins, 0 of those of which nothing is known; where the last one ends)."""
+    offsets = np.empty(len(types), np.uint32)
+    loops = fallback if KERNELS is None else KERNELS
+    return offsets, loops.measure_nodes(first, types, sizes, type_sizes, starts, targets, place, offsets)
+
+
+_SPARE_BYTES = 16
+
+
+def write_nodes(
+    first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, size: int
+) -> Array:
+    """The records of some nodes, which take ``size`` bytes."""
+    out = np.empty(size + _SPARE_BYTES, np.uint8)
+    loops = fallback if KERNELS is None else KERNELS
+    written = loops.write_nodes(first, types, sizes, type_sizes, starts, targets, out)
+    assert written == size
+    return out[:size]
+
+
+# ways of types --------------------------------------------------------------------------------------------------------
+
+_LEAST_WAYS = 1 << 12
+_ENDLESS = 1 << 40
+
+
+class Ways:
+    """The ways of types on which nodes are reached from the root; steps to the same type again are none, so that a list is one step.
+
+    ``of_node`` is the way of each node, :data:`NONE` where it has more steps than ``most_steps`` or is not reached. ``before`` and ``type`` are
+    by way: that without the last step (-1: there is none), and the type of the last step; ``steps`` is how many it has.
+    """
+
+    def __init__(self, order: Array, parent: Array, types: Array, *, most_steps: int = _ENDLESS) -> None:
+        self.of_node = np.full(len(parent), NONE, np.uint32)
+        parent = parent.view(np.uint32)
+        if KERNELS is None:
+            found, counted = fallback.group_ways(order, parent, types, most_steps, self.of_node)
+            ways, self.steps = np.array(found, np.uint64), np.array(counted, np.uint32)
+        else:
+            ways, self.steps = self._compiled(order, parent, types, most_steps)
+        self.before = (ways >> np.uint64(32)).astype(np.int64) - 1
+        self.type = ways.astype(np.uint32)
+
+    def _compiled(self, order: Array, parent: Array, types: Array, most_steps: int) -> tuple[Array, Array]:
+        assert KERNELS is not None
+        room, done, count = _LEAST_WAYS, 0, 0
+        ways, steps = np.empty(room, np.uint64), np.empty(room, np.uint32)
+        slots = np.full(4 * room, -1, np.int32)
+        while True:
+            done, count = KERNELS.group_ways(
+                order, done, parent, types, most_steps, slots, ways, steps, count, _KEY, self.of_node
+            )
+            if done == len(order):
+                return ways[:count], steps[:count]
+            room *= 2
+            ways.resize(room, refcheck=False)
+            steps.resize(room, refcheck=False)
+            slots = np.full(4 * room, -1, np.int32)
+            KERNELS.intern(ways[:count].copy(), 0, slots, ways.copy(), 0, _KEY, np.empty(count, np.uint32))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def types_of(self, way: int, most: int) -> list[int]:
+        """The types of a way, from the root on, -1 in the place of those between where it has more than ``most``."""
+        steps: list[int] = []
+        total = int(self.steps[way]) + 1
+        half = most // 2
+        place = total
+        while way >= 0:
+            place -= 1
+            if total <= most or place >= total - half or place < half:
+                steps.append(int(self.type[way]))
+            elif steps[-1] >= 0:
+                steps.append(-1)
+            way = int(self.before[way])
+        return steps[::-1]
+
+
+def mark_below(order: Array, parent: Array, marks: Array) -> None:
+    """Mark (u8) what is reached by way of what is marked; ``order`` has a node behind its parent."""
+    loops = fallback if KERNELS is None else KERNELS
+    loops.mark_below(order, parent, marks)

@@ -1,0 +1,223 @@
+"""What holds the roots: nodes without size and address, named as dotnet-gcdump names them, for PerfView ranks them by name (gcdump.md §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events import Scalar
+from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.kernels import NONE
+from dotnetdiag.heap.type_names import TypeTable
+from dotnetdiag.table import Table
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.walk import Root, Walk
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+ROOTS, STATICS, THREAD_STATICS = "[.NET Roots]", "[static vars]", "[thread static vars]"
+LOCALS, OTHERS, COM = "[local vars]", "[other roots]", "[COM/WinRT Objects]"
+FINALIZER, STRONG, PINNING = "[finalizer Handles]", "[strong Handles]", "[pinning Handles]"
+OTHER_HANDLES, DEPENDENT = "[other Handles]", "[Dependent Handles]"
+
+STATIC = "[static var "
+"""How the name of a static variable's node begins."""
+
+WEAK, REFCOUNTED, PINNED = 2, 8, 1
+_STACK, _FINALIZER, _HANDLE = 0, 1, 2
+_THREAD = 1
+KINDS = ("stack", "finalizer", "handle", "static", "thread static", "dependent", "com", "other")
+
+
+class PseudoNodes:
+    """They and their children, numbered from ``first`` on; the first is ``[.NET Roots]``."""
+
+    def __init__(self, first: int, types: TypeTable) -> None:
+        self._first, self._types = first, types
+        self._names: list[str] = []
+        self._children: list[list[Array]] = []
+        self._below: list[list[int]] = []
+        self._numbers: dict[tuple[int, str], int] = {}
+        self.kind_of_root: list[int] = []
+        self._new(ROOTS)
+        self._under(0, STATICS)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _new(self, name: str) -> int:
+        self._names.append(name)
+        self._children.append([])
+        self._below.append([])
+        return len(self._names) - 1
+
+    def _under(self, parent: int, name: str) -> int:
+        found = self._numbers.get((parent, name))
+        if found is None:
+            found = self._numbers[parent, name] = self._new(name)
+            self._below[parent].append(found)
+        return found
+
+    def add_roots(self, nodes: Array, kinds: Array, flags: Array) -> None:
+        """Roots of the stack, of handles, of the finalizer; weak ones hold nothing."""
+        kept = flags & WEAK == 0
+        is_stack, is_counted = kept & (kinds == _STACK), kept & (kinds != _STACK) & (flags & REFCOUNTED != 0)
+        rest = kept & ~is_stack & ~is_counted
+        is_handle = rest & (kinds == _HANDLE)
+        for name, rows in (
+            (LOCALS, is_stack),
+            (COM, is_counted),
+            (FINALIZER, rest & (kinds == _FINALIZER)),
+            (STRONG, is_handle & (flags != PINNED)),
+            (PINNING, is_handle & (flags == PINNED)),
+            (OTHER_HANDLES, rest & (kinds > _HANDLE)),
+        ):
+            if rows.any():
+                parent = 0 if name == LOCALS else self._under(0, OTHERS)
+                self._children[self._under(parent, name)].append(nodes[rows])
+
+    def add_dependent(self, nodes: Array) -> None:
+        """Values of dependent handles whose keys are there."""
+        if len(nodes):
+            self._children[self._under(self._under(0, OTHERS), DEPENDENT)].append(nodes)
+
+    def add_statics(self, statics: Sequence[Root], nodes: Array) -> None:
+        """Static variables, one node for each name."""
+        held: dict[int, list[int]] = {}
+        for root, node in zip(statics, nodes.tolist(), strict=True):
+            parent = self._under(0, THREAD_STATICS if root.flags & _THREAD else STATICS)
+            name = f"[static var {self._types.name_of(root.type_id)}.{root.name}]"
+            held.setdefault(self._under(parent, name), []).append(node)
+        for number, children in held.items():
+            self._children[number].append(np.array(children, np.uint32))
+
+    def add_com(self, wrappers: range) -> None:
+        """COM wrappers, which are nodes already."""
+        self._children[self._under(0, COM)].append(np.arange(wrappers.start, wrappers.stop, dtype=np.uint32))
+
+    @property
+    def types(self) -> Array:
+        """The type of each: one for each name."""
+        return np.array([self._types.add(name, None) for name in self._names], np.uint32)
+
+    @property
+    def children(self) -> list[Array]:
+        """Those of each: other pseudo-nodes first."""
+        made = []
+        for below, parts in zip(self._below, self._children, strict=True):
+            own = np.array(below, np.uint32) + np.uint32(self._first)
+            children = np.concatenate([own, *parts]).astype(np.uint32)
+            made.append(children[children != NONE])
+        return made
+
+    @property
+    def counts(self) -> list[int]:
+        """How many children each has."""
+        return list(map(len, self.children))
+
+
+def root_table(walk: Walk, ccws: Sequence[Root], nodes_of: Sequence[Array]) -> Table:
+    """A row for each root that the runtime told of; ``nodes_of`` has the nodes of plain roots, dependent handles, statics and COM wrappers.
+
+    ``root_id`` is as told: the method of one on the stack, the address of a handle or of a static variable, the key of a dependent handle.
+    """
+    told, dependent, static, ccw = nodes_of
+    by_kind = np.full(256, KINDS.index("other"), np.int64)
+    by_kind[[_STACK, _FINALIZER, _HANDLE]] = [0, 1, 2]
+    statics = walk.statics
+    count_of = (len(told), len(dependent), len(static), len(ccw))
+    kinds = np.concatenate(
+        [
+            by_kind[walk.root_kind.rows],
+            np.full(len(dependent), KINDS.index("dependent")),
+            np.array(
+                [KINDS.index("thread static" if root.flags & _THREAD else "static") for root in statics], np.int64
+            ),
+            np.full(len(ccw), KINDS.index("com")),
+        ]
+    ).astype(np.int64)
+    flags = [walk.root_flags.rows, [0] * len(dependent), [r.flags for r in statics], [r.flags for r in ccws]]
+    ids = [walk.root_id.rows, walk.dependent_key.rows, [r.root_id for r in statics], [r.root_id for r in ccws]]
+    names = Text.from_pylist(["", *(root.name for root in statics)])
+    which = np.concatenate(
+        [np.zeros(sum(count_of[:2]), np.int64), np.arange(1, len(statics) + 1), np.zeros(len(ccw), np.int64)]
+    )
+    nodes = np.concatenate([told, dependent, static, ccw]).astype(np.uint32)
+    return Table(
+        {
+            "node": Scalar(nodes, None if (nodes != NONE).all() else nodes != NONE, Kind.U4),
+            "kind": Coded(Text.from_pylist(KINDS), kinds),
+            "flags": Scalar(_u64(flags).astype(np.uint32), None, Kind.U4),
+            "root_id": Scalar(_u64(ids), None, Kind.U8),
+            "name": Coded(names, which, which > 0),
+        },
+        title="roots",
+    )
+
+
+def _u64(parts: Sequence[Any]) -> Array:
+    return np.concatenate([np.asarray(part, np.uint64) for part in parts])
+
+
+_KIND_OF_NAME = {
+    LOCALS: "stack",
+    "[Pinned local vars]": "stack",
+    FINALIZER: "finalizer",
+    "[FinalizerQueue]": "finalizer",
+    DEPENDENT: "dependent",
+    COM: "com",
+    OTHER_HANDLES: "other",
+    STRONG: "handle",
+    PINNING: "handle",
+    "[StrongHandle]": "handle",
+    "[PinnedHandle]": "handle",
+    "[AsyncPinnedHandle]": "handle",
+    "[SizedRefHandle]": "handle",
+}
+MAX_DEPTH = 6
+
+
+def _holds(name: str) -> bool:
+    return name in _KIND_OF_NAME or name in (STATICS, THREAD_STATICS, OTHERS) or name.startswith(STATIC)
+
+
+def roots_of_pseudo_nodes(names: Sequence[str], types: Array, starts: Array, targets: Array, root: int) -> Table:
+    """What a file says of roots by the names of what holds them: the columns of :func:`root_table`, without numbers."""
+    nodes: list[Array] = []
+    kinds: list[Array] = []
+    labels: list[Array] = []
+    texts = [""]
+    is_holder = np.array([_holds(name) for name in names], np.bool_)
+    waiting, seen = [(root, "other", 0)], {root}
+    while waiting:
+        node, kind, depth = waiting.pop()
+        children = targets[int(starts[node]) : int(starts[node + 1])]
+        held = is_holder[types[children]]
+        for child in children[held].tolist():
+            if child not in seen and depth < MAX_DEPTH:
+                seen.add(child)
+                name = names[int(types[child])]
+                inherited = {STATICS: "static", THREAD_STATICS: "thread static"}.get(name, kind)
+                waiting.append((child, _KIND_OF_NAME.get(name, inherited), depth + 1))
+        if depth:
+            own, name = children[~held], names[int(types[node])]
+            texts.append(name[len(STATIC) : -1] if name.startswith(STATIC) else "")
+            nodes.append(own)
+            kinds.append(np.full(len(own), KINDS.index(kind)))
+            labels.append(np.full(len(own), len(texts) - 1 if texts[-1] else 0))
+    count = sum(map(len, nodes))
+    which = np.concatenate([np.zeros(0, np.int64), *labels]).astype(np.int64)
+    return Table(
+        {
+            "node": Scalar(np.concatenate([np.zeros(0, np.uint32), *nodes]).astype(np.uint32), None, Kind.U4),
+            "kind": Coded(Text.from_pylist(KINDS), np.concatenate([np.zeros(0, np.int64), *kinds]).astype(np.int64)),
+            "flags": Scalar(np.zeros(count, np.uint32), np.zeros(count, np.bool_), Kind.U4),
+            "root_id": Scalar(np.zeros(count, np.uint64), np.zeros(count, np.bool_), Kind.U8),
+            "name": Coded(Text.from_pylist(texts), which, which > 0),
+        },
+        title="roots",
+    )

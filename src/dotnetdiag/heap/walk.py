@@ -1,0 +1,197 @@
+"""What the runtime tells of one walk over its heap, as it comes: objects, references and roots in compact columns.
+
+Objects and references are two streams. Each object has the next so many references: nothing else joins them, so where a block of either is
+missing, what follows it belongs to nothing that is known, and is cut off (gcdump.md §7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events import Column
+from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS
+from dotnetdiag.heap.facts import Segment
+from dotnetdiag.heap.growing import Growing
+from dotnetdiag.heap.kernels import Interner
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+MOST_NODES = (1 << 31) - 1024
+"""Numbers of objects are 31 bits, in files too."""
+BLOCK_NAMES = {
+    ROOTS: "GC/BulkRootEdge",
+    DEPENDENT: "GC/BulkRootConditionalWeakTableElementEdge",
+    NODES: "GC/BulkNode",
+    EDGES: "GC/BulkEdge",
+}
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """The numbered blocks of one event: the next number, and the rows of the first and of the last."""
+
+    expected: int = 0
+    full: int = -1
+    last: int = -1
+    uneven: int = 0
+    missing: list[tuple[int, int]] = field(default_factory=list)
+
+    def take(self, index: int, rows: int) -> None:
+        if index != self.expected and len(self.missing) < 4:
+            self.missing.append((self.expected, index))
+        if self.last >= 0 and self.last != self.full:
+            self.uneven += 1
+        self.full = rows if self.full < 0 else self.full
+        self.last, self.expected = rows, index + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A static variable, or a COM object, that holds an object."""
+
+    address: int
+    type_id: int
+    flags: int
+    root_id: int
+    name: str
+
+
+class Walk:
+    """One dump while it comes. ``number`` is that of the collection, None as long as its begin was not seen."""
+
+    def __init__(self, pointer_size: int) -> None:
+        self.pointer_size = pointer_size
+        self.number: int | None = None
+        self.stopped = False
+        self.started_ns: int | None = None
+        self.suspended_ns: int | None = None
+        self.restarted_ns: int | None = None
+        self.heap_bytes: int | None = None
+        self.address, self.size, self.type_code = Growing(np.uint64), Growing(np.uint32), Growing(np.uint32)
+        self.edge_start = Growing(np.uint32)
+        self.target = Growing(np.uint32)  # two for each address, whose place a row takes later
+        self.edge_start.append(0)
+        self.types = Interner()
+        self.root_object, self.root_kind = Growing(np.uint64), Growing(np.uint8)
+        self.root_flags, self.root_id = Growing(np.uint32), Growing(np.uint64)
+        self.dependent_key, self.dependent_object = Growing(np.uint64), Growing(np.uint64)
+        self.statics: list[Root] = []
+        self.ccws: list[Root] = []
+        self.rcws: dict[int, int] = {}
+        self.segments: list[Segment] = []
+        self.blocks = {number: _Blocks() for number in INDEXED}
+        self.damaged = 0
+        self.is_cut = False
+        self._edges_told = 0
+        self._nodes_trusted: int | None = None
+        self._edges_trusted: int | None = None
+
+    @property
+    def has_any(self) -> bool:
+        """Whether anything of the heap itself was told."""
+        return len(self.address) > 0 or len(self.target) > 0
+
+    @property
+    def edges(self) -> int:
+        """How many references have come."""
+        return len(self.target) // 2
+
+    def begins_again(self, number: int, index: int) -> bool:
+        """Whether this block is the first of another walk."""
+        return index == 0 and self.blocks[number].expected > 0
+
+    def take(self, number: int, index: int, rows: Array) -> None:
+        """A numbered block."""
+        blocks = self.blocks[number]
+        gap = index != blocks.expected
+        blocks.take(index, len(rows))
+        if number == NODES:
+            if gap and self._nodes_trusted is None:
+                self._nodes_trusted = len(self.address)
+            self._nodes(rows)
+        elif number == EDGES:
+            if gap and self._edges_trusted is None:
+                self._edges_trusted = self.edges
+            self.target.extend(rows["target"].astype(np.uint64).view(np.uint32))
+        elif number == ROOTS:
+            self.root_object.extend(rows["object"])
+            self.root_kind.extend(rows["kind"])
+            self.root_flags.extend(rows["flags"])
+            self.root_id.extend(rows["id"])
+        else:
+            self.dependent_key.extend(rows["key"])
+            self.dependent_object.extend(rows["object"])
+
+    def _nodes(self, rows: Array) -> None:
+        room = MOST_NODES - len(self.address)
+        if len(rows) > room:
+            self.is_cut, rows = True, rows[: max(room, 0)]
+        if not len(rows):
+            return
+        self.address.extend(rows["address"])
+        self.size.extend(rows["size"])
+        self.type_code.extend(self.types.codes(rows["type"]))
+        ends = np.cumsum(np.minimum(rows["edges"], 1 << 40)) + np.uint64(self._edges_told)
+        self._edges_told = int(ends[-1])
+        self.edge_start.extend(ends)
+
+    def take_statics(self, fields: Mapping[str, Column]) -> None:
+        """Rows of GC/BulkRootStaticVar."""
+        names = ("ObjectID", "TypeID", "Flags", "GCRootID", "FieldName")
+        for row in zip(*(fields[name].to_pylist() for name in names), strict=True):
+            self.statics.append(Root(address=row[0], type_id=row[1], flags=int(row[2]), root_id=row[3], name=row[4]))
+
+    def take_ccws(self, fields: Mapping[str, Column]) -> None:
+        """Rows of GC/BulkRootCCW."""
+        names = ("ObjectID", "TypeID", "Flags", "IUnknown")
+        for row in zip(*(fields[name].to_pylist() for name in names), strict=True):
+            self.ccws.append(Root(address=row[0], type_id=row[1], flags=int(row[2]), root_id=row[3], name=""))
+
+    def take_rcws(self, fields: Mapping[str, Column]) -> None:
+        """Rows of GC/BulkRCW."""
+        objects, unknown = (fields[name].numpy().tolist() for name in ("ObjectID", "IUnknown"))
+        self.rcws.update(zip(objects, unknown, strict=True))
+
+    # what can be checked ----------------------------------------------------------------------------------------------
+
+    def problems(self) -> list[str]:
+        """What is missing of the streams; to be asked before :meth:`trim`."""
+        found = []
+        if self.number is None:
+            found.append("the begin of the collection was not seen")
+        if not self.stopped:
+            found.append("the end of the collection was not seen")
+        for number, blocks in self.blocks.items():
+            name = BLOCK_NAMES[number]
+            for expected, came in blocks.missing:
+                found.append(f"{name}: block {expected:,} was expected, {came:,} came")
+            if number in (NODES, EDGES) and blocks.uneven:
+                found.append(f"{name}: {blocks.uneven:,} blocks have not as many rows as the first, {blocks.full:,}")
+        if self.damaged:
+            found.append(f"{self.damaged:,} events were shorter than they say")
+        if self.is_cut:
+            found.append(f"more than {MOST_NODES:,} objects: those beyond were left out")
+        if self._edges_told != self.edges:
+            found.append(f"objects have {self._edges_told:,} references by their own account, {self.edges:,} came")
+        return found
+
+    def trim(self) -> int:
+        """Cut off references whose objects are not certain; how many objects lack theirs."""
+        starts = self.edge_start.rows
+        trusted = self.edges if self._edges_trusted is None else self._edges_trusted
+        nodes = len(self.address)
+        if self._nodes_trusted is not None:
+            trusted = min(trusted, int(starts[self._nodes_trusted]))
+            nodes = self._nodes_trusted
+        if trusted == self._edges_told == self.edges:
+            return 0
+        whole = min(int(np.searchsorted(starts, trusted, side="right")) - 1, nodes)
+        limit = int(starts[whole])
+        lacking = int((np.diff(starts[whole:]) > 0).sum())
+        np.minimum(starts, limit, out=starts)
+        self.target.cut(2 * limit)
+        return lacking

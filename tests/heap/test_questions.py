@@ -1,0 +1,268 @@
+"""What fills a heap, who holds it, what grew: on heaps made by hand whose answers are plain, and on a recording."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from tests.heap.help import heap_of
+from tests.heap.made import heap_from, made
+from tests.nettrace.recordings import data_of
+
+from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
+from dotnetdiag.heap import Heap, kernels
+from dotnetdiag.heap.difference import growing_types
+
+RECORDING = "heap-10.nettrace"
+ROOTS, STATICS, VARIABLE = "[.NET Roots]", "[static vars]", "[static var List.cache]"
+ARRAY = "System.Object[]"
+
+
+@pytest.fixture(params=["compiled", "numpy"], autouse=True)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "numpy":
+        monkeypatch.setattr(kernels, "KERNELS", None)
+    elif kernels.KERNELS is None:
+        pytest.skip("the kernels are not compiled here")
+
+
+def a_cache(items: int, *, size: int = 100) -> Heap:
+    """A static variable that holds a list of so many items, which an array of the runtime's holds as well."""
+    types = [ROOTS, STATICS, VARIABLE, ARRAY, "List", *["Item"] * items]
+    edges = [(0, 1), (1, 2), (2, 4), (0, 3), (3, 4), *((4, 5 + number) for number in range(items))]
+    heap = heap_from(types, edges, sizes=[0, 0, 0, 40, 32, *[size] * items])
+    addresses = heap.node_address.copy()
+    addresses[:3] = 0
+    return replace(heap, node_address=addresses)
+
+
+def rows(heap: Heap, **about: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in heap.tree(**about)]
+
+
+# types ----------------------------------------------------------------------------------------------------------------
+
+
+def test_types_have_count_bytes_and_what_they_keep_alive() -> None:
+    assert [tuple(row.values()) for row in made().types] == [
+        ("A", "app.dll", 2, 60, 60),
+        ("C", "app.dll", 1, 50, 50),
+        ("B", "app.dll", 1, 30, 30),
+        ("Root", "app.dll", 1, 10, 150),
+    ]
+    assert made().by_retained.values("type") == ["Root", "A", "C", "B"]
+
+
+def test_namespaces_are_those_of_the_type_and_not_of_its_arguments() -> None:
+    heap = heap_from(["[.NET Roots]", "A.B.List<C.D.E>[]", "Plain", "A.B.Other"], [(0, 1), (1, 2), (1, 3)])
+    assert [(row["namespace"], row["count"], row["retained_bytes"]) for row in heap.by_namespace] == [
+        ("A.B", 2, 90),
+        (None, 2, 100),
+    ]
+
+
+def test_modules_and_generations_come_to_the_whole() -> None:
+    heap = heap_of(data_of(RECORDING))
+    for table in (heap.types, heap.by_module, heap.by_namespace, heap.generations):
+        assert sum(table.values("bytes")) == heap.bytes
+    assert heap.generations.values("generation") == ["unknown"]
+    assert heap.by_module.values("module")[-1] is None
+
+
+def test_generations_are_told_by_name_the_youngest_first() -> None:
+    heap = replace(made(), node_generation=np.array([2, 0, 4, 3, 2], np.int8))
+    assert [tuple(row.values()) for row in heap.generations] == [
+        ("gen0", 1, 20),
+        ("gen2", 2, 60),
+        ("large objects", 1, 40),
+        ("pinned objects", 1, 30),
+    ]
+
+
+# who holds what -------------------------------------------------------------------------------------------------------
+
+
+def test_a_tree_has_static_variables_above_what_they_hold() -> None:
+    assert rows(a_cache(3), minimum=1) == [
+        (0, None, ROOTS, "app.dll", 1, 0, 372),
+        (1, 0, STATICS, "app.dll", 1, 0, 332),
+        (2, 1, VARIABLE, "app.dll", 1, 0, 332),
+        (3, 2, "List", "app.dll", 1, 32, 332),
+        (4, 3, "Item", "app.dll", 3, 300, 300),
+        (1, 0, ARRAY, "app.dll", 1, 40, 40),
+    ]
+
+
+def test_a_list_is_one_row_of_the_tree_however_long() -> None:
+    heap = heap_from(["Root", *["Node"] * 500], [(number, number + 1) for number in range(500)])
+    assert [(row["type"], row["count"]) for row in heap.tree(depth=1)] == [("Root", 1), ("Node", 500)]
+
+
+def test_a_tree_ends_at_its_depth_and_leaves_out_what_is_small() -> None:
+    heap = a_cache(3)
+    assert [row[0] for row in rows(heap, depth=2, minimum=1)] == [0, 1, 2, 1]
+    assert [row[2] for row in rows(heap, minimum=301)] == [ROOTS, STATICS, VARIABLE, "List"]
+    assert heap.tree(minimum=301).notes == ("rows that keep less than 301 bytes alive are left out",)
+
+
+def test_a_tree_tells_of_what_no_root_reaches() -> None:
+    heap = heap_from(["Root", "A", "Lost"], [(0, 1), (2, 1)])
+    assert heap.tree(minimum=0).notes == ("1 objects of 30 bytes are not reached from any root",)
+
+
+def test_the_largest_objects_come_first_with_what_holds_them() -> None:
+    largest = a_cache(3).largest(3)
+    assert [(row["type"], row["retained_bytes"], row["held_by"]) for row in largest] == [
+        (ROOTS, 372, None),
+        ("List", 332, ROOTS),
+        ("Item", 100, "List"),
+    ]
+    assert len(made().largest(100)) == 5
+    assert len(made().largest(0)) == 0
+
+
+def paths(heap: Heap, what: str | int) -> list[tuple[int, bool, list[str]]]:
+    return [(row["count"], row["is_shortest"], row["path"]) for row in heap.paths_to_root(what)]
+
+
+def test_paths_are_shortest_first_and_merged_by_type() -> None:
+    heap = a_cache(7)
+    assert paths(heap, "List") == [(1, True, [ROOTS, ARRAY, "List"]), (1, False, [ROOTS, STATICS, VARIABLE, "List"])]
+    assert paths(heap, "item") == [(7, True, [ROOTS, ARRAY, "List", "Item"])]
+    assert paths(heap, int(heap.node_address[5])) == [(1, True, [ROOTS, ARRAY, "List", "Item"])]
+    assert paths(heap, hex(int(heap.node_address[4]))) == paths(heap, "List")
+
+
+def test_a_path_through_another_of_the_objects_is_none_of_its_own() -> None:
+    heap = heap_from(["Root", "Node", "Node", "Other"], [(0, 1), (1, 3), (3, 2), (0, 2)])
+    assert paths(heap, "Node") == [(2, True, ["Root", "Node"])]
+
+
+def test_paths_of_what_is_not_reached_are_none() -> None:
+    heap = heap_from(["Root", "A", "Lost"], [(0, 1)])
+    table = heap.paths_to_root("Lost")
+    assert len(table) == 0
+    assert table.notes == ("1 of 1 objects are not reached from any root",)
+
+
+def test_a_long_path_shows_its_ends() -> None:
+    count = 3000
+    heap = heap_from([f"T{number}" for number in range(count)], [(number, number + 1) for number in range(count - 1)])
+    ((_, _, path),) = paths(heap, f"T{count - 1}")
+    assert len(path) == 66
+    assert (path[0], path[31], path[32], path[33], path[-1]) == ("T0", "T31", "…", "T2967", "T2999")
+
+
+@pytest.mark.parametrize("what", ["Nothing", "", 0x99, "0x99"])
+def test_what_is_not_there_is_an_error(what: str | int) -> None:
+    with pytest.raises(UnknownName):
+        made().paths_to_root(what)
+
+
+@pytest.mark.parametrize("what", [0, -1, 1 << 64])
+def test_what_no_object_can_be_at_is_an_error(what: int) -> None:
+    with pytest.raises(UsageError):
+        made().paths_to_root(what)
+
+
+def test_every_path_of_a_random_heap_is_one_of_its_references() -> None:
+    chance = random.Random(3)
+    for _ in range(60):
+        nodes = chance.choice([5, 10, 40])
+        edges = [(chance.randrange(nodes), chance.randrange(nodes)) for _ in range(3 * nodes)]
+        heap = heap_from([f"T{number % 7}" for number in range(nodes)], edges)
+        reached = set(heap.breadth_first[0].tolist())
+        found = heap.paths_to_root("T3")
+        own = [node for node in reached if node % 7 == 3]
+        assert sum(row["count"] for row in found if row["is_shortest"]) >= len(own)
+        steps = {(f"T{a % 7}", f"T{b % 7}") for a, b in edges}
+        for row in found:
+            assert (row["path"][0], row["path"][-1]) == ("T0", "T3")
+            assert set(zip(row["path"], row["path"][1:], strict=False)) <= steps
+
+
+# what grew ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_leak_is_named_by_types_and_by_dominators() -> None:
+    diff = a_cache(3).diff(a_cache(10))
+    assert (diff.grown_bytes, diff.before_nodes, diff.after_nodes) == (700, 8, 15)
+    first, *_ = diff.types.to_pylist()
+    assert (first["type"], first["count_before"], first["count_after"], first["bytes_grown"]) == ("Item", 3, 10, 700)
+    grown = {tuple(row["path"]): row["retained_bytes_grown"] for row in diff.dominators}
+    assert grown[ROOTS, STATICS, VARIABLE, "List"] == 700
+
+
+def test_equal_heaps_have_no_difference() -> None:
+    diff = made().diff(made())
+    assert (len(diff.types), len(diff.dominators), diff.grown_bytes) == (0, 0, 0)
+
+
+def test_types_that_only_grow_are_suspects() -> None:
+    heaps = [a_cache(3), a_cache(5), a_cache(5), a_cache(9)]
+    (row,) = growing_types(heaps).to_pylist()
+    assert (row["type"], row["steps"], row["count_grown"], row["bytes_grown"]) == ("Item", 2, 6, 600)
+    assert len(growing_types([a_cache(3), a_cache(9), a_cache(8)])) == 0
+    with pytest.raises(UsageError):
+        growing_types(heaps[:1])
+
+
+# advice ---------------------------------------------------------------------------------------------------------------
+
+
+def advice(heap: Heap, kind: str) -> list[tuple[str, int, int]]:
+    return [(row["subject"], row["count"], row["bytes"]) for row in heap.advice if row["kind"] == kind]
+
+
+def test_a_static_variable_that_holds_most_is_named() -> None:
+    assert advice(a_cache(1000), "static") == [("List.cache", 1, 100_032)]
+
+
+def test_collections_that_are_mostly_empty_are_named_by_what_holds_them() -> None:
+    types = [ROOTS, "Holder", *[ARRAY] * 100, "Item"]
+    edges = [(0, 1), *((1, 2 + number) for number in range(100)), *((2 + number, 102) for number in range(50))]
+    heap = heap_from(types, edges, sizes=[0, 24, *[8 * 1003] * 100, 24])
+    assert advice(heap, "collection") == [(f"{ARRAY} in Holder", 100, 8 * (1000 * 100 - 50))]
+    assert advice(a_cache(1000), "collection") == []
+
+
+def test_an_event_with_many_handlers_is_named() -> None:
+    handler = "System.EventHandler"
+    types = [ROOTS, "Publisher", handler, ARRAY, *[handler] * 150]
+    edges = [(0, 1), (1, 2), (2, 3), *((3, 4 + number) for number in range(150))]
+    ((subject, count, _),) = advice(heap_from(types, edges, sizes=[64] * len(types)), "event")
+    assert (subject, count) == (f"{handler} of Publisher", 150)
+
+
+def test_many_timers_are_named() -> None:
+    timer = "System.Threading.TimerQueueTimer"
+    heap = heap_from([ROOTS, *[timer] * 200], [(0, 1 + number) for number in range(200)], sizes=[0, *[96] * 200])
+    assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
+    assert advice(made(), "timer") == []
+
+
+# other libraries ------------------------------------------------------------------------------------------------------
+
+
+def test_the_graph_is_that_of_networkx_and_igraph() -> None:
+    heap = heap_of(data_of(RECORDING))
+    graph, other = heap.to_networkx(), heap.to_igraph()
+    assert (graph.number_of_nodes(), graph.number_of_edges()) == (heap.nodes, heap.edges)
+    assert (other.vcount(), other.ecount()) == (heap.nodes, heap.edges)
+    assert graph.nodes[heap.root]["type"] == other.vs[heap.root]["type"] == ROOTS
+    assert sum(nx.get_node_attributes(graph, "size").values()) == sum(other.vs["size"]) == heap.bytes
+    theirs = nx.immediate_dominators(graph, heap.root)
+    ours = {node: int(over) for node, over in enumerate(heap.dominators) if over >= 0}
+    assert {node: over for node, over in theirs.items() if over is not None and node != heap.root} == ours
+
+
+@pytest.mark.parametrize("name", ["networkx", "igraph"])
+def test_without_the_library_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingDependency, match=r"dotnetdiag\[graph\]"):
+        getattr(made(), f"to_{name}")()

@@ -1,0 +1,307 @@
+"""What heap sessions may hold beside the usual: several dumps, losses, COM, narrow pointers, and what does not fit together."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.heap.help import heap_of, heaps_of, oracle_types, types_of
+from tests.heap.sessions import A, B, C, Session, usual
+
+from dotnetdiag.heap import Heap, Segment, kernels
+from dotnetdiag.heap.bulk_events import NODES
+from dotnetdiag.heap.growing import Growing
+from dotnetdiag.heap.kernels import AddressIndex, Interner
+
+
+@pytest.fixture(params=["compiled", "numpy"], autouse=True)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "numpy":
+        monkeypatch.setattr(kernels, "KERNELS", None)
+    elif kernels.KERNELS is None:
+        pytest.skip("the kernels are not compiled here")
+
+
+def children(heap: Heap, name: str) -> list[str]:
+    """Types of what the nodes of a type refer to."""
+    names = [heap.type_of(node) for node in range(heap.nodes)]
+    return [names[child] for node in range(heap.nodes) if names[node] == name for child in heap.references(node)]
+
+
+@pytest.mark.parametrize("pointer_size", [4, 8])
+def test_the_usual_session_is_a_complete_heap(pointer_size: int, tmp_path: Any) -> None:
+    data = usual(Session(pointer_size=pointer_size)).data()
+    heap = heap_of(data)
+    assert heap.completeness.problems == ()
+    assert heap.facts.pointer_size == pointer_size
+    assert [tuple(row.values())[:4] for row in heap.types][:2] == [
+        ("App.List<App.B>", "/app/app.dll", 1, 2_000_000),
+        ("App.A", "/app/app.dll", 2, 64),
+    ]
+    assert heap.references(0).tolist() == [1, 2]
+    assert heap.facts.heap_bytes == 45
+    assert heap.facts.pause_ms == pytest.approx(0.008)
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(data)
+    types, end = oracle_types("heap", path)
+    assert types == types_of(heap)
+    assert (heap.nodes, heap.edges, heap.bytes) == (end["nodes"], end["edges"], end["bytes"])
+
+
+def test_every_dump_of_a_session_is_a_heap_of_its_own() -> None:
+    session = usual(Session(), count=4)
+    session.start(5, depth=0)
+    session.stop(5)
+    session.start(6)
+    session.stop(6)  # of everything, and without a walk
+    session.start(7)
+    session.roots([(B, 2, 0, 0)])
+    session.nodes([(B, 16, 1, 0)])
+    session.edges([])
+    session.stop(7)
+    first, second = heaps_of(session.data())
+    assert (first.bytes, second.bytes) == (2_000_064, 16)
+    assert first.completeness.complete
+    assert second.completeness.complete  # types are those of the first
+
+
+def test_a_collection_on_other_threads_is_one_walk() -> None:
+    session = Session()
+    session.start(1, thread=9)
+    session.types([(1, "App.A")])
+    session.nodes([(A, 24, 1, 0)])
+    session.edges([])
+    session.stop(1, thread=8)
+    assert heap_of(session.data()).completeness.complete
+
+
+def test_roots_hang_where_the_reference_hangs_them() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.statics([(A, 1, 0, "one"), (B, 1, 0, "one"), (C, 1, 1, "two")])
+    session.roots(
+        [(A, 0, 0, 1), (A, 1, 0, 0), (A, 2, 1, 5), (A, 2, 3, 5), (B, 2, 0, 6), (C, 2, 8, 7), (C, 9, 0, 8), (B, 2, 2, 9)]
+    )
+    session.dependent([(A, B), (0, C)])
+    session.nodes([(address, 24, 1, 0) for address in (A, B, C)])
+    session.edges([])
+    session.stop()
+    session.module(0xA0, "/app/app.dll")
+    heap = heap_of(session.data())
+    assert children(heap, "[static vars]") == ["[static var App.A.one]"]
+    assert children(heap, "[static var App.A.one]") == ["App.A", "App.A"]
+    assert children(heap, "[thread static vars]") == ["[static var App.A.two]"]
+    assert set(children(heap, "[other roots]")) == {
+        "[finalizer Handles]", "[pinning Handles]", "[strong Handles]", "[other Handles]", "[COM/WinRT Objects]",
+        "[Dependent Handles]",
+    }  # fmt: skip
+    assert children(heap, "[Dependent Handles]") == ["App.A"]
+    kinds = [row["kind"] for row in heap.roots]
+    assert kinds == [
+        "stack",
+        "finalizer",
+        *["handle"] * 4,
+        "other",
+        "handle",
+        *["dependent"] * 2,
+        "static",
+        "static",
+        "thread static",
+    ]
+    assert heap.roots.values("root_id")[8] == A  # the key of a dependent handle
+
+
+def test_com_objects_are_nodes_of_their_own() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.ccws([(A, 1, 0x7000), (B, 1, 0)])
+    session.rcws([(B, 0x9000)])
+    session.nodes([(A, 24, 1, 1), (B, 24, 1, 1), (C, 24, 1, 0)])
+    session.edges([B, C])
+    session.stop()
+    heap = heap_of(session.data())
+    assert children(heap, "[CCW 0x7000 for type App.A]") == ["App.A"]
+    assert children(heap, "[COM/WinRT Objects]") == ["[CCW 0x7000 for type App.A]"]
+    assert heap.references(1).tolist() == [2, 3]
+    assert (heap.node_address[3], heap.node_size[1]) == (0x9000, 1024)
+    assert heap.references(0).tolist() == [1]
+
+
+def test_ranges_after_the_first_object_tell_generations() -> None:
+    session = Session()
+    session.start()
+    session.range(0, 0, 1 << 40)  # before the collection
+    session.types([(1, "App.A")])
+    session.nodes([(A, 24, 1, 0), (B, 24, 1, 0), (C, 24, 1, 0)])
+    session.edges([])
+    session.range(2, A, 0x10)
+    session.range(4, B, 0x10)
+    session.stop()
+    heap = heap_of(session.data())
+    assert heap.node_generation[:3].tolist() == [2, 4, -1]
+    assert heap.facts.segments == (Segment.of(2, A, A + 0x10), Segment.of(4, B, B + 0x10))
+
+
+def test_a_size_beyond_32_bits_is_kept() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "System.Int64[]")])
+    session.nodes([(A, 4_800_000_024, 1, 0)])
+    session.edges([])
+    session.stop()
+    heap = heap_of(session.data())
+    assert (heap.bytes, heap.node_size.dtype) == (4_800_000_024, np.uint64)
+
+
+# what is missing ------------------------------------------------------------------------------------------------------
+
+
+def lacking(session: Session, **about: Any) -> Heap:
+    session.start()
+    session.types([(1, "App.A")])
+    session.nodes([(A, 24, 1, 1)], index=about.get("first_nodes"))
+    session.edges([B], index=about.get("first_edges"))
+    session.nodes([(B, 24, 1, 1)], index=about.get("nodes"))
+    session.edges([C], index=about.get("edges"))
+    session.nodes([(C, 24, 1, 0)])
+    if about.get("stop", True):
+        session.stop()
+    session.module(0xA0, "/app/app.dll")
+    return heap_of(session.data())
+
+
+def test_a_lost_block_of_objects_is_told_and_what_follows_has_no_references() -> None:
+    heap = lacking(Session(), nodes=3)
+    assert "GC/BulkNode: block 1 was expected, 3 came" in heap.completeness.problems
+    assert "2 objects are without their references, which were not certain" not in heap.completeness.problems
+    assert heap.references(0).tolist() == [1]
+    assert heap.references(1).tolist() == []
+
+
+def test_a_lost_block_of_references_is_told_and_what_follows_has_none() -> None:
+    heap = lacking(Session(), edges=2)
+    assert "GC/BulkEdge: block 1 was expected, 2 came" in heap.completeness.problems
+    assert heap.references(0).tolist() == [1]
+    assert heap.references(1).tolist() == []
+
+
+def test_a_walk_without_an_end_or_a_begin_says_so() -> None:
+    assert lacking(Session(), stop=False).completeness.problems == ("the end of the collection was not seen",)
+    session = Session()
+    session.types([(1, "App.A")])
+    session.nodes([(A, 24, 1, 0)])
+    session.edges([])
+    assert heap_of(session.data()).completeness.problems == (
+        "the begin of the collection was not seen",
+        "the end of the collection was not seen",
+    )
+
+
+def test_lost_events_are_told() -> None:
+    session = usual(Session())
+    session.lose(3)
+    usual(session, count=2)
+    assert all("3 events were lost" in heap.completeness.problems for heap in heaps_of(session.data()))
+
+
+def test_counts_that_do_not_fit_are_told() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.nodes([(A, 24, 1, 2), (B, 24, 2, 1 << 60), (A, 24, 1, 0)])
+    session.edges([B, 0x5000, C])
+    session.roots([(0x6000, 0, 0, 0), (0, 0, 0, 0), (0x7000, 2, 2, 0)])
+    session.stop()
+    heap = heap_of(session.data())
+    assert heap.completeness.problems == (
+        f"objects have {2 + (1 << 40):,} references by their own account, 3 came",
+        "1 objects are without their references, which were not certain",
+        "1 addresses are told of more than once",
+        "3 addresses are referred to and were not told of",
+        "1 types have no name",
+    )
+    assert heap.type_of(1) == "UNKNOWN 0x2"
+    assert sorted(heap.node_address[3:6].tolist()) == [0, 0x5000, 0x6000]
+    assert heap.references(0).tolist() == [1, 4]
+
+
+def test_a_block_that_is_shorter_than_it_says_is_told() -> None:
+    session = usual(Session())
+    session.start(2)
+    session.nodes([(A, 24, 1, 0)])
+    session.block(NODES, [], count=1 << 30)
+    session.event(NODES, b"\1")
+    session.event(15, struct.pack("<I", 1 << 31))
+    session.stop(2)
+    heap = heaps_of(session.data())[1]
+    assert "3 events were shorter than they say" in heap.completeness.problems or (
+        "2 events were shorter than they say" in heap.completeness.problems
+    )
+
+
+def test_every_cut_of_a_recording_is_a_part_that_says_so() -> None:
+    data = usual(Session()).data()
+    whole = heap_of(data)
+    for size in range(0, len(data), 7):
+        try:
+            heaps = heaps_of(data[:size])
+        except ValueError:
+            continue
+        for heap in heaps:
+            assert heap.nodes <= whole.nodes + 2
+            assert len(heap.edge_start) == heap.nodes + 1
+
+
+# columns --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["ascending", "runs", "random", "overlapping", "far apart"])
+def test_addresses_are_found_in_any_order(order: str) -> None:
+    chance = np.random.default_rng(5)
+    address = np.unique(chance.integers(1, 1 << 40, 20_000, dtype=np.uint64))
+    if order == "runs":
+        address = np.concatenate(np.array_split(address, 40)[::-1])
+    elif order == "random":
+        chance.shuffle(address)
+    elif order == "overlapping":
+        address = np.concatenate([address[::2], address[1::2]])
+    elif order == "far apart":
+        address = np.concatenate([address, address[:100] + np.uint64(1 << 62)])
+    index = AddressIndex(address)
+    assert index.duplicates == 0
+    rows = chance.integers(0, len(address), 5_000)
+    assert np.array_equal(index.find(address[rows]), rows.astype(np.uint32))
+    missing = np.array([0, (1 << 64) - 1, *(address[:50] + np.uint64(1)).tolist()], np.uint64)
+    missing = missing[~np.isin(missing, address)]
+    assert (index.find(missing) == kernels.NONE).all()
+
+
+def test_no_address_is_found_where_there_is_none() -> None:
+    assert AddressIndex(np.zeros(0, np.uint64)).find(np.array([1, 2], np.uint64)).tolist() == [kernels.NONE] * 2
+
+
+def test_ids_are_numbered_in_the_order_of_their_first_sight() -> None:
+    chance = np.random.default_rng(7)
+    interner, known = Interner(), dict[int, int]()
+    for _ in range(20):
+        values = chance.integers(0, 5000, 3000, dtype=np.uint64)
+        expected = [known.setdefault(value, len(known)) for value in values.tolist()]
+        assert interner.codes(values).tolist() == expected
+    assert interner.values == list(known)
+
+
+def test_a_column_grows_and_becomes_wider_when_it_must() -> None:
+    column, expected = Growing(np.uint32), list[int]()
+    for number in range(50):
+        column.extend(np.arange(number * 100, dtype=np.uint64))
+        expected += range(number * 100)
+    column.append(1 << 40)
+    assert column.rows.tolist() == [*expected, 1 << 40]
+    assert column.rows.dtype == np.uint64
+    column.cut(10)
+    assert column.taken().tolist() == expected[:10]
+    assert len(column) == 0
