@@ -259,7 +259,7 @@ def test_every_cut_of_a_recording_is_a_part_that_says_so() -> None:
 # columns --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", ["ascending", "runs", "random", "overlapping", "far apart"])
+@pytest.mark.parametrize("order", ["ascending", "runs", "random", "overlapping", "regions", "far apart"])
 def test_addresses_are_found_in_any_order(order: str) -> None:
     chance = np.random.default_rng(5)
     address = np.unique(chance.integers(1, 1 << 40, 20_000, dtype=np.uint64))
@@ -269,6 +269,9 @@ def test_addresses_are_found_in_any_order(order: str) -> None:
         chance.shuffle(address)
     elif order == "overlapping":
         address = np.concatenate([address[::2], address[1::2]])
+    elif order == "regions":
+        young = (address >> np.uint64(32)) % np.uint64(2) == 0
+        address = np.concatenate([address[young], address[~young]])
     elif order == "far apart":
         address = np.concatenate([address, address[:100] + np.uint64(1 << 62)])
     index = AddressIndex(address)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import dotnetdiag as dd
 from dotnetdiag.events import kernels as payloads
+from dotnetdiag.heap import kernels as heaps
 from dotnetdiag.nettrace import kernels as headers
 from dotnetdiag.server import kernels as frames
 from dotnetdiag.trace import kernels as stacks
@@ -42,7 +43,7 @@ def smoke() -> dict[str, object]:
         read[path.stem] = {"counts": counts, "busiest": busiest}
     if not read:
         raise SystemExit(f"no recordings in {RECORDINGS}")
-    compiled = {room.__name__: room.KERNELS is not None for room in (headers, payloads, stacks, frames)}
+    compiled = {room.__name__: room.KERNELS is not None for room in (headers, payloads, stacks, heaps, frames)}
     return {"package": dd.__file__, "compiled": compiled, "read": read}
 
 

@@ -51,7 +51,7 @@ class _Building:
         walk = self.walk
         if self.index.duplicates:
             self.problems.append(f"{self.index.duplicates:,} addresses are told of more than once")
-        target, lost = self._targets()
+        lost = self._find_targets()
         roots = [
             *(row.rows for row in (walk.root_object, walk.dependent_object)),
             np.array([root.address for root in walk.statics], np.uint64),
@@ -69,8 +69,8 @@ class _Building:
         wrapped = roots[4][self._found(roots[4]) == NONE]  # nobody tells of these
         self.undefined = np.unique(np.concatenate([held, wrapped]))
         if len(lost):
-            self._mend(target, lost)
-        return self._joined(target, [self.rows_of(part) for part in roots])
+            self._mend(lost)
+        return self._joined([self.rows_of(part) for part in roots])
 
     def _found(self, addresses: Array) -> Array:
         """Rows of objects and of COM wrappers, which stand at addresses of their own."""
@@ -92,9 +92,9 @@ class _Building:
             found[lost[there]] = (self.objects + at[there]).astype(np.uint32)
         return found
 
-    def _targets(self) -> tuple[Array, Array]:
-        """(the row of each reference, addresses that are not there). In the memory of the addresses, of which the rows take half."""
-        narrow = self.walk.target.taken()
+    def _find_targets(self) -> Array:
+        """Put the row of each reference in the place of its address, of which it takes half. Addresses that are not there."""
+        narrow = self.walk.target.rows
         count = len(narrow) // 2
         lost = []
         for first in range(0, count, _CHUNK):
@@ -105,15 +105,18 @@ class _Building:
             if len(missing):
                 lost.append(wanted[missing])
             narrow[first:last] = rows
-        narrow.resize(count, refcheck=False)
-        return narrow, np.concatenate(lost) if lost else np.zeros(0, np.uint64)
+        del narrow
+        self.walk.target.cut(count)
+        self.walk.target.shrink()
+        return np.concatenate([np.zeros(0, np.uint64), *lost])
 
-    def _mend(self, target: Array, lost: Array) -> None:
+    def _mend(self, lost: Array) -> None:
         """References to what was never described lead to a node of their own."""
+        target = self.walk.target.rows
         rows = np.flatnonzero(target == NONE)
         target[rows] = self.rows_of(lost)
 
-    def _joined(self, target: Array, roots: Sequence[Array]) -> Heap:
+    def _joined(self, roots: Sequence[Array]) -> Heap:
         walk, types = self.walk, self.types
         type_of = np.array(types.numbers(walk.types.values), np.uint32)
         if types.unknown:
@@ -127,26 +130,29 @@ class _Building:
         pseudo.add_dependent(dependent[walk.dependent_key.rows != 0])
         pseudo.add_statics(walk.statics, static)
         pseudo.add_com(range(self.objects + len(self.undefined), first))
-        starts, target = self._edges(target, ccw, rcw, pseudo)
-        code = walk.type_code.taken()
-        if len(code):
-            np.take(type_of, code, out=code, mode="clip")
-        node_type = _appended(
-            code, np.zeros(len(self.undefined), np.uint32), np.array(ccw_types, np.uint32), pseudo.types
-        )
-        size = walk.size.taken()
+        starts, target = self._edges(ccw, rcw, pseudo)
         if walk.rcws:
             wrapped = self.index.find(np.array(list(walk.rcws), np.uint64))
-            size[wrapped[wrapped != NONE]] += _RCW_BYTES
-        size = _appended(
-            size, np.zeros(len(self.undefined), size.dtype), np.full(len(self.ccws), _CCW_BYTES, size.dtype),
-            np.zeros(len(pseudo), size.dtype),
-        )  # fmt: skip
+            walk.size.rows[wrapped[wrapped != NONE]] += _RCW_BYTES
         del self.index
-        address = _appended(walk.address.taken(), self.undefined, self._ccw_addresses, np.zeros(len(pseudo), np.uint64))
+        codes = walk.type_code.rows
+        for begin in range(0, len(codes), _CHUNK):
+            codes[begin : begin + _CHUNK] = type_of[codes[begin : begin + _CHUNK]]
+        del codes
+        for column, *parts in (
+            (walk.type_code, np.zeros(len(self.undefined), np.uint32), np.array(ccw_types, np.uint32), pseudo.types),
+            (
+                walk.size, np.zeros(len(self.undefined), np.uint32), np.full(len(self.ccws), _CCW_BYTES, np.uint32),
+                np.zeros(len(pseudo), np.uint32),
+            ),
+            (walk.address, self.undefined, self._ccw_addresses, np.zeros(len(pseudo), np.uint64)),
+        ):  # fmt: skip
+            for part in parts:
+                column.extend(part)
+        address = walk.address.taken()
         return Heap(
-            node_type=node_type,
-            node_size=size,
+            node_type=walk.type_code.taken(),
+            node_size=walk.size.taken(),
             node_address=address,
             node_generation=generations(address, walk.segments),
             edge_start=starts,
@@ -159,42 +165,29 @@ class _Building:
             completeness=Completeness(problems=tuple(self.problems)),
         )
 
-    def _edges(self, target: Array, ccw: Array, rcw: Array, pseudo: PseudoNodes) -> tuple[Array, Array]:
+    def _edges(self, ccw: Array, rcw: Array, pseudo: PseudoNodes) -> tuple[Array, Array]:
         """Where the references of each node begin, and all of them."""
-        starts = self.walk.edge_start.taken()
+        starts, target = self.walk.edge_start, self.walk.target
         if (rcw != NONE).any():
-            starts, target = self._with_rcws(starts, target, rcw)
+            self._add_rcws(rcw)
         kept = [np.array([row], np.uint32) if row != NONE else np.zeros(0, np.uint32) for row in ccw.tolist()]
-        counts = [*([0] * len(self.undefined)), *map(len, kept), *pseudo.counts]
-        total = len(target) + sum(counts)
-        ends = len(target) + np.cumsum(np.array(counts, np.int64))
-        if total > np.iinfo(np.uint32).max and starts.dtype == np.uint32:
-            starts = starts.astype(np.int64)
-        starts = starts.view(np.int64) if starts.dtype == np.uint64 else starts
-        return _appended(starts, ends.astype(starts.dtype)), _appended(target, *kept, *pseudo.children)
+        children = pseudo.children
+        counts = [*([0] * len(self.undefined)), *map(len, kept), *map(len, children)]
+        starts.extend(np.uint64(len(target)) + np.cumsum(np.array(counts, np.uint64)))
+        for part in (*kept, *children):
+            target.extend(part)
+        made = starts.taken()
+        return made.view(np.int64) if made.dtype == np.uint64 else made, target.taken()
 
-    def _with_rcws(self, starts: Array, target: Array, rcw: Array) -> tuple[Array, Array]:
+    def _add_rcws(self, rcw: Array) -> None:
         """Objects with a wrapper refer to it, behind all else."""
         objects = self.index.find(np.array(list(self.walk.rcws), np.uint64))
         there = (objects != NONE) & (rcw != NONE)
-        objects, rcw = objects[there], rcw[there]
+        objects, rcw = objects[there].astype(np.int64), rcw[there]
         order = np.argsort(objects, kind="stable")
         objects, rcw = objects[order], rcw[order]
-        more = np.zeros(len(starts), np.int64)
-        np.add.at(more, objects.astype(np.int64) + 1, 1)
-        target = np.insert(target, starts[objects.astype(np.int64) + 1].astype(np.int64), rcw)
-        return (starts + np.cumsum(more)).astype(starts.dtype), target
-
-
-def _appended(column: Array, *parts: Array) -> Array:
-    """The column with others behind it, in its own memory where that can grow."""
-    count = len(column)
-    total = count + sum(map(len, parts))
-    if column.base is None and column.flags.owndata:
-        column.resize(total, refcheck=False)
-    else:
-        column = np.concatenate([column, np.empty(total - count, column.dtype)])
-    for part in parts:
-        column[count : count + len(part)] = part
-        count += len(part)
-    return column
+        starts, target = self.walk.edge_start.taken().astype(np.uint64), self.walk.target.taken()
+        more = np.zeros(len(starts), np.uint64)
+        np.add.at(more, objects + 1, 1)
+        self.walk.target.extend(np.insert(target, starts[objects + 1].astype(np.int64), rcw))
+        self.walk.edge_start.extend(starts + np.cumsum(more))

@@ -32,8 +32,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class HeapFold:
     """``for window in trace.windows(fold.wants): fold.feed(window)``, then ``fold.result()``: the heaps in the order of time.
 
-    Beside the heaps themselves it holds what a block has: 28 bytes for each object and 8 for each reference while they come.
-    ``objects`` and ``edges`` tell how many have come, for who shows progress.
+    ``objects`` and ``edges`` tell how many have come, and ``stopped`` how many walks are at their end, for who shows progress.
     """
 
     def __init__(self) -> None:

@@ -1,27 +1,32 @@
 """A column that grows row by row of blocks, and is never there twice.
 
-``realloc`` moves the pages of a large array and copies nothing (on Linux), so growing costs only what is written: a list of pieces that are
-joined at the end would be twice as large at that moment.
+Pages that nobody has written to cost nothing, and where the system can move those of a mapping (Linux), a longer one costs no copy: a list of
+pieces that are joined at the end would be twice as large at that moment, and a column that the C library moves leaves holes.
 """
 
 from __future__ import annotations
 
+import mmap
+import sys
 from typing import Any, TypeAlias
 
 import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_LEAST_ROWS, _MOST_SPARE_ROWS = 1 << 12, 1 << 20
-"""Spare rows are written to (they are zeroed), and so cost memory: no more of them than these."""
+_LEAST_BYTES = 1 << 16
+_HUGE_BYTES = 32 << 20
 _WIDER = {np.dtype(np.uint32): np.dtype(np.uint64)}
 
 
 class Growing:
-    """Numbers of one type. A column of u32 becomes one of u64 when a value comes that needs it. Nobody else may hold its array while it grows."""
+    """Numbers of one type. A column of u32 becomes one of u64 when a value comes that needs it. Nobody else may hold its rows while it grows
+    (BufferError, where the system moves it).
+    """
 
     def __init__(self, kind: Any) -> None:
         self._array: Array = np.empty(0, kind)
+        self._map: mmap.mmap | None = None
         self._rows = 0
 
     def __len__(self) -> int:
@@ -33,16 +38,16 @@ class Growing:
             return
         kind = self._array.dtype
         if kind in _WIDER and values.dtype.itemsize > kind.itemsize and int(values.max()) > np.iinfo(kind).max:
-            self._array = self._array.astype(_WIDER[kind])
+            self._widen(_WIDER[kind])
         rows = self._rows + len(values)
         if rows > len(self._array):
-            self._array.resize(rows + max(_LEAST_ROWS, min(rows, _MOST_SPARE_ROWS) // 2), refcheck=False)
+            self._reserve(2 * rows)
         self._array[self._rows : rows] = values
         self._rows = rows
 
     def append(self, value: int) -> None:
         """One more row."""
-        self.extend(np.array([value], np.uint64 if value >= 0 else np.int64))
+        self.extend(np.array([value], np.uint64))
 
     @property
     def rows(self) -> Array:
@@ -51,11 +56,35 @@ class Growing:
 
     def taken(self) -> Array:
         """The column, which is empty from here on."""
-        array, self._array = self._array, np.empty(0, self._array.dtype)
-        array.resize(self._rows, refcheck=False)
-        self._rows = 0
-        return array
+        self.shrink()
+        array, self._array, self._map = self._array, np.empty(0, self._array.dtype), None
+        rows, self._rows = self._rows, 0
+        return array[:rows]
 
     def cut(self, rows: int) -> None:
         """Forget what is behind so many rows."""
         self._rows = min(rows, self._rows)
+
+    def shrink(self) -> None:
+        """Give back the memory behind the last row."""
+        self._reserve(self._rows)
+
+    def _widen(self, kind: np.dtype[Any]) -> None:
+        wide = self.rows.astype(kind)
+        self._array, self._map, self._rows = np.empty(0, kind), None, 0
+        self.extend(wide)
+
+    def _reserve(self, rows: int) -> None:
+        if sys.platform != "linux":
+            self._array.resize(rows, refcheck=False)
+            return
+        kind = self._array.dtype
+        size = max(rows * kind.itemsize, _LEAST_BYTES)
+        self._array = np.empty(0, kind)  # a mapping that is looked at is not moved
+        if self._map is None:
+            self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        else:
+            self._map.resize(size)
+        if size >= _HUGE_BYTES:
+            self._map.madvise(mmap.MADV_HUGEPAGE)
+        self._array = np.frombuffer(self._map, kind, size // kind.itemsize)

@@ -73,8 +73,21 @@ class Interner:
 
 
 _FIRST_SHIFT, _LAST_SHIFT = 7, 63
+_GAPS = (1 << 63, 1 << 20, 1 << 16, 1 << 12)
+"""What ends a run, tried one after the other: a lower address, or so many bytes left out."""
+_CHUNK = 1 << 18
 _RUN_ROWS = 64
 """Of runs shorter than this on average the addresses are sorted instead."""
+
+
+def _breaks(address: Array, gap: int) -> Array:
+    """Where an address is not higher than the one before, or so much higher."""
+    found = [np.zeros(0, np.int64)]
+    for first in range(0, len(address) - 1, _CHUNK):
+        some = address[first : first + _CHUNK + 1]
+        # of one that is not higher the difference is huge
+        found.append(np.flatnonzero(some[1:] - some[:-1] - np.uint64(1) >= np.uint64(gap)) + first + 1)
+    return np.concatenate(found)
 
 
 class AddressIndex:
@@ -95,10 +108,16 @@ class AddressIndex:
             self.duplicates = int((ordered[1:] == ordered[:-1]).sum())
 
     def _by_runs(self) -> bool:
+        if not len(self._address):
+            return True
+        return any(self._by_runs_with(gap) for gap in _GAPS)
+
+    def _by_runs_with(self, gap: int) -> bool:
+        """Regions of different ages lie between each other: a run ends where so many bytes are left out."""
         address = self._address
-        breaks = np.flatnonzero(address[1:] <= address[:-1]) + 1
-        if len(breaks) > 1024 + len(address) // _RUN_ROWS or not len(address):
-            return not len(address)
+        breaks = _breaks(address, gap)
+        if len(breaks) > 1024 + len(address) // _RUN_ROWS:
+            return False
         first = np.concatenate([[0], breaks]).astype(np.int64)
         last = np.append(breaks, len(address)).astype(np.int64)
         order = np.argsort(address[first], kind="stable")
@@ -142,7 +161,10 @@ def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[
         return fallback.dominators(starts, targets, root, sizes)
     order, number, parent = (np.empty(n, np.uint32) for _ in range(3))
     cursor = np.empty(n, starts.dtype)
-    sources, reached = np.empty(len(targets), np.uint32), np.empty(len(targets), np.uint32)  # few of them are written to
+    sources, reached = (
+        np.empty(len(targets), np.uint32),
+        np.empty(len(targets), np.uint32),
+    )  # few of them are written to
     count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor, sources, reached)
     first, before = np.empty(count + 2, np.uint32), np.empty(others, np.uint32)
     KERNELS.predecessors(sources[:others], reached[:others], first, before)
