@@ -19,6 +19,10 @@ _UNITS = {"_ms": "ms", "bytes": "bytes", "percent": "%", "second": "s"}
 """By the end of a column's name."""
 
 
+_MOST = float((1 << 63) - 1024)
+"""What a damaged file claims may be more than a column of whole numbers holds: this is the largest fraction that it does."""
+
+
 def number(values: Array, known: Array | None = None) -> Scalar:
     """A column of fractions; None where they are not ``known`` (a mask; without it: where they are NaN)."""
     known = ~np.isnan(values) if known is None else known
@@ -29,7 +33,7 @@ def whole(values: Array, known: Array | None = None) -> Scalar:
     """A column of whole numbers, rounded; None where they are not ``known``, as for :func:`number`."""
     if values.dtype.kind == "f":
         known = ~np.isnan(values) if known is None else known
-        values = np.round(np.nan_to_num(values))
+        values = np.clip(np.round(np.nan_to_num(values)), -_MOST, _MOST)
     return Scalar(values.astype(np.int64), None if known is None else mask(known), Kind.I8)
 
 
