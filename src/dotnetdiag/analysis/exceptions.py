@@ -1,9 +1,9 @@
 """Exceptions that were thrown: by type and message, who threw them, who caught them, how long that took, and how many in each second.
 
-Exception/Start comes with each throw, also of one that is thrown again. Then the runtime looks for who catches it (filters run meanwhile), and
-unwinds the stack (blocks of finally run); ExceptionCatch/Start is the end of that. Which throw a catch is of is told by the thread alone: it is the
-one that came last and is still open. One that another took the place of, in a block of finally, is never caught, nor is one that ends the
-program, nor any of NativeAOT, which does not tell.
+Exception/Start comes with each throw, up to .NET 8 also of one that is thrown again. Then the runtime looks for who catches it (filters run
+meanwhile), and unwinds the stack (blocks of finally run); ExceptionCatch/Start is the end of that. Which throw a catch is of is told by the thread
+alone: it is the one that came last and is still open. One that another took the place of, in a block of finally, is never caught, nor is one that
+ends the program, nor any of NativeAOT, which does not tell.
 """
 
 from __future__ import annotations

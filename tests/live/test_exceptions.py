@@ -1,0 +1,81 @@
+"""Exceptions of a program that says how many it throws, on all runtimes: who threw, who caught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.live.compiling import compiled
+from tests.live.recorded import record
+from tests.live.runtimes import REQUIRED, command
+
+import dotnetdiag as dd
+from dotnetdiag.analysis.exceptions import NO_CATCHES
+
+pytestmark = pytest.mark.live
+
+PROVIDERS = "Microsoft-Windows-DotNETRuntime:0x8000:4"
+ROUNDS = 10
+DEEP, WRAP, RUN = (
+    f"workload!Workload.Exceptions.{name}" for name in ("Deep(int32,int32)", "Wrap(int32)", "Run(int32)")
+)
+FILTERS = """
+using System;
+class Program
+{
+    static void Main()
+    {
+        for (int i = 0; i < 5; i++)
+        {
+            try { try { throw new InvalidOperationException("inner"); } finally { Console.Out.Flush(); } }
+            catch (InvalidOperationException error) when (error.Message == "inner") { }
+        }
+        try { try { throw new ArgumentException("again"); } catch (ArgumentException) { throw; } } catch (ArgumentException) { }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("runtime", REQUIRED)
+def test_every_throw_has_who_threw_and_who_caught(runtime: str, tmp_path: Path) -> None:
+    path = tmp_path / "exceptions.nettrace"
+    said = record(runtime, path, PROVIDERS, "exceptions", f"rounds={ROUNDS}")
+    made = dd.exceptions(path)
+    counts = dict(zip(made.by_type.values("type"), made.by_type.values("count"), strict=True))
+    assert {name.rpartition(".")[2]: count for name, count in counts.items()} == {
+        name: int(count) for name, count in said.items()
+    }
+    assert made.profile.total == made.count
+    if runtime == "NativeAOT":
+        assert (made.totals.caught, made.notes) == (0, (NO_CATCHES,))
+        return
+    assert made.totals.caught == made.count
+    caught = {(row["type"], row["caught_by"]): row["count"] for row in made.by_catch.to_pylist()}
+    assert caught == {
+        ("Workload.WidgetException", RUN): 2 * ROUNDS,
+        ("System.ArgumentException", WRAP): ROUNDS,
+        ("System.FormatException", RUN): ROUNDS,
+    }
+    thrown = {(row["type"], row["method"]): row["count"] for row in made.by_method.to_pylist()}
+    assert thrown[("Workload.WidgetException", DEEP)] == thrown[("System.ArgumentException", WRAP)] == ROUNDS
+    assert all(0 < row["catch_ms"] < 1000 for row in made.thrown.to_pylist())
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_filters_finallys_and_what_is_thrown_again(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, environment = command(runtime)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "filters.nettrace"
+    dd.collect(output=path, command=[*words[:-1], str(compiled(FILTERS, tmp_path, "filters"))], clr_events="exception")
+    made = dd.exceptions(path)
+    inner = [row for row in made.thrown.to_pylist() if row["message"] == "inner"]
+    assert len(inner) == 5
+    assert all((row["filters"], row["finallys"]) == (1, 1) and row["finally_ms"] > 0 for row in inner)
+    again = [row for row in made.thrown.to_pylist() if row["message"] == "again"]
+    # 9 and later do not tell of what is thrown again
+    assert [row["again"] for row in again] == ([0, 1] if runtime == "8" else [0])
+    assert made.totals.again == len(again) - 1
+    assert all(row["caught_by"] == "filters!Program.Main()" for row in made.thrown.to_pylist())
