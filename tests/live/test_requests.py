@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.live.compiling import compiled
 from tests.live.recorded import record
-from tests.live.runtimes import CACHE, unpack
+from tests.live.runtimes import CACHE, command, unpack
 
 import dotnetdiag as dd
 from dotnetdiag.client import Client
@@ -120,3 +121,41 @@ def test_the_requests_that_went_out(runtime: str, tmp_path: Path) -> None:
     assert [row["name"].rpartition("/")[2] for row in rows] == [str(number) for number in range(20)]
     assert [row["status"] for row in rows] == [500 if number % 10 == 9 else 200 for number in range(20)]
     assert made.totals.by_kind["connect"] >= 1
+
+
+COMMANDS = """
+using System.Diagnostics;
+using System.Threading;
+class Command { public string CommandText { get; set; } public Connection Connection { get; set; } }
+class Connection { public string Database { get; set; } public string DataSource { get; set; } }
+class Program
+{
+    static readonly DiagnosticSource source = new DiagnosticListener("SqlClientDiagnosticListener");
+    static void Main()
+    {
+        for (int i = 0; i < 10; i++)
+        {
+            var command = new Command { CommandText = "select " + (i % 2), Connection = new Connection { Database = "shop", DataSource = "db1" } };
+            source.Write("Microsoft.Data.SqlClient.WriteCommandBefore", new { Command = command, ConnectionId = 1 });
+            Thread.Sleep(i % 2 == 0 ? 5 : 20);
+            source.Write("Microsoft.Data.SqlClient.WriteCommandAfter", new { Command = command });
+        }
+    }
+}
+"""
+"""What a client of SQL Server tells, without a server."""
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_commands_of_databases_are_requests(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, environment = command(runtime)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "sql.nettrace"
+    dd.collect(output=path, command=[*words[:-1], str(compiled(COMMANDS, tmp_path, "sql"))], preset="database")
+    made = dd.requests(path)
+    assert made.totals.by_kind == {"sql": 10}
+    assert made.totals.unfinished == 0
+    medians = {row["route"]: row["median_ms"] for row in made.by_route.to_pylist()}
+    assert medians.keys() == {"select 0 shop db1", "select 1 shop db1"}
+    assert 5 <= medians["select 0 shop db1"] < 20 <= medians["select 1 shop db1"]

@@ -17,6 +17,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LOGGING = "Microsoft-Extensions-Logging"
 HOSTING = "Microsoft.AspNetCore.Hosting"
+DIAGNOSTIC_SOURCE, ARGUMENTS = "Microsoft-Diagnostics-DiagnosticSource", "Arguments"
+"""Where ADO.NET and Entity Framework tell of commands, as far as a session asks for it (the preset ``database``)."""
 SCOPE = "scope"
 """What only holds others together: scopes of loggers."""
 _SOCKET = re.compile(r"(InterNetwork(?:V6)?):\d{1,4}:\{(\d{1,3}(?:,\d{1,3}){1,126})\}")
@@ -26,7 +28,8 @@ _VARIABLE = re.compile(r"(?<=/)(?:\d+|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestKind:
     """Events of a provider that begin and end something, by their names; ``label`` makes its name of fields of the begin. ``failed`` is the name
-    of an event in it, whose field ``reason`` tells why.
+    of an event in it, whose field ``reason`` tells why. ``arguments`` are keys of the pairs in the begin's field :data:`ARGUMENTS`, whose values are
+    its name; begins without the first of them are of something else.
     """
 
     name: str
@@ -39,6 +42,7 @@ class RequestKind:
     reason: str = "exceptionMessage"
     starts: str = ""
     stops: str = ""
+    arguments: tuple[str, ...] = ()
 
     def begins(self, schema: EventSchema) -> bool:
         """Whether events of a type are its begin."""
@@ -106,6 +110,12 @@ KINDS = (
             reason="statusCode",
         )
         for name, provider in (("grpc server", "Grpc.AspNetCore.Server"), ("grpc client", "Grpc.Net.Client"))
+    ),
+    *(
+        RequestKind(
+            name="sql", provider=DIAGNOSTIC_SOURCE, task=f"Activity{number}", arguments=("CommandText", "Database", "DataSource")
+        )
+        for number in (1, 2)
     ),
     RequestKind(name=SCOPE, provider=LOGGING, task="Activity"),
     RequestKind(name=SCOPE, provider=LOGGING, task="ActivityJson"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts
 from dotnetdiag.analysis.pairs import latest_rows, pairs
-from dotnetdiag.analysis.request_kinds import KINDS, RequestKind, readable
+from dotnetdiag.analysis.request_kinds import ARGUMENTS, KINDS, RequestKind, readable
 from dotnetdiag.analysis.trees import levels
-from dotnetdiag.events import EventSchema
+from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -20,13 +20,35 @@ DEEPEST = 100
 """Spans within each other."""
 
 
+class _Arguments(Texts):
+    """Names of what is told in pairs of keys and values: the values of some keys, one behind the other."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def numbers(self, column: Column | None, count: int) -> Array:
+        """Of each row the number of its name; negative where it does not have the first key."""
+        rows = [None] * count if column is None else column.to_pylist()
+        return np.array([self._number_of(row) for row in rows], np.int64)
+
+    def _number_of(self, row: object) -> int:
+        pairs = [one for one in row if isinstance(one, Mapping)] if isinstance(row, list | tuple) else []
+        told = {str(one.get("Key")): str(one.get("Value") or "") for one in pairs}
+        if not told.get(self._keys[0]):
+            return NONE
+        return self.number(" ".join(told[key] for key in self._keys if told.get(key)))
+
+
 class SpanEvents:
     """What is kept of one kind."""
 
     def __init__(self, kind: RequestKind) -> None:
         self.kind = kind
-        self.labels, self.reasons = Texts(), Texts()
-        self.starts = KeptEvents(kind.begins, names=kind.fields, texts=self.labels, activities=True)
+        self.reasons = Texts()
+        self.labels = _Arguments(kind.arguments) if kind.arguments else Texts()
+        fields = (ARGUMENTS,) if kind.arguments else kind.fields
+        self.starts = KeptEvents(kind.begins, names=fields, texts=self.labels, activities=True)
         self.stops = KeptEvents(kind.ends, [kind.status] if kind.status else (), activities=True)
         self.failures = KeptEvents(
             kind.fails, names=[kind.reason] if kind.reason else (), texts=self.reasons, activities=True
@@ -38,8 +60,12 @@ class SpanEvents:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        for one in (self.starts, self.stops, self.failures):
+        for one in (self.stops, self.failures):
             one.feed(window)
+        begun = self.starts.events_of(window)
+        if len(begun):
+            kept = self.starts.of(begun)
+            self.starts.add(kept.of(np.flatnonzero(kept[ARGUMENTS] >= 0)) if self.kind.arguments else kept)
 
 
 class RequestSpans:
@@ -130,6 +156,8 @@ def _keys(events: Kept) -> tuple[Array, Array]:
 
 def _labels(one: SpanEvents, starts: Kept) -> tuple[list[str], Array]:
     """Names of what is alike, and which of them each row has."""
+    if one.kind.arguments:
+        return one.labels.names, starts[ARGUMENTS]
     if not one.kind.fields:
         return [one.kind.label], np.zeros(len(starts), np.int64)
     codes = np.stack([starts[name] for name in one.kind.fields])
