@@ -1,42 +1,37 @@
-"""Where the time goes by lines of source: a profile whose frames are lines, and a table of it."""
+"""Where the time goes by lines of source, as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.profile import DIGITS
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.recipes.pdb_files import PdbFiles
+from dotnetdiag.recipes.report import LINE, View, view, view_options
+from dotnetdiag.recipes.sources import PathText, opened
 from dotnetdiag.table import Table
-from dotnetdiag.trace.line_symbols import LineSymbols
 from dotnetdiag.trace.method_names import Style
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.trace import Trace
 
-EXACT, FIRST = "exact", "first"
-"""What ``line_kind`` says of a line."""
 
+def source_lines(source: PathText | Trace, **arguments: Unpack[View]) -> Table:
+    """The sampled time of a recording by lines of source: a row for each line, the one that took most itself first, with the columns ``method file
+    line line_kind exclusive inclusive exclusive_percent inclusive_percent``.
 
-def cpu_lines(trace: Trace, *, weight: str, marks: str, symbols: Sequence[str | Path] = ()) -> StackProfile:
-    """As :func:`analysis.cpu.cpu`, with a frame for each line. Raises InputError for a folder of ``symbols`` that is none."""
-    files = PdbFiles(symbols)
-    made = cpu(trace, weight=weight, marks=marks, symbols=LineSymbols.build(trace.raw, files))
-    firsts = sum(made.frames[number].is_first_line for number in made.used_frames().tolist())
-    notes = [*made.notes, *files.notes]
-    if firsts:
-        notes.append(
-            f"{firsts:,} lines with ~ are the first of their methods: the recording has no map of that code (compiled ahead, for one)"
-        )
-    return replace(made, notes=tuple(notes))
+    Lines are those of portable PDBs in the folders of ``symbols`` or below them, beside the modules, or embedded in them; one of another build is
+    refused, and ``.notes`` say so. ``line_kind`` is ``exact``, or ``first`` for the first line of a method of which no more is known (compiled
+    ahead: ReadyToRun); where no PDB is at hand, ``file``, ``line`` and ``line_kind`` are None. The other arguments are those of ``dd.report``.
+
+    Raises what ``dd.report`` raises, and InputError for a folder of ``symbols`` that is none.
+    """
+    options = view_options(View(**{**arguments, "by": LINE}))
+    with opened(source) as trace:
+        return line_table(view(trace, options), options.style)
 
 
 def line_table(profile: StackProfile, style: Style = Style.FULL) -> Table:
@@ -55,7 +50,7 @@ def line_table(profile: StackProfile, style: Style = Style.FULL) -> Table:
                 np.array([frame.line > 0 for frame in frames], np.bool_),
                 Kind.I8,
             ),
-            "line_kind": [line_kind(frame.line, frame.is_first_line) for frame in frames],
+            "line_kind": [frame.line_kind or None for frame in frames],
             **{name: Scalar(np.round(column, DIGITS), None, Kind.F8) for name, column in weights.items()},
         },
         title=f"{profile.name} by line",
@@ -63,10 +58,3 @@ def line_table(profile: StackProfile, style: Style = Style.FULL) -> Table:
         notes=profile.notes,
         losses=profile.origin.losses,
     )
-
-
-def line_kind(line: int, is_first_line: bool) -> str | None:
-    """``exact``; ``first`` for the first line of a method of which no more is known; None without a line."""
-    if not line:
-        return None
-    return FIRST if is_first_line else EXACT

@@ -60,6 +60,11 @@ class Frame:
         return f"{file_name(self.file)}:{'~' if self.is_first_line else ''}{self.line}"
 
     @property
+    def line_kind(self) -> str:
+        """``exact``; ``first`` for the first line of a method of which no more is known; empty without a line."""
+        return ("first" if self.is_first_line else "exact") if self.line else ""
+
+    @property
     def namespace(self) -> str:
         """The namespace of the type; empty for native code."""
         return method_names.namespace_of(self.type_name)
