@@ -2,7 +2,9 @@
 
 Rule 1: a map is of a method's code in one version (tier, OSR): MethodID and ReJITID say which. Where several are of the same, it is the one that
 ends nearest to the end of the code, and not behind it.
-Rule 2: a place belongs to the last entry at or before it. Entries without an IL offset take that of the entry before them, and a prolog is the
+Rule 2: .NET Core 3 says the version of code (0, 1, …) but not of maps: there the first map of a method is of version 0, the second of 1. Those of
+rundown come first, for they are of all versions.
+Rule 3: a place belongs to the last entry at or before it. Entries without an IL offset take that of the entry before them, and a prolog is the
 method's begin.
 """
 
@@ -22,7 +24,8 @@ from dotnetdiag.trace.symbol_events import RUNDOWN, RUNTIME
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_IDS = frozenset({(RUNTIME, 190), (RUNDOWN, 149), (RUNDOWN, 150)})
+_ORDER = {(RUNDOWN, 150): 0, (RUNDOWN, 149): 1, (RUNTIME, 190): 2}
+"""Which events these are, and of which maps are taken where they are of the same code."""
 _KEY = ("MethodID", "ReJITID")
 _OFFSETS = ("ILOffsets", "NativeOffsets")
 NO_MAPPING, PROLOG, EPILOG = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
@@ -35,7 +38,7 @@ _WIDE = 32
 
 def is_code_map(schema: EventSchema) -> bool:
     """Whether events of this type are maps."""
-    return (schema.provider, schema.event_id) in _IDS
+    return (schema.provider, schema.event_id) in _ORDER
 
 
 class CodeMaps:
@@ -61,6 +64,7 @@ class CodeMaps:
             rows = np.flatnonzero(headers.metadata_id == number)
             if len(rows) and {field.name for field in schema.fields}.issuperset((*_KEY, *_OFFSETS)):
                 self._read_keys(schema, rows)
+        self._number_versions()
 
     def __len__(self) -> int:
         return int(self._valid.sum())
@@ -83,6 +87,28 @@ class CodeMaps:
             if column.valid is not None:
                 valid &= column.valid
         self._valid[rows] = valid
+
+    def _number_versions(self) -> None:
+        """Rule 2, of each method whose maps all say 0."""
+        usable = np.flatnonzero(self._valid)
+        if not len(usable):
+            return
+        orders = {number: _ORDER[schema.provider, schema.event_id] for number, schema in self._schemas.items()}
+        order = np.array([orders[number] for number in self._headers.metadata_id[usable].tolist()], np.int64)
+        pairs = np.stack([self._process[usable].astype(np.uint64), self._key[0, usable]], axis=1)
+        _, group = np.unique(pairs, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        groups = int(group.max()) + 1
+        version, first = np.zeros(groups, np.uint64), np.full(groups, len(_ORDER), np.int64)
+        np.maximum.at(version, group, self._key[1, usable])
+        np.minimum.at(first, group, order)
+        untold = version[group] == 0
+        self._valid[usable[untold & (order > first[group])]] = False
+        kept = np.flatnonzero(untold & (order == first[group]))
+        kept = kept[np.lexsort((kept, group[kept]))]
+        heads = np.flatnonzero(np.diff(group[kept], prepend=-1))
+        counts = np.diff(np.append(heads, len(kept)))
+        self._key[1, usable[kept]] = np.arange(len(kept)) - np.repeat(heads, counts)
 
     def il_offsets(self, codes: tuple[Array, Array, Array, Array], which: Array, native: Array) -> Array:
         """The IL offset (i64) of each place, ``NOT_KNOWN`` where no map says it.
