@@ -50,8 +50,8 @@ MAPS = map_of(LEAF, (0, 0), (9, 0x10), (300, 0x11)), map_of(MAIN, (0, 0), (300, 
 """The leaf is in line 12; Main called it in line 4."""
 
 
-def lines(trace: Trace, symbols: Path | None = None) -> list[tuple[str, str | None, int | None, str | None]]:
-    found = dd.source_lines(trace, style=Style.SHORT, **({} if symbols is None else {"symbols": symbols}))
+def lines(trace: Trace, *symbols: Path) -> list[tuple[str, str | None, int | None, str | None]]:
+    found = dd.source_lines(trace, style=Style.SHORT, symbols=symbols)
     return [(row["method"], row["file"], row["line"], row["line_kind"]) for row in found.to_pylist()]
 
 
@@ -206,6 +206,21 @@ def test_a_file_that_is_too_large_is_not_read(
     assert lines(recorded(beside, *MAPS)) == (EXACT if is_read else NONE)
 
 
+def test_pdbs_are_held_up_to_a_limit(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdb_files, "TOTAL_BYTES", (beside / "app.pdb").stat().st_size - 1)
+    trace = recorded(beside, *MAPS)
+    assert lines(trace) == NONE
+    assert "is one too many" in dd.source_lines(trace).notes[0]
+
+
+def test_sequence_points_are_read_up_to_a_limit(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdb_files, "MOST_POINTS", 2)
+    files = PdbFiles()
+    assert files.lines(str(beside / "app.dll"), ID, 0x06000001) is not None
+    assert files.lines(str(beside / "app.dll"), ID, 0x06000001) is None
+    assert files.notes == ("lines of more than 2 sequence points: the other methods are without",)
+
+
 @pytest.mark.parametrize(
     "path", ["app.dll", "//host/share/app.dll", r"\\host\share\app.dll", "", "/", "/x\0y/app.dll", "C:app.dll"]
 )
@@ -213,7 +228,12 @@ def test_paths_of_other_machines_are_not_opened(path: str, monkeypatch: pytest.M
     """What a recording names is anybody's word: asking another machine would tell it who asks."""
     monkeypatch.chdir(beside)
     opened: list[Path] = []
-    monkeypatch.setattr(pdb_files, "_contents", lambda asked: opened.append(asked) or b"")
+
+    def contents(asked: Path) -> bytes:
+        opened.append(asked)
+        return b""
+
+    monkeypatch.setattr(pdb_files, "_contents", contents)
     assert PdbFiles().lines(path, ID, 0x06000001) is None
     assert opened == []
 

@@ -13,10 +13,10 @@ from dotnetdiag.assemblies.startup_hook import _Broken, _Bytes, _streams
 
 _DOCUMENT, _METHOD_DEBUG_INFORMATION = 0x30, 0x31
 _METHOD_DEF_TOKEN = 0x06
-MAX_NAME_BYTES = 1 << 15
-"""As paths are, on any system; parts may stand in a name again and again."""
-MAX_POINTS = 1 << 20
-"""Sequence points of one method; more than these are damage."""
+MAX_NAME_BYTES = 1 << 12
+"""Of the name of a document: parts may stand in it again and again."""
+MAX_POINTS = 1 << 16
+"""Sequence points of one method, which many methods may share; more than these are damage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

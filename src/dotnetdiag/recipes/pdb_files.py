@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
+
 from dotnetdiag.analysis.filters import FRAMEWORK
 from dotnetdiag.assemblies.debug_directory import DebugDirectory
 from dotnetdiag.assemblies.sequence_points import PortablePdb
@@ -23,6 +25,10 @@ from dotnetdiag.trace.line_symbols import MethodLines
 
 LIMIT_BYTES = 256 << 20
 """PDBs and assemblies have some megabytes; what is larger is not read."""
+TOTAL_BYTES = 1 << 30
+"""Of all PDBs that are held; a large program has some hundred megabytes."""
+MOST_POINTS = 1 << 22
+"""Sequence points of all methods that are asked for: 4,000 methods have some 100,000. They are read in Python, 1 million in a second."""
 _NAMED = 4
 """Modules that a note names."""
 
@@ -36,6 +42,8 @@ class PdbFiles:
         self._opened: dict[tuple[str, UUID | None], PortablePdb | None] = {}
         self._refused: list[str] = []
         self._missing: dict[str, None] = {}
+        self._names: dict[tuple[UUID, int], str] = {}
+        self._points = self._held = 0
         self.taken: dict[str, str] = {}
         """Which PDB is taken for which module, by their paths."""
         for folder in map(Path, folders):
@@ -64,19 +72,28 @@ class PdbFiles:
         pdb = self._opened[key]
         if pdb is None:
             return None
+        if self._points > MOST_POINTS:
+            self._refuse(f"lines of more than {MOST_POINTS:,} sequence points: the other methods are without")
+            return None
         try:
             points = pdb.points(token)
-            numbers = {number: at for at, number in enumerate(dict.fromkeys(point.document for point in points))}
-            documents = [pdb.document(number) for number in numbers]
         except ValueError as error:
             self._refuse(f"{self.taken[module_path]}: {error}")
             return None
-        return MethodLines(
-            [point.il_offset for point in points],
-            [numbers[point.document] for point in points],
-            [point.line for point in points],
-            documents,
-        )
+        self._points += len(points)
+        columns = np.array([(point.il_offset, point.document, point.line) for point in points], np.int64).reshape(-1, 3)
+        il_offset, document, line = np.ascontiguousarray(columns.T)
+        return MethodLines(il_offset, document, line, lambda number: self._name(module_path, pdb, number))
+
+    def _name(self, module_path: str, pdb: PortablePdb, number: int) -> str:
+        key = pdb.id, number
+        if key not in self._names:
+            try:
+                self._names[key] = pdb.document(number)
+            except ValueError as error:
+                self._names[key] = ""
+                self._refuse(f"{self.taken[module_path]}: {error}")
+        return self._names[key]
 
     # files ------------------------------------------------------------------------------------------------------------
 
@@ -96,6 +113,10 @@ class PdbFiles:
                 continue
             if pdb_id is None:
                 self._refuse(f"{path} is used, but nothing says whether it is of this build of {module_name(name)}")
+            if self._held + len(data) > TOTAL_BYTES:
+                self._refuse(f"{path} is one too many: PDBs of {TOTAL_BYTES >> 20} MB are held")
+                continue
+            self._held += len(data)
             self.taken[module_path] = str(path)
             return pdb
         return None

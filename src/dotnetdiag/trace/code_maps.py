@@ -10,7 +10,7 @@ method's begin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -110,7 +110,7 @@ class CodeMaps:
         counts = np.diff(np.append(heads, len(kept)))
         self._key[1, usable[kept]] = np.arange(len(kept)) - np.repeat(heads, counts)
 
-    def il_offsets(self, codes: tuple[Array, Array, Array, Array], which: Array, native: Array) -> Array:
+    def il_offsets(self, codes: Sequence[Array], which: Array, native: Array) -> Array:
         """The IL offset (i64) of each place, ``NOT_KNOWN`` where no map says it.
 
         ``codes`` are processes, method ids, versions and sizes in bytes, one each; place ``i`` is ``native[i]`` bytes behind the begin of code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from uuid import UUID
@@ -28,12 +28,14 @@ _MODULE_EVENTS = frozenset({152, 153, 154})
 
 @dataclass(frozen=True, slots=True)
 class MethodLines:
-    """The lines of a method: code from ``il_offset[i]`` (ascending) on is of ``line[i]`` in ``document[i]``, an index into ``documents``."""
+    """The lines of a method, as columns (i64): code from ``il_offset[i]`` (ascending) on is of ``line[i]`` in ``document[i]``. ``name`` has the
+    documents' names by their numbers; empty for one that is damaged.
+    """
 
-    il_offset: Sequence[int]
-    document: Sequence[int]
-    line: Sequence[int]
-    documents: Sequence[str]
+    il_offset: Array
+    document: Array
+    line: Array
+    name: Callable[[int], str]
 
 
 class LineSource(Protocol):
@@ -114,8 +116,7 @@ class LineSymbols(Symbols):
 
     def _placed_frames(self, lines: MethodLines, il: Array, frames: Array) -> Array:
         """One frame for each line."""
-        at = np.searchsorted(np.asarray(lines.il_offset, np.int64), il, side="right") - 1
-        at = np.maximum(at, 0)
+        at = np.maximum(np.searchsorted(lines.il_offset, il, side="right") - 1, 0)
         mapped = il != NOT_KNOWN
         keys = np.stack([frames.astype(np.int64), at, mapped], axis=1)
         kinds, back = np.unique(keys, axis=0, return_inverse=True)
@@ -123,7 +124,9 @@ class LineSymbols(Symbols):
         return np.array(made, np.int32)[back.reshape(-1)]
 
     def _placed_frame(self, frame: int, lines: MethodLines, place: int, is_mapped: bool) -> int:
-        file, line = lines.documents[lines.document[place]], lines.line[place]
+        file, line = lines.name(int(lines.document[place])), int(lines.line[place])
+        if not file or line <= 0:
+            return frame
         key = (frame, file, line, is_mapped)
         found = self._placed.get(key)
         if found is None:
