@@ -102,7 +102,7 @@ class LineSymbols(Symbols):
             rows = order[first:last]
             lines = self._of_method(int(row[rows[0]]))
             if lines is not None and len(lines.il_offset):
-                made[rows] = self._placed_frames(lines, il[rows], frames[rows])
+                made[rows] = self._placed_frames(lines, il[rows], int(frames[rows[0]]))
         return made
 
     def _of_method(self, row: int) -> MethodLines | None:
@@ -114,14 +114,12 @@ class LineSymbols(Symbols):
             self._methods[key] = self._source.lines(*key) if path else None
         return self._methods[key]
 
-    def _placed_frames(self, lines: MethodLines, il: Array, frames: Array) -> Array:
-        """One frame for each line."""
+    def _placed_frames(self, lines: MethodLines, il: Array, frame: int) -> list[int]:
+        """One frame for each line of a method."""
         at = np.maximum(np.searchsorted(lines.il_offset, il, side="right") - 1, 0)
-        mapped = il != NOT_KNOWN
-        keys = np.stack([frames.astype(np.int64), at, mapped], axis=1)
-        kinds, back = np.unique(keys, axis=0, return_inverse=True)
-        made = [self._placed_frame(frame, lines, place, bool(is_mapped)) for frame, place, is_mapped in kinds.tolist()]
-        return np.array(made, np.int32)[back.reshape(-1)]
+        pairs = list(zip(at.tolist(), (il != NOT_KNOWN).tolist(), strict=True))
+        made = {pair: self._placed_frame(frame, lines, *pair) for pair in set(pairs)}
+        return [made[pair] for pair in pairs]
 
     def _placed_frame(self, frame: int, lines: MethodLines, place: int, is_mapped: bool) -> int:
         file, line = lines.name(int(lines.document[place])), int(lines.line[place])
