@@ -16,12 +16,16 @@ from uuid import UUID
 
 import numpy as np
 from fuzz.structured import with_a_lie
+from tests.assemblies.test_debug_directory import CODEVIEW, EMBEDDED, codeview, image, packed
+from tests.assemblies.test_sequence_points import SIMPLE, TWO_DOCUMENTS, pdb
 from tests.heap.made import gcdump, made
 from tests.heap.sessions import Session, usual
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag import events
+from dotnetdiag.assemblies.debug_directory import DebugDirectory
+from dotnetdiag.assemblies.sequence_points import PortablePdb
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.events.layout import Count
 from dotnetdiag.heap import Heap, HeapFold, read_gcdump, write_gcdump
@@ -337,6 +341,31 @@ def heaps(data: bytes) -> Seen:
     return tuple(said)
 
 
+# assemblies -----------------------------------------------------------------------------------------------------------
+
+
+def _pdb_seeds() -> list[bytes]:
+    portable = pdb((1, SIMPLE), (0, TWO_DOCUMENTS), (1, b""))
+    beside, inside = image((CODEVIEW, codeview())), image((CODEVIEW, codeview()), (EMBEDDED, packed(portable)))
+    return [portable, beside, inside]
+
+
+def pdbs(data: bytes) -> Seen:
+    """A PDB, or an assembly that has one: its first methods, or a ValueError."""
+    try:
+        if data[:2] == b"MZ":
+            directory = DebugDirectory(data)
+            inside = directory.embedded_pdb()
+            if inside is None:
+                return directory.pdb_id is None
+            data = inside
+        read_pdb = PortablePdb(data)
+        points = [point for row in range(8) for point in read_pdb.points(0x06000000 + row)]
+        return _size(len(points)), len({read_pdb.document(point.document) for point in points})
+    except ValueError as error:
+        return _words(str(error))
+
+
 HARNESSES: dict[str, Harness] = {
     "reader": Harness(run=reader, seeds=_traces, mutations=(with_a_lie,)),
     "writer": Harness(run=writer, seeds=_traces, mutations=(with_a_lie,)),
@@ -344,4 +373,5 @@ HARNESSES: dict[str, Harness] = {
     "messages": Harness(run=messages, seeds=_message_seeds),
     "heaps": Harness(run=heaps, seeds=_heap_seeds),
     "texts": Harness(run=texts, seeds=lambda: [text.encode() for text in TEXTS]),
+    "pdbs": Harness(run=pdbs, seeds=_pdb_seeds),
 }

@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors"
     },  # as people type them: one file, which has no room above errors that fits all who take them
     "wire": {"errors"},
-    "assemblies": set(),  # what the file of an assembly says of itself: is it a startup hook?
+    "assemblies": set(),  # what the files of an assembly say: is it a startup hook? which lines has it?
     "ipc": {"errors", "wire"},
     "providers": {"errors", "ipc"},
     "table": {"errors", "events"},  # its columns are those that events decodes into

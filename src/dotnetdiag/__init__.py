@@ -85,6 +85,7 @@ _PUBLIC: dict[str, str] = {
         ),
         "dotnetdiag.recipes.questions",
     ),
+    "source_lines": "dotnetdiag.recipes.source_lines",
     "FlightRecorder": "dotnetdiag.recipes.flight_recorder",
     "Startup": "dotnetdiag.recipes.startup",
     "Stop": "dotnetdiag.recipes.stop",
@@ -223,6 +224,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.questions import threadpool as threadpool
     from dotnetdiag.recipes.questions import threads as threads
     from dotnetdiag.recipes.questions import waits as waits
+    from dotnetdiag.recipes.source_lines import source_lines as source_lines
     from dotnetdiag.recipes.startup import Startup as Startup
     from dotnetdiag.recipes.stop import Stop as Stop
     from dotnetdiag.recipes.verbs import collect as collect

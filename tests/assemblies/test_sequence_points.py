@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from uuid import UUID
 
 import pytest
 
+from dotnetdiag.assemblies import sequence_points
 from dotnetdiag.assemblies.sequence_points import PortablePdb, SourceLine
+
+NO_ID = UUID(int=0)
 
 
 def compressed(number: int) -> bytes:
@@ -22,7 +27,7 @@ def signed(number: int) -> bytes:
     return bytes([(number << 1 & 0x7E) | (number < 0)])
 
 
-def pdb(*methods: tuple[int, bytes], separator: bytes = b"/") -> bytes:
+def pdb(*methods: tuple[int, bytes], separator: bytes = b"/", pdb_id: UUID = NO_ID) -> bytes:
     """A PDB of two documents, ``/src/A.cs`` and ``/src/B.cs``. A method: the number of its document or 0, its sequence points."""
     blobs = bytearray(b"\0")
 
@@ -35,7 +40,7 @@ def pdb(*methods: tuple[int, bytes], separator: bytes = b"/") -> bytes:
     tables = struct.pack("<IBBBBQQII", 0, 2, 0, 0, 1, 1 << 0x30 | 1 << 0x31, 0, 2, len(methods))
     tables += b"".join(struct.pack("<HHHH", name, 0, 0, 0) for name in names)
     tables += b"".join(struct.pack("<HH", document, blob(points) if points else 0) for document, points in methods)
-    streams = {b"#Pdb": bytes(32), b"#~": tables, b"#Blob": bytes(blobs)}
+    streams = {b"#Pdb": pdb_id.bytes_le + bytes(16), b"#~": tables, b"#Blob": bytes(blobs)}
     head = (
         b"BSJB" + struct.pack("<HHII", 1, 1, 0, 12) + b"PDB v1.0".ljust(12, b"\0") + struct.pack("<HH", 0, len(streams))
     )
@@ -117,3 +122,72 @@ def test_a_changed_byte_is_a_value_error_or_another_answer() -> None:
 def test_another_file_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="no portable PDB"):
         PortablePdb(data)
+
+
+def test_all_points_of_a_method_by_their_offsets() -> None:
+    made = PortablePdb(pdb((1, SIMPLE), (0, TWO_DOCUMENTS), (1, b"")))
+    assert [(p.il_offset, p.document, p.line) for p in made.points(0x06000001)] == [(0, 1, 10), (9, 1, 12), (300, 1, 4)]
+    assert [(p.il_offset, p.document, p.line) for p in made.points(0x06000002)] == [(0, 1, 10), (7, 2, 40)]
+    assert made.points(0x06000003) == made.points(0x06000009) == made.points(0) == []
+    assert (made.document(1), made.document(2)) == ("/src/A.cs", "/src/B.cs")
+
+
+@pytest.mark.parametrize("number", [0, 3, -1, 1 << 40])
+def test_a_document_that_is_not_there_is_a_value_error(number: int) -> None:
+    with pytest.raises(ValueError, match=f"there is no document {number}"):
+        PortablePdb(pdb((1, SIMPLE))).document(number)
+
+
+def test_the_id_is_the_first_of_the_pdb_stream() -> None:
+    own = UUID("f2353642-b577-4e37-9a3c-e9589b929998")
+    assert PortablePdb(pdb((1, SIMPLE), pdb_id=own)).id == own
+
+
+@pytest.mark.parametrize(("limit", "is_read"), [(4, True), (3, False)])
+def test_more_points_than_the_limit_are_damage(limit: int, is_read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequence_points, "MAX_POINTS", limit)
+    made = PortablePdb(pdb((1, SIMPLE)))
+    if is_read:
+        assert len(made.points(0x06000001)) == 3
+    else:
+        with pytest.raises(ValueError, match="more than 3 sequence points"):
+            made.points(0x06000001)
+
+
+@pytest.mark.parametrize(("limit", "is_read"), [(7, True), (6, False)])
+def test_a_name_longer_than_the_limit_is_damage(limit: int, is_read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequence_points, "MAX_NAME_BYTES", limit)
+    made = PortablePdb(pdb((1, SIMPLE)))
+    if is_read:
+        assert made.document(1) == "/src/A.cs"
+    else:
+        with pytest.raises(ValueError, match="longer than 6 bytes"):
+            made.document(1)
+
+
+def everything(data: bytes) -> None:
+    made = PortablePdb(data)
+    for token in range(0x06000000, 0x06000004):
+        for point in made.points(token):
+            made.document(point.document)
+
+
+def test_every_cut_is_a_value_error_of_all_points() -> None:
+    whole = pdb((1, SIMPLE), (0, TWO_DOCUMENTS))
+    everything(whole)
+    for size in range(len(whole)):
+        with pytest.raises(ValueError, match=r"it is (no portable PDB|damaged)"):
+            everything(whole[:size])
+
+
+def test_random_bytes_in_it_are_a_value_error_or_other_points() -> None:
+    whole, chance, refused = pdb((1, SIMPLE), (0, TWO_DOCUMENTS)), random.Random(16), 0
+    for _ in range(2000):
+        data = bytearray(whole)
+        for _ in range(chance.randrange(1, 5)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            everything(bytes(data))
+        except ValueError:
+            refused += 1
+    assert 0 < refused < 2000

@@ -11,14 +11,16 @@ from tests.live.runtimes import CACHE, unpack
 FRAMEWORK = '{"runtimeOptions":{"tfm":"net8.0","framework":{"name":"Microsoft.NETCore.App","version":"8.0.0"}}}'
 
 
-def compiled(source: str, folder: Path, name: str) -> Path:
-    """``folder/name.dll``: give it to the words of :func:`tests.live.runtimes.command` in the place of the workload."""
+def compiled(source: str, folder: Path, name: str, *options: str) -> Path:
+    """``folder/name.dll``: give it to the words of :func:`tests.live.runtimes.command` in the place of the workload. ``options`` are the
+    compiler's (``-debug:portable``).
+    """
     runtimes = unpack()
     (folder / f"{name}.cs").write_text(source, encoding="utf-8")
     references = [f"-r:{path}" for path in (runtimes / "dotnet/shared/Microsoft.NETCore.App/8.0.33").glob("*.dll")]
     compiler = [str(runtimes / "dotnet/dotnet"), str(runtimes / "bincore/csc.dll"), "-nologo", "-noconfig", "-nostdlib"]
     subprocess.run(
-        [*compiler, *references, f"-out:{folder / name}.dll", str(folder / f"{name}.cs")],
+        [*compiler, *options, *references, f"-out:{folder / name}.dll", str(folder / f"{name}.cs")],
         env={**os.environ, "DOTNET_ROOT": str(CACHE / "dotnet"), "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"},
         check=True,
         capture_output=True,

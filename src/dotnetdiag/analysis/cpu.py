@@ -25,6 +25,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.trace.symbol_events import RUNTIME
+from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -67,13 +68,15 @@ class Marks(StrEnum):
 MARKED = "events of EventSources and allocations count as samples, as in dotnet-trace's report"
 
 
-def cpu(trace: Trace, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> StackProfile:
+def cpu(
+    trace: Trace, *, weight: str = Weight.TIME, marks: str = Marks.NONE, symbols: Symbols | None = None
+) -> StackProfile:
     """Sampled time of all threads, in ms, or with ``weight="samples"`` the number of samples.
 
     Of a process that has samples of the kernel, these are taken. A trace without samples gives an empty profile, with a note.
-    ``marks`` are the events that count as samples besides.
+    ``marks`` are the events that count as samples besides; ``symbols`` name the frames, None: those of the trace.
     """
-    (made,) = fold(trace, CpuFold(weight=weight, marks=marks))
+    (made,) = fold(trace, CpuFold(weight=weight, marks=marks, symbols=symbols))
     return made
 
 
@@ -103,7 +106,8 @@ def _is_kernel(schema: EventSchema) -> bool:
 class CpuFold:
     """What :func:`cpu` asks, window by window."""
 
-    def __init__(self, *, weight: str = Weight.TIME, marks: str = Marks.NONE) -> None:
+    def __init__(self, *, weight: str = Weight.TIME, marks: str = Marks.NONE, symbols: Symbols | None = None) -> None:
+        self._symbols = symbols
         try:
             self._counted = Weight(weight) is Weight.SAMPLES
         except ValueError as error:
@@ -257,6 +261,7 @@ class CpuFold:
             length_ns=length_ns,
             weight=weight,
             notes=notes,
+            symbols=self._symbols,
         )
         if not self._event_names:
             return made

@@ -22,6 +22,7 @@ from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.context import Context
+    from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -221,9 +222,10 @@ def profile_of(
     length_ns: Array,
     weight: Array,
     notes: tuple[str, ...] = (),
+    symbols: Symbols | None = None,
 ) -> StackProfile:
     """The profile of samples of ``columns`` whose lengths and weights are known. Threads without samples are left out; a method is
-    one frame, whatever its tier.
+    one frame, whatever its tier. ``symbols`` name the frames, None: those of the recording.
     """
     context = columns.context
     if len(samples) and not samples.stack.any():
@@ -232,7 +234,7 @@ def profile_of(
             *notes,
             "no event has a call stack" if kept else "the session keeps no call stacks: watch it with symbols",
         )
-    symbols = context.symbols
+    symbols = context.symbols if symbols is None else symbols
     processes = None
     if len(symbols.processes) > 1:
         processes = np.array([thread.process_id or 0 for thread in samples.threads], np.int64)[samples.thread]

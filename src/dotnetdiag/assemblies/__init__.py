@@ -1,4 +1,4 @@
-"""What the file of a .NET assembly says of itself, read from its metadata (ECMA-335).
+"""What the file of a .NET assembly says of itself, and its PDB of its source, read from their metadata (ECMA-335).
 
 May import nothing of ours: what is wrong with a file is a sentence, not an error.
 """

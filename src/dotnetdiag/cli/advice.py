@@ -28,6 +28,7 @@ TABLE: tuple[tuple[type[errors.DiagnosticsError], dict[str, object], str], ...] 
         {"lacking": "token"},
         "--token-file or --token-variable gives it, --insecure does without",
     ),
+    (errors.WrongCombination, {"lacking": "lines"}, "--symbols needs --by line"),
     (errors.WrongCombination, {"lacking": "collector"}, "--to URL names one"),
     (errors.WrongCombination, {"lacking": "insecure"}, "take https:// or grpcs://; --insecure sends them all the same"),
     (errors.WrongCombination, {"lacking": "certificate"}, "--tls-cert gives it"),

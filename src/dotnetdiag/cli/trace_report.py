@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ _FILE = RecordingPath()
 F = TypeVar("F", bound=Callable[..., Any])
 
 ABOVE = "  <- above the limit"
+_PLACE = re.compile(r"(?<=\)) [^()]+:~?\d+$")
+"""The line behind a method and its parameters."""
 WORSE = 1
 """The exit code of ``trace diff --fail-above`` when something grew by more, as that of diff(1) when files differ."""
 
@@ -45,10 +48,17 @@ def view_options(function: F) -> F:
             click.option("--ignore", multiple=True, metavar="P", help="No stacks with a frame that matches."),
             click.option(
                 "--by",
-                type=click.Choice(["method", "module", "namespace", "thread"]),
+                type=click.Choice(["method", "line", "module", "namespace", "thread"]),
                 default="method",
                 show_default=True,
-                help="What to take together.",
+                help="What to take together; line: of source, by portable PDBs beside the modules or in them.",
+            ),
+            click.option(
+                "--symbols",
+                multiple=True,
+                type=click.Path(),
+                metavar="DIR",
+                help="Look for PDBs in this folder and below it, first; for --by line. May be given several times.",
             ),
             click.option(
                 "--weight",
@@ -258,9 +268,10 @@ def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **vi
     \b
     dotnetdiag trace report app.nettrace topN -n 20 --state cpu
     dotnetdiag trace report app.nettrace --by namespace --inclusive --time 10s-20s
+    dotnetdiag trace report app.nettrace --by line --symbols bin/Release/net10.0
 
     A sample lasts until the next one of its thread, as dotnet-trace counts. Patterns are regular expressions, searched
-    in module!Namespace.Type.Method(parameters) without regard to case.
+    in module!Namespace.Type.Method(parameters) without regard to case. A line with ~ is the first of its method, of which no more is known.
     """
     lean_numpy()
     from dotnetdiag.recipes.report import ReportOptions
@@ -274,6 +285,15 @@ def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **vi
     show(form, made.table, people=lambda: _show(made, verbose), document=made.to_json, digits=2)
     if is_compatible() and not made.complete:
         raise click.exceptions.Exit(SESSION_ERROR)
+
+
+_TAKEN_TOGETHER = {
+    "method": "Functions",
+    "line": "Lines",
+    "module": "Modules",
+    "namespace": "Namespaces",
+    "thread": "Threads",
+}
 
 
 def _amount(value: float) -> str:
@@ -292,12 +312,14 @@ def _rows(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], verbose: bo
 
 def _shortened(cell: str, width: int) -> str:
     name = cell.removesuffix(ABOVE)
+    if (place := _PLACE.search(name)) is not None:
+        name = name[: place.start()]
     return shortened_method(name, width - cells(cell) + cells(name)) + cell[len(name) :]
 
 
 def _show(made: Report, verbose: bool) -> None:
     order = "Inclusive" if made.inclusive else "Exclusive"
-    what = {"method": "Functions", "module": "Modules", "namespace": "Namespaces", "thread": "Threads"}[made.by]
+    what = _TAKEN_TOGETHER[made.by]
     echo(f"Top {len(made.rows)} {what} ({order}) of {_amount(made.total)} {made.unit} in {made.trace}")
     if made.states:
         parts = ", ".join(f"{_amount(weight)} {made.unit} {state}" for state, weight in made.states.items())

@@ -9,7 +9,7 @@ from typing import Any
 from dotnetdiag.analysis.diff import Change, ProfileDiff, diff
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError
-from dotnetdiag.recipes.report import ViewOptions, lacking, view
+from dotnetdiag.recipes.report import LINE, ViewOptions, lacking, view
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import Table
 from dotnetdiag.trace.trace import Trace
@@ -110,7 +110,8 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
     """The second file against the first. Raises what :func:`profile_to_compare` raises."""
     if options.number < 0:
         raise UsageError(f"{options.number} rows: give 0 or more")
-    profiles = [profile_to_compare(open_trace(path), replace(options.view, by="method")) for path in (before, after)]
+    ungrouped = options.view if options.view.by == LINE else replace(options.view, by="method")
+    profiles = [profile_to_compare(open_trace(path), ungrouped) for path in (before, after)]
     said = []
     for path, profile in zip((before, after), profiles, strict=True):
         origin = profile.origin
@@ -118,10 +119,10 @@ def compare(before: Path, after: Path, options: DiffOptions) -> Compared:
         parts += [] if origin.complete else [f"broken: {origin.damage}"]
         if parts:
             said.append(f"{path.name}: {'; '.join(parts)}")
-    if options.view.by != "method":
+    if options.view.group != "method":
         from dotnetdiag.analysis.filters import group_by
 
-        profiles = [group_by(profile, options.view.by) for profile in profiles]
+        profiles = [group_by(profile, options.view.group) for profile in profiles]
     made = diff(profiles[0], profiles[1], style=options.view.style, shares=options.shares)
     changed = _rows(made, options.inclusive)
     total = _row("(total)", made.total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,10 +12,10 @@ import numpy as np
 
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
-from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.profile import MethodWeight, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.durations import time_of
-from dotnetdiag.errors import GrammarError, UnknownName, UsageError
+from dotnetdiag.errors import GrammarError, UnknownName, UsageError, WrongCombination
 from dotnetdiag.recipes.sampler import NO_SAMPLER, is_of_native
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import HasTable, Losses, Table
@@ -29,6 +30,8 @@ STATES: dict[str, tuple[State, ...]] = {
     "waiting": (State.UNMANAGED, State.BLOCKED),
 }
 """What ``--state`` takes. In native code a thread waits, mostly: the runtime's sampler cannot tell."""
+LINE = "line"
+"""What ``by`` says for lines of source."""
 FEW = 100
 """One of so many samples in a state is odd."""
 UNTOLD_VERSION = "9."
@@ -51,6 +54,12 @@ class ViewOptions:
     hide_framework: bool = False
     fold_recursion: bool = False
     by: str = "method"
+    symbols: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """What frames are taken together by, once they are there: those of lines are so from the begin."""
+        return "method" if self.by == LINE else self.by
 
 
 class View(TypedDict, total=False):
@@ -85,7 +94,11 @@ class View(TypedDict, total=False):
     fold_recursion: bool
     """A method that calls itself at once is one frame."""
     by: str
-    """``method`` (the default), ``module``, ``namespace`` or ``thread``: what rows are of."""
+    """``method`` (the default), ``line``, ``module``, ``namespace`` or ``thread``: what rows are of. Lines are those of portable PDBs beside the
+    modules, in them, or in ``symbols``: ``Program.cs:71``, and ``Program.cs:~69`` for the first line of a method of which no more is known.
+    """
+    symbols: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    """Folders that PDBs are in, or below: one, or several. They come first. For lines alone."""
 
 
 def view_options(arguments: View) -> ViewOptions:
@@ -97,7 +110,7 @@ def view_options(arguments: View) -> ViewOptions:
     for name in ("start", "end"):
         if name in made:
             made[f"{name}_s"] = time_of(made.pop(name))
-    for name in ("threads", "focus", "ignore"):
+    for name in ("threads", "focus", "ignore", "symbols"):
         if name in made:
             several = isinstance(made[name], Iterable) and not isinstance(made[name], str)
             made[name] = tuple(map(str, made[name] if several else [made[name]]))
@@ -108,13 +121,13 @@ def view(trace: Trace, options: ViewOptions) -> StackProfile:
     """The profile that the options ask for. Raises UsageError for what makes no sense, UnknownName for a state of a process whose
     runtime does not tell states.
     """
-    return filters.group_by(_ungrouped(trace, options), options.by)
+    return filters.group_by(_ungrouped(trace, options), options.group)
 
 
 def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     if options.state not in STATES:
         raise UsageError(f"state {options.state!r}: one of {', '.join(STATES)}")
-    made = cpu(trace, weight=options.weight, marks=options.marks)
+    made = _sampled(trace, options)
     if not len(made) and is_of_native(trace):  # which no other profile would help
         made = replace(made, notes=(f"the trace has no CPU samples, and seems to be of NativeAOT: {NO_SAMPLER}",))
     if options.threads:
@@ -134,6 +147,16 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     if options.fold_recursion:
         made = filters.fold_recursion(made)
     return made
+
+
+def _sampled(trace: Trace, options: ViewOptions) -> StackProfile:
+    if options.by == LINE:
+        from dotnetdiag.recipes.cpu_lines import cpu_lines
+
+        return cpu_lines(trace, weight=options.weight, marks=options.marks, symbols=options.symbols)
+    if options.symbols:
+        raise WrongCombination("folders of symbols are for lines of source", lacking="lines")
+    return cpu(trace, weight=options.weight, marks=options.marks)
 
 
 def _in_state(profile: StackProfile, state: str) -> StackProfile:
@@ -203,6 +226,18 @@ class ReportRow:
     inclusive_percent: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRow(ReportRow):
+    """One row by line. ``file`` is the document as the compiler was given it, None where no PDB says the line; ``line_kind`` is ``exact``, or
+    ``first`` for the first line of a method of which no more is known.
+    """
+
+    method: str
+    file: str | None
+    line: int | None
+    line_kind: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report(HasTable):
     """The top rows, and what is missing in the trace. ``total`` and all weights are in ``unit``; ``lost`` events is None where the format does
@@ -241,12 +276,13 @@ class Report(HasTable):
         """The rows."""
         from dataclasses import asdict, fields
 
-        columns = [field.name for field in fields(ReportRow)]
+        columns = [field.name for field in fields(LineRow if self.by == LINE else ReportRow)]
+        weights = [field.name for field in fields(ReportRow)][1:]
         return Table.of_rows(
             [asdict(row) for row in self.rows],
             columns=columns,
             title=f"{self.by}s of {self.trace}",
-            units={name: "%" if name.endswith("percent") else self.unit for name in columns[1:]},
+            units={name: "%" if name.endswith("percent") else self.unit for name in weights},
             notes=self.notes,
             losses=Losses(lost=self.lost, damage=self.damage),
         )
@@ -283,7 +319,7 @@ def report_of(trace: Trace, options: ReportOptions) -> Report:
     if options.number < 0:
         raise UsageError(f"{options.number} rows: give 0 or more")
     whole = _ungrouped(trace, options.view)  # groups hide what is unresolved in them
-    made = filters.group_by(whole, options.view.by)
+    made = filters.group_by(whole, options.view.group)
     style = options.view.style
     rows = made.top(options.number, inclusive=options.inclusive)
     origin = made.origin
@@ -305,14 +341,25 @@ def report_of(trace: Trace, options: ReportOptions) -> Report:
         frames=len(whole.used_frames()),
         unresolved=whole.unresolved,
         notes=made.notes,
-        rows=tuple(
-            ReportRow(
-                name=row.name(style),
-                exclusive=row.exclusive,
-                inclusive=row.inclusive,
-                exclusive_percent=row.exclusive_percent,
-                inclusive_percent=row.inclusive_percent,
-            )
-            for row in rows
-        ),
+        rows=tuple(_report_row(row, style, options.view.by) for row in rows),
+    )
+
+
+def _report_row(row: MethodWeight, style: Style, by: str) -> ReportRow:
+    weights = {
+        "exclusive": row.exclusive,
+        "inclusive": row.inclusive,
+        "exclusive_percent": row.exclusive_percent,
+        "inclusive_percent": row.inclusive_percent,
+    }
+    if by != LINE:
+        return ReportRow(name=row.name(style), **weights)
+    frame = row.frame
+    return LineRow(
+        name=row.name(style),
+        **weights,
+        method=frame.method_name(style),
+        file=frame.file or None,
+        line=frame.line or None,
+        line_kind=frame.line_kind or None,
     )

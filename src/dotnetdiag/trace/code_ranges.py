@@ -28,6 +28,9 @@ class CodeRanges:
     mapping      i64   the row of a native symbol's mapping, -1: it is no native symbol
     file_offset  u64   where in its file a mapping begins
     process      i64   whose it is
+    method       u64   the id of the method
+    token        u64   the method's token in its assembly, 0: not known
+    version      u64   which of the method's codes it is (ReJITID)
     ===========  ====  ===================================================================
     """
 
@@ -41,6 +44,9 @@ class CodeRanges:
     mapping: Array
     file_offset: Array
     process: Array
+    method: Array
+    token: Array
+    version: Array
 
     def __len__(self) -> int:
         return len(self.start)
@@ -73,6 +79,9 @@ _COLUMNS: dict[str, tuple[Any, int]] = {
     "mapping": (np.int64, -1),
     "file_offset": (np.uint64, 0),
     "process": (np.int64, 0),
+    "method": (np.uint64, 0),
+    "token": (np.uint64, 0),
+    "version": (np.uint64, 0),
 }
 
 NO_RANGES = CodeRanges.of(start=np.zeros(0, np.uint64))

@@ -33,6 +33,9 @@ class Frame:
     ``tier`` what a perf map says of jitted code (``OptimizedTier1``), empty for code of several. ``address`` is that of
     an unresolved frame, and ``offset`` its place in the module's file as its symbols count (ELF: virtual address), None
     when no mapping is known.
+
+    ``file`` and ``line`` are where in the source it was, when frames are told apart by lines: the document as the compiler was given it, 0 for
+    no line. ``is_first_line``: no more is known than the method, and that is its first line.
     """
 
     kind: FrameKind
@@ -45,6 +48,21 @@ class Frame:
     tier: str = ""
     address: int | None = None
     offset: int | None = None
+    file: str = ""
+    line: int = 0
+    is_first_line: bool = False
+
+    @property
+    def place(self) -> str:
+        """``Program.cs:71``; ``Program.cs:~69`` when that is the method's first line and no more is known; empty without a line."""
+        if not self.line:
+            return ""
+        return f"{file_name(self.file)}:{'~' if self.is_first_line else ''}{self.line}"
+
+    @property
+    def line_kind(self) -> str:
+        """``exact``; ``first`` for the first line of a method of which no more is known; empty without a line."""
+        return ("first" if self.is_first_line else "exact") if self.line else ""
 
     @property
     def namespace(self) -> str:
@@ -52,7 +70,11 @@ class Frame:
         return method_names.namespace_of(self.type_name)
 
     def name(self, style: Style = Style.FULL) -> str:
-        """The printed name."""
+        """The printed name, with the line where it has one."""
+        return f"{self.method_name(style)} {self.place}" if self.line else self.method_name(style)
+
+    def method_name(self, style: Style = Style.FULL) -> str:
+        """The printed name without a line."""
         if self.kind is FrameKind.PSEUDO:
             return self.text
         if style is Style.TRACEEVENT and self.kind is not FrameKind.METHOD:

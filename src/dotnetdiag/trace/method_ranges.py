@@ -29,9 +29,13 @@ def method_ranges(events: SymbolEvents) -> CodeRanges:
         return NO_RANGES
     names = ("MethodStartAddress", "MethodID", "MethodSize", "ModuleID")
     start, method, size, module = (methods.column(name) for name in names)
-    columns = [start, method, size.astype(np.uint64), module, methods.role, methods.text, methods.process, methods.time]
+    token, version = (methods.optional_column(name) for name in ("MethodToken", "ReJITID"))
+    columns = [
+        *(start, method, size.astype(np.uint64), module, methods.role, methods.text, methods.process, methods.time),
+        *(token, version),
+    ]
     order = np.lexsort((methods.row, methods.time, method, start, methods.process))
-    start, method, size, module, role, text, process, time = (column[order] for column in columns)
+    start, method, size, module, role, text, process, time, token, version = (column[order] for column in columns)
     same = (start[1:] == start[:-1]) & (method[1:] == method[:-1]) & (process[1:] == process[:-1])
     is_unload = role == Role.UNLOAD.value
     new = np.ones(len(start), np.bool_)
@@ -48,6 +52,9 @@ def method_ranges(events: SymbolEvents) -> CodeRanges:
         text=_with_texts_of_others(method[firsts], np.maximum.reduceat(text, firsts)),
         module=module[firsts],
         process=process[firsts],
+        method=method[firsts],
+        token=np.maximum.reduceat(token, firsts),
+        version=np.maximum.reduceat(version, firsts),
     )
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.source import Source
     from dotnetdiag.trace.stack_names import StackNames
     from dotnetdiag.trace.summary import EventSummary, Totals
+    from dotnetdiag.trace.symbol_events import SymbolHeaders
     from dotnetdiag.trace.symbols import Symbols
     from dotnetdiag.trace.thread import Thread
 
@@ -427,20 +428,23 @@ class RawTrace:
     @cached_property
     def symbols(self) -> Symbols:
         """What addresses stand for, at a time and in a process."""
+        from dotnetdiag.trace.symbols import build_symbols
+
+        return build_symbols(self.symbol_headers(), self.buffer)
+
+    def symbol_headers(self) -> SymbolHeaders:
+        """What symbols are built from, in one pass over the file."""
         from dotnetdiag.nettrace import HeaderColumns
         from dotnetdiag.trace.process import process_events
         from dotnetdiag.trace.source import lookup, wanted_of
         from dotnetdiag.trace.symbol_events import SymbolHeaders, symbol_events
-        from dotnetdiag.trace.symbols import build_symbols
 
         said, about = symbol_events(self.metadata), process_events(self)
         both = wanted_of({*said, *about})  # one pass over the file for both: who wants the one asks for the other
         headers = self.source.collect(both) if len(both) else HeaderColumns.allocate(0)
         self.source.about_processes = headers[lookup(wanted_of(about), headers.metadata_id)]
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
-        return build_symbols(
-            SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info), self.buffer
-        )
+        return SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info)
 
     @cached_property
     def stack_names(self) -> StackNames:

@@ -51,7 +51,7 @@ _ROLES: dict[tuple[str, int], Role] = {
 _IDS = frozenset(number for _, number in _ROLES)
 _UNIVERSAL_ROLES = {"ProcessMapping": Role.MAPPING, "ProcessSymbol": Role.SYMBOL}
 
-_METHOD_FIELDS = ("MethodID", "ModuleID", "MethodStartAddress", "MethodSize")
+_METHOD_FIELDS = ("MethodID", "ModuleID", "MethodStartAddress", "MethodSize", "MethodToken", "ReJITID")
 _TEXT_FIELDS = ("MethodNamespace", "MethodName", "MethodSignature")
 _FIELDS: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Role.LOAD: (_METHOD_FIELDS, _TEXT_FIELDS),
@@ -62,8 +62,10 @@ _FIELDS: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Role.MAPPING: (("Id", "StartAddress", "EndAddress", "FileOffset"), ("FileName", "SymbolMetadata")),
     Role.SYMBOL: (("MappingId", "StartAddress", "EndAddress"), ("Name",)),
 }
-_OPTIONAL = frozenset({"ModuleNativePath", "SymbolMetadata"})
-"""The last of what is read; one-collect has versions that do not write SymbolMetadata (nettrace.md §14)."""
+_OPTIONAL = frozenset({"ModuleNativePath", "SymbolMetadata", "MethodToken", "ReJITID"})
+"""What symbols need not have. One-collect has versions that do not write SymbolMetadata (nettrace.md §14), older runtimes and first tiers no
+ReJITID.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +166,18 @@ class RoleEvents:
         columns = [table.payloads[name] for table in self._tables]
         return np.concatenate([column.values for column in columns if isinstance(column, Scalar)])
 
+    def optional_column(self, name: str) -> Array:
+        """The values (u64) of a field, 0 for events that have none."""
+        return np.concatenate([_or_zeros(table, name) for table in self._tables])
+
+
+def _or_zeros(table: _Table, name: str) -> Array:
+    column = table.payloads.columns.get(name)
+    if not isinstance(column, Scalar):
+        return np.zeros(len(table.rows), np.uint64)
+    values = column.values.astype(np.uint64)
+    return values if column.valid is None else np.where(column.valid, values, np.uint64(0))
+
 
 class SymbolEvents:
     """The events of a trace that say something of addresses. ``from_start``: the session saw the runtime start."""
@@ -229,6 +243,7 @@ def _decode_one(
 ) -> _Table | None:
     scalars, texts = _FIELDS[role]
     there = {field.name for field in schema.fields}
+    scalars = tuple(name for name in scalars if name in there or name not in _OPTIONAL)
     if not there.issuperset(scalars):
         return None
     names = [name for name in (*scalars, *texts) if name in there]
@@ -239,6 +254,6 @@ def _decode_one(
         valid = [table[name].valid for name in names if name not in _OPTIONAL]
         whole = np.flatnonzero(np.all([mask for mask in valid if mask is not None] or [~table.undecodable], axis=0))
         table, rows = table.take(whole), rows[whole]
-    if any(not isinstance(table[name], Scalar) for name in scalars) or not len(rows):
+    if any(not isinstance(table[name], Scalar) for name in scalars if name not in _OPTIONAL) or not len(rows):
         return None
     return _Table(role, rows, table)

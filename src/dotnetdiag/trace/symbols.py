@@ -10,7 +10,7 @@ Rule 2: texts are decoded of those methods only that an address was found in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -211,6 +211,13 @@ class Symbols:
             [isinstance(frame, tuple) or frame.kind is FrameKind.UNRESOLVED for frame in self._frames], np.bool_
         )
 
+    @classmethod
+    def of(cls, source: SymbolSource, buffer: Array) -> Self:
+        """As :func:`build_symbols`."""
+        events = SymbolEvents(source, buffer)
+        methods = method_ranges(events)
+        return cls(methods, entry_point_ranges(events, methods), Mappings(events), ModulePaths(events), events.texts)
+
 
 def build_symbols(source: SymbolSource, buffer: Array) -> Symbols:
     """The symbols of a whole trace. ``buffer`` (u8) holds the payloads, and must stay as it is while they are in use.
@@ -218,6 +225,4 @@ def build_symbols(source: SymbolSource, buffer: Array) -> Symbols:
     Never raises for what is in the trace: payloads that break, and events whose fields are not those of the
     runtime's manifest, are left out.
     """
-    events = SymbolEvents(source, buffer)
-    methods = method_ranges(events)
-    return Symbols(methods, entry_point_ranges(events, methods), Mappings(events), ModulePaths(events), events.texts)
+    return Symbols.of(source, buffer)

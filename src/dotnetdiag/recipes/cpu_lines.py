@@ -1,0 +1,28 @@
+"""A profile of the sampled time whose frames are lines of source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.recipes.pdb_files import PdbFiles
+from dotnetdiag.trace.line_symbols import LineSymbols
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.trace import Trace
+
+
+def cpu_lines(trace: Trace, *, weight: str, marks: str, symbols: Sequence[str] = ()) -> StackProfile:
+    """As :func:`analysis.cpu.cpu`, with a frame for each line. Raises InputError for a folder of ``symbols`` that is none."""
+    files = PdbFiles(symbols)
+    made = cpu(trace, weight=weight, marks=marks, symbols=LineSymbols.build(trace.raw, files))
+    firsts = sum(made.frames[number].is_first_line for number in made.used_frames().tolist())
+    notes = [*made.notes, *files.notes]
+    if firsts:
+        notes.append(
+            f"{firsts:,} lines with ~ are the first of their methods: the recording has no map of that code (compiled ahead, for one)"
+        )
+    return replace(made, notes=tuple(notes))

@@ -1,0 +1,180 @@
+"""Time by lines of source, of real runtimes and PDBs of the real compiler."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.live.compiling import compiled
+from tests.live.runtimes import command, unpack, workload
+
+import dotnetdiag as dd
+from dotnetdiag.assemblies.debug_directory import DebugDirectory
+from dotnetdiag.assemblies.sequence_points import PortablePdb
+from dotnetdiag.trace.method_names import Style
+
+pytestmark = pytest.mark.live
+
+SHARES = {"Workload.Cpu.Hot": 70.0, "Workload.Cpu.Warm": 20.0, "Workload.Cpu.Cold": 10.0}
+PROGRAM = """\
+using System;
+using System.Runtime.CompilerServices;
+static class Program
+{
+    static volatile int sink;
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Heavy() { Spin(60); } // heavy
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Light() { Spin(20); } // light
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Spin(int units)
+    {
+        int x = sink;
+        for (int i = 0; i < units * 50_000; i++)
+            x = x * 1664525 + 1013904223; // spin
+        sink = x;
+    }
+
+    static void Main()
+    {
+        Console.WriteLine("ready");
+        Console.ReadLine();
+        for (int i = 0; i < 400; i++)
+        {
+            Heavy(); // main to heavy
+            Light(); // main to light
+        }
+        Console.WriteLine("done");
+        Console.ReadLine();
+    }
+}
+"""
+LINES = {
+    match[1]: number for number, line in enumerate(PROGRAM.splitlines(), 1) if (match := re.search("// (.+)", line))
+}
+
+
+def line_of(method: str) -> int:
+    """Where the source of the workload has a method of one line."""
+    source = (unpack() / "workload" / "Program.cs").read_text("utf-8").splitlines()
+    (found,) = [number for number, line in enumerate(source, 1) if re.search(rf"static void {method}\(\) =>", line)]
+    return found
+
+
+def inclusive(path: Path, **view: str) -> dict[tuple[str, int | None, str | None], float]:
+    """By method, line and kind."""
+    rows = dd.source_lines(path, style=Style.SHORT, **view).to_pylist()  # type: ignore[arg-type]
+    return {(row["method"], row["line"], row["line_kind"]): row["inclusive"] for row in rows}
+
+
+@pytest.mark.parametrize("runtime", ["3.1", "8", "9", "10"])
+def test_the_time_of_the_workload_is_on_its_lines(runtime: str, tmp_path: Path) -> None:
+    path = tmp_path / "cpu.nettrace"
+    with workload(runtime, "cpu", "rounds=300", "wait=stdin", "linger=stdin") as target:
+        asked: list[bool] = []
+
+        def progress(*_: object) -> None:
+            if not asked:
+                asked.append(True)
+                target.say()
+
+        dd.collect(target.pid, path, duration=4, progress=progress)
+    found = inclusive(path, focus="Cpu.Round")
+    total = sum(found[method, line_of(method.rpartition(".")[2]), "exact"] for method in SHARES)
+    assert total > 0
+    for method, share in SHARES.items():
+        line = line_of(method.rpartition(".")[2])
+        assert 100 * found[method, line, "exact"] / total == pytest.approx(share, abs=7.0)
+        assert {key[1:] for key in found if key[0] == method} == {(line, "exact")}
+    files = {row["file"] for row in dd.source_lines(path, focus="Cpu.Round").to_pylist() if row["line"]}
+    assert files == {"/src/Program.cs"}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same program with its PDB beside it, and with it inside."""
+    folders = {kind: tmp_path_factory.mktemp(kind) for kind in ("portable", "embedded")}
+    return {
+        kind: compiled(PROGRAM, folder, "spinning", f"-debug:{kind}", "-optimize+") for kind, folder in folders.items()
+    }
+
+
+def recorded(program: Path, runtime: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, environment = command(runtime, "")
+    (at,) = [place for place, word in enumerate(words) if word.endswith("workload.dll")]
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    import subprocess
+
+    with subprocess.Popen(
+        [*words[:at], str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        asked: list[bool] = []
+
+        def progress(*_: object) -> None:
+            if not asked:
+                asked.append(True)
+                process.stdin.write("\n")  # type: ignore[union-attr]
+                process.stdin.flush()  # type: ignore[union-attr]
+
+        try:
+            dd.collect(process.pid, path, duration=3, progress=progress)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("runtime", ["8", "10"])
+@pytest.mark.parametrize("kind", ["portable", "embedded"])
+def test_lines_of_a_program_with_its_pdb_beside_it_or_inside(
+    kind: str, runtime: str, programs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "spinning.nettrace"
+    recorded(programs[kind], runtime, path, monkeypatch)
+    assert (programs[kind].with_suffix(".pdb")).exists() == (kind == "portable")
+    found = inclusive(path, focus="Program.Spin")
+    heavy, light = (found["Program.Main", LINES[f"main to {name}"], "exact"] for name in ("heavy", "light"))
+    assert heavy / (heavy + light) == pytest.approx(0.75, abs=0.08)
+    for name in ("heavy", "light"):
+        assert found[f"Program.{name.capitalize()}", LINES[name], "exact"] > 0
+    rows = dd.source_lines(path, focus="Program.Spin").to_pylist()
+    spun = {row["line"]: row["exclusive"] for row in rows if "Spin" in row["method"]}
+    loop = LINES["spin"]
+    assert spun[loop] + spun.get(loop - 1, 0.0) > 0.95 * sum(spun.values())
+    assert {row["file"] for row in rows if row["line"]} == {str(programs[kind].with_suffix(".cs"))}
+
+
+def test_a_pdb_of_another_build_is_refused_and_the_right_one_in_a_folder_taken(
+    programs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "moved").mkdir()
+    program = Path(shutil.copy(programs["portable"], tmp_path))
+    shutil.copy(programs["portable"].with_suffix(".runtimeconfig.json"), tmp_path)
+    shutil.copy(unpack() / "workload/net8/workload.pdb", program.with_suffix(".pdb"))
+    shutil.copy(programs["portable"].with_suffix(".pdb"), tmp_path / "moved")
+    path = tmp_path / "spinning.nettrace"
+    recorded(program, "10", path, monkeypatch)
+    made = dd.source_lines(path, focus="Program.Spin")
+    assert [row["line"] for row in made.to_pylist() if row["line"]] == []
+    assert any("is of another build of spinning" in note for note in made.notes)
+    found = inclusive(path, focus="Program.Spin", symbols=str(tmp_path))
+    assert found["Program.Heavy", LINES["heavy"], "exact"] > 0
+
+
+def test_the_compilers_files_name_each_other(programs: dict[str, Path]) -> None:
+    beside, inside = (DebugDirectory(programs[kind].read_bytes()) for kind in ("portable", "embedded"))
+    assert isinstance(beside.pdb_id, UUID)
+    assert beside.pdb_id == PortablePdb(programs["portable"].with_suffix(".pdb").read_bytes()).id
+    assert beside.embedded_pdb() is None
+    data = inside.embedded_pdb()
+    assert data is not None
+    assert inside.pdb_id == PortablePdb(data).id
+    assert [point.line for point in PortablePdb(data).points(0x06000001)] == [LINES["heavy"]] * 2
