@@ -104,15 +104,24 @@ def test_long_series_keep_their_peaks() -> None:
     count = 10 * MOST_POINTS
     values = np.ones(count)
     values[1234] = 99.0
-    made = SimpleNamespace(
-        by_second=Table({"second": list(range(count)), "count": values.tolist()}),
-    )
-    chart = chart_of("exceptions", made)
+    columns = {"pause_start_ms": list(range(count)), "pause_ms": values.tolist()}
+    nothing = [None] * count
+    lacking = dict.fromkeys(("start_ms", "duration_ms", "before_bytes", "after_bytes"), nothing)
+    chart = chart_of("gc", SimpleNamespace(collections=Table({**columns, **lacking})))
     assert chart is not None
     (bars,) = chart["bars"]
     assert len(bars["ms"]) == MOST_POINTS
     assert max(bars["values"]) == 99.0
     assert bars["ms"] == sorted(bars["ms"])
+
+
+@pytest.mark.parametrize(("last_ms", "unit"), [(90.0, "per 1 ms"), (900.0, "per 5 ms"), (3_600_000.0, "per 20 s")])
+def test_events_are_counted_in_steps_that_fit_the_time(last_ms: float, unit: str) -> None:
+    made = SimpleNamespace(thrown=Table({"start_ms": [0.0, 0.25, last_ms]}))
+    chart = chart_of("exceptions", made)
+    assert chart is not None
+    (bars,) = chart["bars"]
+    assert (bars["unit"], bars["values"], bars["ms"]) == (unit, [2, 1], [0, last_ms])
 
 
 def test_what_is_beyond_the_greatest_is_together() -> None:

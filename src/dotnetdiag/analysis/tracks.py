@@ -106,7 +106,7 @@ def tracks(trace: Trace, samples: StackProfile | None = None) -> Tracks:
         JitFold(),
         ContentionFold(),
         WaitsFold(),
-        RequestsFold(),
+        RequestsFold(costs=False),
         ExceptionsFold(),
         LogsFold(),
         CountersFold(),

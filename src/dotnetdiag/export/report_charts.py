@@ -108,8 +108,7 @@ def _allocations(made: Any) -> Chart | None:
 
 
 def _exceptions(made: Any) -> Chart | None:
-    table = made.by_second
-    return _time([], [_series("exceptions", "per second", _numbers(table, "second") * 1e3, _numbers(table, "count"))])
+    return _over_time({"exceptions": _numbers(made.thrown, "start_ms")})
 
 
 def _waits(made: Any) -> Chart | None:
@@ -204,12 +203,19 @@ def _logs(made: Any) -> Chart | None:
     ms = _numbers(made.messages, "ms")
     if not len(ms):
         return None
-    edges = np.linspace(0.0, max(float(np.nanmax(ms)), 1.0), _BINS + 1)
     worse = np.isin(np.array([str(one) for one in made.messages.values("level")]), _WORSE)
+    return _over_time({"messages": ms, "warnings and worse": ms[worse]})
+
+
+def _over_time(times: Mapping[str, Array]) -> Chart | None:
+    """How often something happened, in steps that are as wide as the time asks for: 1, 2, 5, 10, ... ms."""
+    last = max((float(np.nanmax(ms)) for ms in times.values() if len(ms)), default=0.0)
+    width = next(step * 10**power for power in range(20) for step in (1, 2, 5) if step * 10**power * _BINS > last)
     drawn = []
-    for label, some in (("messages", ms), ("warnings and worse", ms[worse])):
-        counts = np.histogram(some, edges)[0].astype(np.float64)
-        drawn.append(_series(label, "messages", edges[:-1][counts > 0], counts[counts > 0]))
+    for label, ms in times.items():
+        place, counts = np.unique((ms[np.isfinite(ms)] // width).astype(np.int64), return_counts=True)
+        unit = f"per {width / 1000:g} s" if width >= 1000 else f"per {width} ms"
+        drawn.append(_series(label, unit, (place * width).astype(np.float64), counts.astype(np.float64)))
     return _time([], drawn)
 
 

@@ -97,8 +97,13 @@ def _tab(kind: str, made: Any) -> dict[str, Any]:
         "facts": [_cut(one) for one in facts],
         "chart": chart_of(kind, made),
         "flame": None,
-        "tables": [_table(name, one) for name, one in tables.items() if len(one)],
+        "tables": [_table(name, tables[name]) for name in sorted(tables, key=_order) if len(tables[name])],
     }
+
+
+def _order(name: str) -> bool:
+    """What is together stands before what is of each event."""
+    return not name.startswith("by_")
 
 
 def _table(name: str, table: Table) -> dict[str, Any]:

@@ -218,7 +218,7 @@
       for (const row of order.slice(0, limit)) {
         const line = element(body, "tr");
         for (const column of made.columns) {
-          const value = shown(column.values[row], column), cell = element(line, "td", value.length > 300 ? undefined : value, column.number ? "n" : "");
+          const value = shown(column.values[row], column), cell = element(line, "td", value.length > 300 ? undefined : value, column.number ? "n" : value.length > 30 || value.includes("\n") ? "t" : "s");
           if (value.length > 300) element(cell, "div", value);
         }
       }
