@@ -104,10 +104,10 @@ def test_long_series_keep_their_peaks() -> None:
     count = 10 * MOST_POINTS
     values = np.ones(count)
     values[1234] = 99.0
-    columns = {"pause_start_ms": list(range(count)), "pause_ms": values.tolist()}
-    nothing = [None] * count
-    lacking = dict.fromkeys(("start_ms", "duration_ms", "before_bytes", "after_bytes"), nothing)
-    chart = chart_of("gc", SimpleNamespace(collections=Table({**columns, **lacking})))
+    nothing: list[Any] = [None] * count
+    columns = dict.fromkeys(("start_ms", "duration_ms", "before_bytes", "after_bytes"), nothing)
+    columns |= {"pause_start_ms": list(range(count)), "pause_ms": values.tolist()}
+    chart = chart_of("gc", SimpleNamespace(collections=Table(columns)))
     assert chart is not None
     (bars,) = chart["bars"]
     assert len(bars["ms"]) == MOST_POINTS

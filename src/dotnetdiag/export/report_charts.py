@@ -1,13 +1,14 @@
 """The chart of each kind of report, which answers at a glance: what a page draws, as values of JSON.
 
-``{"kind": "time", "areas": [series], "bars": [series]}``, a series being ``{"label", "unit", "ms": [...], "values": [...]}``; bars may have ``hints``
+``{"kind": "time", "areas": [series], "bars": [series]}``, a series being ``{"label", "unit", "ms": [...], "values": [...]}``; ``"step": true`` where a value
+holds until the next one comes
 ``{"kind": "treemap"|"bars", "unit": …, "items": [{"label", "value", "hint"}]}``
 ``{"kind": "waterfall", "rows": [{"label", "start", "length", "depth", "hint", "bad"}]}``, in ms; a length may be null
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def _rounded(values: Array) -> list[float]:
     return np.round(np.clip(values, -1e300, 1e300), 3).tolist()  # type: ignore[no-any-return]
 
 
-def _time(areas: list[Chart | None], bars: list[Chart | None]) -> Chart | None:
+def _time(areas: Sequence[Chart | None], bars: Sequence[Chart | None]) -> Chart | None:
     made = {"areas": [one for one in areas if one], "bars": [one for one in bars if one]}
     return {"kind": "time", **made} if made["areas"] or made["bars"] else None
 
@@ -121,7 +122,7 @@ def _thread_pool(made: Any) -> Chart | None:
     aimed = _series("threads aimed at", "threads", _numbers(wanted, "ms"), _numbers(wanted, "threads"))
     late = made.work
     queued = _series("waited in the queue", "ms", _numbers(late, "queued_ms"), _numbers(late, "queue_ms"))
-    return _time([active, aimed], [queued])
+    return _time([{**one, "step": True} for one in (active, aimed) if one], [queued])
 
 
 def _tasks(made: Any) -> Chart | None:
@@ -134,9 +135,11 @@ def _jit(made: Any) -> Chart | None:
 
 def _loader(made: Any) -> Chart | None:
     types = _items(made.types, "total_ms", ("type",), kind="treemap", hints=("count", "max_ms"))
-    return types or _items(
-        made.binds, "duration_ms", ("assembly",), kind="treemap", hints=("start_ms", "error", "path")
-    )
+    hints = ("assembly", "start_ms", "error")
+    binds = _items(made.binds, "duration_ms", ("assembly",), kind="treemap", hints=hints)
+    for one in binds["items"] if binds else ():
+        one["label"] = one["label"].partition(",")[0]  # without version and key
+    return types or binds
 
 
 def _threads(made: Any) -> Chart | None:

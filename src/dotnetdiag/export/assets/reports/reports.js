@@ -79,7 +79,7 @@
     chart.areas.forEach((one, number) => {
       let path = `M${x(one.ms[0]).toFixed(1)} ${bottom}`;
       const y = value => (bottom - value / tops[0] * (bottom - TOP)).toFixed(1);
-      one.ms.forEach((ms, at) => { path += `L${x(ms).toFixed(1)} ${y(one.values[at])}`; });
+      one.ms.forEach((ms, at) => { path += one.step ? `H${x(ms).toFixed(1)}V${y(one.values[at])}` : `L${x(ms).toFixed(1)} ${y(one.values[at])}`; });
       shape(svg, "path", { class: `area s${number % 2}`, d: `${path}L${x(one.ms[one.ms.length - 1]).toFixed(1)} ${bottom}Z` });
       element(legend, "span").append(element(legend, "span", undefined, `swatch`), one.label);
       legend.lastChild.firstChild.style.background = `var(--${number % 2 ? "second" : "first"})`;
