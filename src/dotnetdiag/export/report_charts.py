@@ -1,7 +1,7 @@
 """The chart of each kind of report, which answers at a glance: what a page draws, as values of JSON.
 
-``{"kind": "time", "areas": [series], "bars": [series]}``, a series being ``{"label", "unit", "ms": [...], "values": [...]}``; ``"step": true`` where a value
-holds until the next one comes
+``{"kind": "time", "areas": [series], "bars": [series]}``, a series being ``{"label", "unit", "ms": [...], "values": [...]}``;
+``"step": true`` where a value holds until the next one comes
 ``{"kind": "treemap"|"bars", "unit": …, "items": [{"label", "value", "hint"}]}``
 ``{"kind": "waterfall", "rows": [{"label", "start", "length", "depth", "hint", "bad"}]}``, in ms; a length may be null
 """
