@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,58 @@ def test_collections_have_totals(file: Path) -> None:
 
 def test_what_the_recording_lacks_is_said(file: Path) -> None:
     assert run("trace", "report", str(file), "jit").stdout.startswith("note: no methods: ")
+
+
+@pytest.mark.parametrize("kind", sorted(FIXED))
+def test_every_kind_is_written_as_a_page_and_as_tables_in_files(kind: str, file: Path, tmp_path: Path) -> None:
+    page, parquet, database = (tmp_path / f"made.{suffix}" for suffix in ("html", "parquet", "sqlite"))
+    done = run("trace", "report", str(file), kind, "--html", str(page), "-o", str(parquet))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{page}: {page.stat().st_size:,} bytes",
+        f"{parquet}: {parquet.stat().st_size:,} bytes",
+    ]
+    assert "<title>Report</title>" in page.read_text()
+    assert parquet.read_bytes()[:4] == b"PAR1"
+    done = run("trace", "report", kind, str(file), "--format", "sqlite", "-o", str(database))
+    assert done.returncode == 0, done.stderr
+    place, _ = FIXED[kind]
+    rows = json.loads(run("trace", "report", kind, str(file), "--json").stdout)[place]
+    with closing(sqlite3.connect(database)) as opened:
+        tables = {name for (name,) in opened.execute("select name from sqlite_master where type = 'table'")}
+        if rows:
+            assert opened.execute(f'select count(*) from "{place}"').fetchone() == (len(rows),)
+        assert not rows or place in tables
+
+
+def test_without_a_kind_a_page_has_all_of_them_and_is_not_overwritten(file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "all.html"
+    done = run("trace", "report", str(file), "--html", str(page))
+    assert (done.returncode, done.stdout) == (0, f"{page}: {page.stat().st_size:,} bytes\n")
+    text = page.read_text()
+    assert all(f'"name":"{kind}"' in text for kind in (*FIXED, "advice", "startup", "topN"))
+    assert run("trace", "report", str(file), "--html", str(page)).returncode == 2
+    assert run("trace", "report", str(file), "all", "--html", str(page), "--force").returncode == 0
+    assert run("trace", "report", str(file), "all").returncode == 3
+    assert run("trace", "report", str(file), "all", "--html", str(page), "--force", "--json").returncode == 3
+
+
+def test_top_and_spans_are_pages_and_tables_too(file: Path, tmp_path: Path) -> None:
+    page, made = tmp_path / "x.html", tmp_path / "x.csv"
+    done = run("trace", "report", str(file), "topN", "-n", "3", "--html", str(page), "-o", str(made))
+    assert done.returncode == 0, done.stderr
+    assert made.read_text().startswith("name,exclusive,")
+    words = ("spans", str(file), "GC/Start", "GC/Stop")
+    assert run("trace", "report", *words, "--html", str(page), "--force").returncode == 0
+
+
+def test_a_page_and_tables_are_not_one_file(file: Path, tmp_path: Path) -> None:
+    name = str(tmp_path / "x.html")
+    assert run("trace", "report", str(file), "gc", "--html", name, "-o", name).returncode == 3
+    assert run("trace", "report", str(file), "gc", "-o", str(tmp_path / "x.nothing")).returncode == 3
+    assert run("trace", "report", str(file), "gc", "--html", "-", "--json").returncode == 3
+    both = run("trace", "report", str(file), "gc", "--html", name, "--json")
+    assert (both.returncode, "collections" in json.loads(both.stdout)) == (0, True)
+    assert both.stderr.startswith(f"{name}: ")
+    done = run("trace", "report", str(file), "gc", "--html", "-")
+    assert done.stdout.startswith("<!DOCTYPE html>")

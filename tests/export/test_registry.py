@@ -21,6 +21,8 @@ def test_names_and_suffixes_are_what_is_documented() -> None:
     assert {name: one.suffix for name, one in FORMATS.items()} == {
         "speedscope": ".speedscope.json",
         "chromium": ".chromium.json",
+        "perfetto": ".perfetto-trace",
+        "firefox": ".firefox.json",
         "pprof": ".pb.gz",
         "collapsed": ".collapsed.txt",
         "flamegraph": ".flamegraph.html",
@@ -43,7 +45,7 @@ def test_a_format_needs_all_its_libraries() -> None:
 
 
 def test_formats_that_nobody_can_read_say_so() -> None:
-    assert {name for name, one in FORMATS.items() if not one.is_text} == {"pprof", "parquet", "sqlite"}
+    assert {name for name, one in FORMATS.items() if not one.is_text} == {"perfetto", "pprof", "parquet", "sqlite"}
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -86,9 +86,12 @@ def requests(trace: Trace) -> RequestReport:
 
 
 class RequestsFold:
-    """What :func:`requests` asks, window by window."""
+    """What :func:`requests` asks, window by window. Without ``costs`` what requests spend is not known, and of samples, ticks and contention
+    nothing is kept.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, costs: bool = True) -> None:
+        self._has_costs = costs
         self._spans = [SpanEvents(kind) for kind in KINDS]
         self._costs = RequestCosts()
         self._queue = KeptEvents(
@@ -110,7 +113,7 @@ class RequestsFold:
         """Begins and ends, and what costs something meanwhile."""
         return (
             any(one.wants(schema) for one in self._spans)
-            or self._costs.wants(schema)
+            or (self._has_costs and self._costs.wants(schema))
             or self._queue.wants(schema)
             or self._messages.wants(schema)
         )
@@ -127,7 +130,8 @@ class RequestsFold:
             return
         for one in self._spans:
             one.feed(window)
-        self._costs.feed(window)
+        if self._has_costs:
+            self._costs.feed(window)
         self._queue.feed(window)
         messages = self._messages.feed(window)
         if len(messages):

@@ -1,4 +1,4 @@
-"""What kinds of ``trace report`` have in common: a question to a file, whose answer has tables, a document, and lines for people."""
+"""What kinds of ``trace report`` have in common: a question to a file, whose answer has tables, a document, lines for people, and a page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import click
+
+from dotnetdiag.cli.files import FilePath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
-from dotnetdiag.cli.output import show
+from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
+from dotnetdiag.errors import UsageError
 from dotnetdiag.tui.widths import cut, shortened_method
 
 if TYPE_CHECKING:
@@ -25,17 +29,127 @@ class Answer(Protocol):
 
 
 A = TypeVar("A", bound=Answer)
+F = TypeVar("F", bound=Callable[..., Any])
+_PAGE, _OUTPUT, _FORCE = "dotnetdiag.cli.page", "dotnetdiag.cli.output", "dotnetdiag.cli.force"
+
+
+def report_options(function: F) -> F:
+    """``--format`` and ``--json`` as the keyword ``form``; ``--html``, ``-o`` and ``--force``, which :func:`deliver` looks for."""
+    for option in (
+        click.option(
+            "--force",
+            is_flag=True,
+            expose_value=False,
+            callback=_remembered(_FORCE),
+            help="Overwrite a file that is there.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=FilePath(),
+            metavar="FILE",
+            expose_value=False,
+            callback=_remembered(_OUTPUT),
+            help="Write tables to a file, in the format of --format or of its name: app.csv, app.parquet, app.sqlite.",
+        ),
+        click.option(
+            "--html",
+            type=FilePath(),
+            metavar="FILE",
+            expose_value=False,
+            callback=_remembered(_PAGE),
+            help="Write a page with a chart and all tables, for a browser without a network.",
+        ),
+    ):
+        function = option(function)
+    return format_option(function)
+
+
+def _remembered(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def remember(context: click.Context, _: click.Parameter, value: Any) -> Any:
+        context.meta[key] = value
+        return value
+
+    return remember
+
+
+def page_option() -> Path | None:
+    """What ``--html`` names."""
+    found: Path | None = click.get_current_context().meta.get(_PAGE)
+    return found
+
+
+def is_forced() -> bool:
+    """Whether ``--force`` is given."""
+    return bool(click.get_current_context().meta.get(_FORCE))
+
+
+def check_files(form: str) -> None:
+    """Before a recording is read: whether the files may be written that the options name. Raises what keeps them from that."""
+    page, output = page_option(), click.get_current_context().meta.get(_OUTPUT)
+    if page is not None or output is not None:
+        from dotnetdiag.recipes.outputs import is_stdout
+        from dotnetdiag.recipes.report_files import check_files
+
+        if page is not None and is_stdout(page) and form != TABLE and output is None:
+            raise UsageError(f"{form} goes to stdout, as does the page: name a file for one of them")
+        check_files(page, output, None if form == TABLE else form, force=is_forced())
+
+
+def deliver(kind: str, made: Any, form: str, *, name: str, rows: Callable[[], Table], **shown: Any) -> None:
+    """Write a report of a kind where the options say: as a page, or its tables to a file. It is printed (``shown``: as for ``show``) where they say
+    nothing, and in a form for programs beside a page.
+    """
+    page, output = page_option(), click.get_current_context().meta.get(_OUTPUT)
+    if page is None and output is None:
+        show(form, rows, **shown)
+        return
+    from dotnetdiag.recipes.report_files import write_page, write_tables
+
+    if page is not None:
+        is_printed = form != TABLE and output is None
+        say_written(page, write_page({kind: made}, page, name=name, force=is_forced()), aside=is_printed)
+        if is_printed:
+            show(form, rows, **shown)
+    if output is not None:
+        chosen = None if form == TABLE else form
+        say_written(output, write_tables(made, rows(), output, chosen, force=is_forced()))
+
+
+def say_written(path: Path, size_bytes: int, *, aside: bool = False) -> None:
+    """What was written, on stderr where it, or something else, goes to stdout."""
+    from dotnetdiag.recipes.outputs import is_stdout
+
+    echo(f"{shown_path(path)}: {size_bytes:,} bytes", err=aside or is_stdout(path))
 
 
 def answer(
-    file: Path, form: str, ask: Callable[[Any], A], *, rows: Callable[[A], Table], people: Callable[[A], None]
+    kind: str,
+    file: Path,
+    form: str,
+    ask: Callable[[Any], A],
+    *,
+    rows: Callable[[A], Table],
+    people: Callable[[A], None],
 ) -> None:
-    """Print what ``ask`` finds in a file in a form: ``rows`` for formats of tables, the whole as JSON, and ``people``'s lines."""
+    """Print what ``ask`` finds in a file in a form: ``rows`` for formats of tables, the whole as JSON, and ``people``'s lines; or write it where
+    the options say.
+    """
     from dotnetdiag.recipes.trace_files import open_trace
 
+    check_files(form)
     trace = open_trace(file)
     made = ask(trace)
-    show(form, lambda: rows(made), people=lambda: people(made), document=made.to_json, digits=3)
+    deliver(
+        kind,
+        made,
+        form,
+        name=trace.name,
+        rows=lambda: rows(made),
+        people=lambda: people(made),
+        document=made.to_json,
+        digits=3,
+    )
     say_losses_of(trace)
 
 

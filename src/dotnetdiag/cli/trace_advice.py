@@ -11,8 +11,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("advice", cls=Command)
 @click.argument("file", type=RecordingPath())
-@format_option
+@report_options
 def advice(file: Path, form: str) -> None:
     """Show what stands out in a trace FILE, most important first, and the command for more of it.
 
@@ -35,7 +34,7 @@ def advice(file: Path, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import advice as ask
 
-    answer(file, form, ask, rows=lambda made: made.findings, people=lambda made: _show(made, file))
+    answer("advice", file, form, ask, rows=lambda made: made.findings, people=lambda made: _show(made, file))
 
 
 def _show(made: AdviceReport, file: Path) -> None:

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, figures
+from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows of each table."
 )
-@format_option
+@report_options
 def allocations(file: Path, number: int, form: str) -> None:
     """Show what the program of a trace FILE allocated: the types, the methods and threads that asked, and large objects apart.
 
@@ -38,7 +37,14 @@ def allocations(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import allocations as ask
 
-    answer(file, form, ask, rows=lambda made: made.by_type_and_method, people=lambda made: show(made, number))
+    answer(
+        "allocations",
+        file,
+        form,
+        ask,
+        rows=lambda made: made.by_type_and_method,
+        people=lambda made: show(made, number),
+    )
 
 
 def show(made: AllocationReport, number: int) -> None:

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, figures
+from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows of each table."
 )
-@format_option
+@report_options
 def exceptions(file: Path, number: int, form: str) -> None:
     """Show the exceptions that were thrown in a trace FILE, caught or not: by type, the most frequent messages, who threw and who caught.
 
@@ -37,7 +36,7 @@ def exceptions(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import exceptions as ask
 
-    answer(file, form, ask, rows=lambda made: made.by_type, people=lambda made: show(made, number))
+    answer("exceptions", file, form, ask, rows=lambda made: made.by_type, people=lambda made: show(made, number))
 
 
 def show(made: ExceptionReport, number: int) -> None:

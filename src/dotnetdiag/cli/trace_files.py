@@ -411,8 +411,8 @@ def _rewritten(rewrite: Callable[..., Rewritten], *source: Any, output: Path, fo
 @click.command(cls=Command)
 @_file
 @formats_option(
-    "Formats to write, given several times or with commas: "
-    "speedscope, chromium, pprof, collapsed, flamegraph, json; the methods as csv, jsonl, parquet, sqlite, markdown, html; nettrace.",
+    "Formats to write, given several times or with commas: speedscope, chromium, perfetto, firefox, pprof, collapsed, "
+    "flamegraph, json; the methods as csv, jsonl, parquet, sqlite, markdown, html; nettrace.",
     required=True,
 )
 @click.option(
@@ -437,6 +437,8 @@ def convert(
 
     \b
     dotnetdiag trace convert app.nettrace --format speedscope     for https://www.speedscope.app
+    dotnetdiag trace convert app.nettrace --format perfetto       all that happened, for https://ui.perfetto.dev
+    dotnetdiag trace convert app.nettrace --format firefox        the same for https://profiler.firefox.com
     dotnetdiag trace convert app.nettrace --format flamegraph     one HTML file, for a browser without a network
 
     Each file is named after FILE, or after -o. The options for what to show are those of `trace report`; nettrace takes

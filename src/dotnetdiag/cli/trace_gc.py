@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, largest
+from dotnetdiag.cli.questions import answer, largest, report_options
 from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _PHASES = ("mark", "plan", "relocate", "compact", "sweep")
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest pauses."
 )
-@format_option
+@report_options
 def gc(file: Path, number: int, form: str) -> None:
     """Show the collections of a trace FILE: what they come to, and those with the longest pauses.
 
@@ -40,7 +39,7 @@ def gc(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import gc as ask
 
-    answer(file, form, ask, rows=lambda made: made.collections, people=lambda made: show(made, number))
+    answer("gc", file, form, ask, rows=lambda made: made.collections, people=lambda made: show(made, number))
 
 
 def show(made: GcReport, number: int) -> None:

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, largest
+from dotnetdiag.cli.questions import answer, largest, report_options
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import shortened_method
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
 )
-@format_option
+@report_options
 def jit(file: Path, number: int, form: str) -> None:
     """Show the methods of a trace FILE that were compiled while it was recorded: what they come to, and the longest.
 
@@ -39,7 +38,7 @@ def jit(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import jit as ask
 
-    answer(file, form, ask, rows=lambda made: made.methods, people=lambda made: show(made, number))
+    answer("jit", file, form, ask, rows=lambda made: made.methods, people=lambda made: show(made, number))
 
 
 def show(made: JitReport, number: int) -> None:

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, largest
+from dotnetdiag.cli.questions import answer, largest, report_options
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import cut
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("loader", cls=Command)
 @click.argument("file", type=RecordingPath())
 @click.option("-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
-@format_option
+@report_options
 def loader(file: Path, number: int, form: str) -> None:
     """Show what was loaded in a trace FILE: assemblies, the binds that took longest, those that failed and why, and types.
 
@@ -37,7 +36,7 @@ def loader(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import loader as ask
 
-    answer(file, form, ask, rows=lambda made: made.binds, people=lambda made: show(made, number))
+    answer("loader", file, form, ask, rows=lambda made: made.binds, people=lambda made: show(made, number))
 
 
 def show(made: LoaderReport, number: int) -> None:

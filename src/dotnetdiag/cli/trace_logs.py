@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import cut
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("logs", cls=Command)
 @click.argument("file", type=RecordingPath())
 @click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many rows.")
-@format_option
+@report_options
 def logs(file: Path, number: int, form: str) -> None:
     """Show what the program of a trace FILE logged with ILogger: how much of what, and warnings and errors with their requests.
 
@@ -36,7 +35,7 @@ def logs(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import logs as ask
 
-    answer(file, form, ask, rows=lambda made: made.messages, people=lambda made: show(made, number))
+    answer("logs", file, form, ask, rows=lambda made: made.messages, people=lambda made: show(made, number))
 
 
 def show(made: LogReport, number: int) -> None:

@@ -18,6 +18,7 @@ from dotnetdiag.cli.lazy import Kinds, LazyGroup
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
+from dotnetdiag.cli.questions import check_files, deliver, report_options
 from dotnetdiag.cli.render import echo, is_terminal, table
 from dotnetdiag.cli.times import seconds_between, time_options
 from dotnetdiag.errors import DiagnosticsError
@@ -155,6 +156,7 @@ KINDS = {
     "threads": ("trace_threads", "threads", "The threads: when each came, how long it ran and waited, what it did."),
     "logs": ("trace_logs", "logs", "What was logged with ILogger, and within which request."),
     "startup": ("trace_startup", "startup", "What the start of the program went into, by phase."),
+    "all": ("trace_all", "everything", "All of these as one page, a tab for each, with the flame graph."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }
 
@@ -170,13 +172,13 @@ class Reports(Kinds):
 
     def kind_of(self, args: Sequence[str]) -> str:
         """The kind that is meant by arguments that name none."""
-        options = {word.partition("=")[0] for word in args if word.startswith("-")}
+        options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if word.startswith("-")}
         if is_compatible() or args[1:2] == ["topN"] or not options <= _OF_ADVICE:
             return "topN"
-        return "advice"
+        return "all" if "--html" in options else "advice"
 
 
-_OF_ADVICE = {"--json", "--format", "-h", "-?", "--help"}
+_OF_ADVICE = {"--json", "--format", "-o", "--output", "--force", "--html", "-h", "-?", "--help"}
 
 
 @click.group(cls=Reports, entries=KINDS)
@@ -187,6 +189,8 @@ def report() -> None:
     dotnetdiag trace report app.nettrace
     dotnetdiag trace report app.nettrace topN
     dotnetdiag trace report app.nettrace gc
+    dotnetdiag trace report app.nettrace gc --html gc.html
+    dotnetdiag trace report app.nettrace --html app.html            all of them, with the flame graph
     dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
     """
 
@@ -201,7 +205,7 @@ def report() -> None:
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
 )
-@format_option
+@report_options
 def spans(file: Path, start: str, stop: str, by: tuple[str, ...], number: int, form: str) -> None:
     """Show what begins with an event START and ends with an event STOP of a trace FILE, and how long it took.
 
@@ -215,9 +219,10 @@ def spans(file: Path, start: str, stop: str, by: tuple[str, ...], number: int, f
     from dotnetdiag.recipes.spans import spans_of
     from dotnetdiag.recipes.trace_files import open_trace
 
+    check_files(form)
     trace = open_trace(file)
     made = spans_of(trace, start, stop, by=by)
-    show(form, made.table, people=lambda: _show_spans(made, number), digits=3)
+    deliver("spans", made, form, name=trace.name, rows=made.table, people=lambda: _show_spans(made, number), digits=3)
     say_losses_of(trace)
 
 
@@ -261,7 +266,7 @@ def _require_kind(context: click.Context, _: click.Parameter, kind: str) -> str:
 @event_marks_option
 @state_option("all")
 @click.option("-v", "--verbose", is_flag=True, help="Do not cut long names.")
-@format_option
+@report_options
 def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **view: Any) -> None:
     """Show the methods of a trace FILE that took the most time.
 
@@ -279,10 +284,20 @@ def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **vi
 
     if view["event_marks"] is None and is_compatible():
         view["event_marks"] = True
+    check_files(form)
     with compatible_code(DiagnosticsError, SESSION_ERROR):
         made = make(file, ReportOptions(number=number, inclusive=inclusive, view=view_of(**view)))
     say_losses(made.trace, made.lost, made.damage)
-    show(form, made.table, people=lambda: _show(made, verbose), document=made.to_json, digits=2)
+    deliver(
+        "topN",
+        made,
+        form,
+        name=made.trace,
+        rows=made.table,
+        people=lambda: _show(made, verbose),
+        document=made.to_json,
+        digits=2,
+    )
     if is_compatible() and not made.complete:
         raise click.exceptions.Exit(SESSION_ERROR)
 

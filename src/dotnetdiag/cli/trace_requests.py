@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import cut
 
@@ -24,7 +23,7 @@ _SPENT = ("cpu_ms", "gc_ms", "lock_ms")
 @click.command("requests", cls=Command)
 @click.argument("file", type=RecordingPath())
 @click.option("-n", "--number", type=click.IntRange(min=0), default=8, show_default=True, help="How many rows.")
-@format_option
+@report_options
 def requests(file: Path, number: int, form: str) -> None:
     """Show the requests of a trace FILE that came in and went out: by route, how long they took and what they spent, and what the slowest did.
 
@@ -39,7 +38,7 @@ def requests(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import requests as ask
 
-    answer(file, form, ask, rows=lambda made: made.requests, people=lambda made: show(made, number))
+    answer("requests", file, form, ask, rows=lambda made: made.requests, people=lambda made: show(made, number))
 
 
 def show(made: RequestReport, number: int) -> None:

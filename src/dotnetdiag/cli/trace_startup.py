@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import shortened_method
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
 )
-@format_option
+@report_options
 def startup(file: Path, first: str | None, number: int, form: str) -> None:
     """Show what the start of the program of a trace FILE went into, by phase, and what took longest.
 
@@ -41,6 +40,7 @@ def startup(file: Path, first: str | None, number: int, form: str) -> None:
     from dotnetdiag.recipes.questions import startup as ask
 
     answer(
+        "startup",
         file,
         form,
         lambda trace: ask(trace, first=first),

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, figures
+from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import cut
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("tasks", cls=Command)
 @click.argument("file", type=RecordingPath())
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
-@format_option
+@report_options
 def tasks(file: Path, number: int, form: str) -> None:
     """Show what awaited what in a trace FILE: the methods that awaited, and the longest chains of awaits, whatever threads they ran on.
 
@@ -36,7 +35,7 @@ def tasks(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import tasks as ask
 
-    answer(file, form, ask, rows=lambda made: made.awaits, people=lambda made: show(made, number))
+    answer("tasks", file, form, ask, rows=lambda made: made.awaits, people=lambda made: show(made, number))
 
 
 def show(made: TaskReport, number: int) -> None:

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, figures
+from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("threadpool", cls=Command)
 @click.argument("file", type=RecordingPath())
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
-@format_option
+@report_options
 def threadpool(file: Path, number: int, form: str) -> None:
     """Show what the thread pool did in a trace FILE: how long work waited in its queue, when it starved, and why it changed its size.
 
@@ -35,7 +34,7 @@ def threadpool(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import threadpool as ask
 
-    answer(file, form, ask, rows=lambda made: made.work, people=lambda made: show(made, number))
+    answer("threadpool", file, form, ask, rows=lambda made: made.work, people=lambda made: show(made, number))
 
 
 def show(made: ThreadPoolReport, number: int) -> None:

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer
+from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _FIGURES = ("cpu_ms", "waiting_ms", "lock_ms", "wait_ms")
 @click.command("threads", cls=Command)
 @click.argument("file", type=RecordingPath())
 @click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many threads.")
-@format_option
+@report_options
 def threads(file: Path, number: int, form: str) -> None:
     """Show the threads of a trace FILE: when each came, what it is, how long it ran and waited, what it allocated and threw.
 
@@ -38,7 +37,7 @@ def threads(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import threads as ask
 
-    answer(file, form, ask, rows=lambda made: made.threads, people=lambda made: show(made, number))
+    answer("threads", file, form, ask, rows=lambda made: made.threads, people=lambda made: show(made, number))
 
 
 def show(made: ThreadReport, number: int) -> None:

@@ -10,8 +10,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option
-from dotnetdiag.cli.questions import answer, figures
+from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _number = click.option(
 @click.command("contention", cls=Command)
 @click.argument("file", type=RecordingPath())
 @_number
-@format_option
+@report_options
 def contention(file: Path, number: int, form: str) -> None:
     """Show where threads of a trace FILE wanted a lock that another thread had: the methods, the locks, and who waited for whom.
 
@@ -39,13 +38,20 @@ def contention(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import contention as ask
 
-    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: show(made, "contentions", number))
+    answer(
+        "contention",
+        file,
+        form,
+        ask,
+        rows=lambda made: made.waits,
+        people=lambda made: show(made, "contentions", number),
+    )
 
 
 @click.command("waits", cls=Command)
 @click.argument("file", type=RecordingPath())
 @_number
-@format_option
+@report_options
 def waits(file: Path, number: int, form: str) -> None:
     """Show where threads of a trace FILE waited in the runtime: for handles, for other threads, on monitors, and for locks.
 
@@ -59,7 +65,7 @@ def waits(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import waits as ask
 
-    answer(file, form, ask, rows=lambda made: made.waits, people=lambda made: show(made, "waits", number))
+    answer("waits", file, form, ask, rows=lambda made: made.waits, people=lambda made: show(made, "waits", number))
 
 
 def show(made: WaitReport, what: str, number: int) -> None:

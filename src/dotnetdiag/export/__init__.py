@@ -18,6 +18,7 @@ from dotnetdiag.errors import MissingDependency, UsageError
 if TYPE_CHECKING:
     from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.analysis.tracks import Tracks
     from dotnetdiag.table import Table
     from dotnetdiag.table.html import Tabular
     from dotnetdiag.trace.method_names import Style
@@ -36,18 +37,18 @@ class HasSeveralTables(Protocol):
 
 
 Result: TypeAlias = Union[
-    "StackProfile", "ProfileDiff", "Tabular", "Sequence[Tabular]", "HasTables", "HasSeveralTables"
+    "StackProfile", "ProfileDiff", "Tracks", "Tabular", "Sequence[Tabular]", "HasTables", "HasSeveralTables"
 ]
-"""What can be written: weighted stacks, or tables."""
+"""What can be written: weighted stacks, what happened over time, or tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A format by its name for ``--format``. ``help`` is a line for people; ``suffix`` what its files end in.
 
-    ``module`` has the function ``write(result, file, *, style=None)``. ``is_text`` says whether people can read it;
-    ``differences`` whether it can show a ``ProfileDiff``, ``tables`` whether a table (of a profile it shows the methods then);
-    ``libraries`` and ``extra`` what it needs that is not installed with us.
+    ``module`` has the function ``write(result, file, *, style=None)``. ``is_text`` says whether people can read it; ``tracks`` whether it shows
+    all that ``Tracks`` tells over time (of a profile its samples); ``differences`` whether it can show a ``ProfileDiff``, ``tables`` whether a
+    table (of a profile it shows the methods then); ``libraries`` and ``extra`` what it needs that is not installed with us.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Format:
     module: str
     help: str
     is_text: bool = True
+    tracks: bool = False
     differences: bool = False
     tables: bool = False
     libraries: tuple[str, ...] = ()
@@ -93,6 +95,21 @@ FORMATS: dict[str, Format] = {
             suffix=".chromium.json",
             module="dotnetdiag.export.chromium",
             help="trace events, for https://ui.perfetto.dev and chrome://tracing",
+        ),
+        Format(
+            name="perfetto",
+            suffix=".perfetto-trace",
+            module="dotnetdiag.export.perfetto",
+            help="for https://ui.perfetto.dev: threads with samples, collections, compilations, waits, requests, counters",
+            is_text=False,
+            tracks=True,
+        ),
+        Format(
+            name="firefox",
+            suffix=".firefox.json",
+            module="dotnetdiag.export.firefox",
+            help="for https://profiler.firefox.com: samples, and what happened as markers",
+            tracks=True,
         ),
         Format(
             name="pprof",
@@ -194,7 +211,7 @@ TABLE_JSON = Format(
 )
 TABLE_FORMATS: Mapping[str, Format] = {**{name: one for name, one in FORMATS.items() if one.tables}, "json": TABLE_JSON}
 """What tables can be written as. ``json`` of a profile has all its stacks, that of tables their rows."""
-_ENDINGS = {".json": "json", ".html": "flamegraph", ".pb": "pprof", ".db": "sqlite"}
+_ENDINGS = {".json": "json", ".html": "flamegraph", ".pb": "pprof", ".db": "sqlite", ".pftrace": "perfetto"}
 _TABLE_ENDINGS = {".json": "json", ".html": "html", ".db": "sqlite"}
 """What shorter names mean."""
 

@@ -110,6 +110,11 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
     file.write(after.encode("utf-8"))
 
 
+def scripts() -> list[str]:
+    """The scripts of the page, as its policy knows them."""
+    return [asset(name).strip() for name in _SCRIPTS.values()]
+
+
 def page() -> str:
     """The page with everything but its data, which go to ``@DATA@``."""
     scripts = {mark: asset(name).strip() for mark, name in _SCRIPTS.items()}

@@ -15,9 +15,11 @@ from dotnetdiag.recipes.trace_files import open_trace
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.analysis.tracks import Tracks
     from dotnetdiag.export import Result
     from dotnetdiag.recipes.report import ViewOptions
     from dotnetdiag.trace.method_names import Style
+    from dotnetdiag.trace.trace import Trace
 
 NETTRACE = "nettrace"
 
@@ -72,6 +74,7 @@ def convert_file(
     made = []
     with replacing_together(force=options.force) as create:
         profile: StackProfile | None = None
+        over_time: Tracks | None = None
         for name, path in plan.items():
             if name in kept:
                 size = path.stat().st_size
@@ -92,12 +95,22 @@ def convert_file(
                     from dotnetdiag.recipes.report import ViewOptions, view
 
                     profile = view(trace, options.view or ViewOptions())
-                FORMATS[name].write(profile, file, style=None if options.view is None else options.view.style)
+                result: Result = profile
+                if FORMATS[name].tracks:
+                    over_time = over_time or _tracks(trace, profile)
+                    result = over_time
+                FORMATS[name].write(result, file, style=None if options.view is None else options.view.style)
                 notes = profile.notes
             made.append(
                 Converted(path=path, format=name, size_bytes=file.tell(), damage=trace.damage, lost=lost, notes=notes)
             )
     return made
+
+
+def _tracks(trace: Trace, profile: StackProfile) -> Tracks:
+    from dotnetdiag.analysis.tracks import tracks
+
+    return tracks(trace, profile)
 
 
 def plan_outputs(

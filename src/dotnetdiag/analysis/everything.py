@@ -1,0 +1,60 @@
+"""All questions to a recording at once: the reports by their kinds, from one pass over its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dotnetdiag.analysis.advice import Answers, advice_of
+from dotnetdiag.analysis.allocations import AllocationsFold
+from dotnetdiag.analysis.cpu import CpuFold
+from dotnetdiag.analysis.exceptions import ExceptionsFold
+from dotnetdiag.analysis.fold import Fold, fold
+from dotnetdiag.analysis.gc_collections import GcFold
+from dotnetdiag.analysis.jit import JitFold
+from dotnetdiag.analysis.loader import LoaderFold
+from dotnetdiag.analysis.logs import LogsFold
+from dotnetdiag.analysis.requests import RequestsFold
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.startup import StartupFold
+from dotnetdiag.analysis.tasks import TasksFold
+from dotnetdiag.analysis.thread_pool import ThreadPoolFold
+from dotnetdiag.analysis.threads import ThreadsFold
+from dotnetdiag.analysis.waits import ContentionFold, WaitsFold
+from dotnetdiag.trace.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Everything:
+    """``reports`` by the names of their kinds, advice first; ``topN`` is the profile ``cpu``."""
+
+    reports: Mapping[str, Any]
+    cpu: StackProfile
+
+
+def everything(trace: Trace) -> Everything:
+    """What all questions are answered with."""
+    seconds = trace.duration.total_seconds()
+    folds: Mapping[str, Fold[Any]] = {
+        "gc": GcFold(seconds=seconds),
+        "allocations": AllocationsFold(seconds=seconds),
+        "exceptions": ExceptionsFold(seconds=seconds),
+        "requests": RequestsFold(),
+        "contention": ContentionFold(),
+        "waits": WaitsFold(),
+        "threadpool": ThreadPoolFold(),
+        "tasks": TasksFold(),
+        "jit": JitFold(),
+        "loader": LoaderFold(),
+        "threads": ThreadsFold(),
+        "logs": LogsFold(),
+        "startup": StartupFold(seconds=seconds),
+        "topN": CpuFold(),
+    }
+    made = dict(zip(folds, fold(trace, *folds.values()), strict=True))
+    asked = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit")
+    answers = Answers(
+        **{name: made[name] for name in asked}, cpu=made["topN"], losses=trace.raw.losses, seconds=seconds
+    )
+    return Everything(reports={"advice": advice_of(answers), **made}, cpu=made["topN"])

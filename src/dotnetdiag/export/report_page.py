@@ -1,0 +1,141 @@
+"""Reports as one HTML page: a tab for each, with a chart and its tables, drawn by a script of its own; nothing is loaded from anywhere.
+
+The data are JSON in ASCII in a script element of another type, with every ``<`` escaped; the page's script sets texts as text only; and a
+Content-Security-Policy lets the page's own scripts run, by their hashes, and nothing else. A flame graph is a page within the page::
+
+    {"title": …,
+     "tabs": [{"name": …, "findings": [{"text", "question"}], "facts": [...], "chart": null|{"kind": …}, "flame": null|"<!DOCTYPE html>…",
+               "tables": [{"title": …, "rows": 12, "note": …, "columns": [{"name", "number": true, "id": false, "values": [...]}]}]}]}
+
+Charts are those of :mod:`dotnetdiag.export.report_charts`. Of long tables the first rows are in it, and a note says so.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import IO, Any
+
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.export import flamegraph
+from dotnetdiag.export.pages import asset, digest
+from dotnetdiag.export.report_charts import chart_of
+from dotnetdiag.export.texts import clean
+from dotnetdiag.table import Table
+from dotnetdiag.table.html import heading
+from dotnetdiag.table.texts import is_number, json_values
+
+MOST_ROWS = 2000
+"""Of a table: some hundred kilobytes."""
+LONGEST_CELL = 2000
+"""Characters of a cell: a message may have millions."""
+EXACT = 1 << 53
+"""Beyond it numbers of JavaScript are not exact: these are texts."""
+IDS = frozenset({"pid", "number", "task", "awaited_by", "event_id", "status", "request_row", "parent"})
+"""Columns whose numbers count nothing."""
+FLAME_GRAPH = "flame graph"
+
+
+def write(reports: Mapping[str, Any], file: IO[bytes], *, name: str = "", flame: StackProfile | None = None) -> None:
+    """Write reports by their kinds, in this order, and a flame graph of ``flame`` behind them. ``name`` is that of the recording."""
+    tabs = [_tab(kind, made) for kind, made in reports.items()]
+    if flame is not None and len(flame):
+        tabs.append(
+            {"name": FLAME_GRAPH, "findings": [], "facts": [], "chart": None, "tables": [], "flame": _flame(flame)}
+        )
+    what = next(iter(reports)) if len(reports) == 1 else "report"
+    data = {"title": clean(f"{what} of {name}" if name else what), "tabs": tabs}
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    before, after = page().split("@DATA@")
+    file.write(before.encode("utf-8"))
+    file.write(text.encode("ascii"))
+    file.write(after.encode("utf-8"))
+
+
+def page() -> str:
+    """The page with everything but its data, which go to ``@DATA@``."""
+    script = asset("reports/reports.js").strip()
+    text = asset("reports/reports.html")
+    # the flame graph is a page within this one, and has its policy too
+    hashes = [f"'sha256-{digest(one)}'" for one in (script, *flamegraph.scripts())]
+    for mark, part in {
+        "@SCRIPTS@": " ".join(hashes),
+        "@STYLE@": asset("reports/reports.css").strip(),
+        "@PAGE@": script,
+    }.items():
+        text = text.replace(mark, part, 1)
+    return text
+
+
+def tables_in(made: Any) -> dict[str, Table]:
+    """The tables of a report by the names of its fields; of a result that has one, that."""
+    if is_dataclass(made) and not isinstance(made, type):
+        found = {one.name: getattr(made, one.name) for one in fields(made)}
+        tables = {name: value for name, value in found.items() if isinstance(value, Table)}
+        if tables:
+            return tables
+    if isinstance(made, Table):
+        return {"rows": made}
+    if isinstance(made, Sequence):
+        return {one.title or f"table {number}": one for number, one in enumerate(made, 1)}
+    return {"rows": made.table()}
+
+
+def _tab(kind: str, made: Any) -> dict[str, Any]:
+    tables = tables_in(made)
+    facts = [*getattr(made, "notes", ()), *dict.fromkeys(str(one.losses) for one in tables.values() if str(one.losses))]
+    findings = []
+    if kind == "advice":
+        findings = [{"text": _cut(row["text"]), "question": row["question"]} for row in made.findings]
+        facts = [*made.findings.notes, *facts]
+        facts += [f"no events of: {', '.join(made.lacking)}"] if made.lacking else []
+    return {
+        "name": kind,
+        "findings": findings,
+        "facts": [_cut(one) for one in facts],
+        "chart": chart_of(kind, made),
+        "flame": None,
+        "tables": [_table(name, tables[name]) for name in sorted(tables, key=_order) if len(tables[name])],
+    }
+
+
+def _order(name: str) -> bool:
+    """What is together stands before what is of each event."""
+    return not name.startswith("by_")
+
+
+def _table(name: str, table: Table) -> dict[str, Any]:
+    shown = table[:MOST_ROWS]
+    more = len(table) - len(shown)
+    columns = []
+    for column in table.columns:
+        numbers = is_number(table[column])
+        values = [_cell(value) for value in json_values(shown[column])]
+        if any(value is not None for value in values):
+            is_id = column in IDS or column.endswith("tid")
+            columns.append({"name": clean(heading(table, column)), "number": numbers, "id": is_id, "values": values})
+    note = f"the first {len(shown):,} of {len(table):,} rows; the formats for programs have all" if more else ""
+    return {"title": name.replace("_", " "), "rows": len(shown), "note": note, "columns": columns}
+
+
+def _cell(value: Any) -> Any:
+    """What a cell shows: numbers, texts of a length that can be read."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if -EXACT <= value <= EXACT else str(value)
+    if isinstance(value, float):
+        return round(value, 6)
+    return _cut(value if isinstance(value, str) else json.dumps(value))
+
+
+def _cut(text: str) -> str:
+    return clean(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}… ({len(text):,} characters)")
+
+
+def _flame(profile: StackProfile) -> str:
+    out = io.BytesIO()
+    flamegraph.write(profile, out)
+    return out.getvalue().decode("utf-8")

@@ -1,0 +1,83 @@
+"""Reports in files: as a page with a chart, or as tables in another program's format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.export import find_format, format_of
+from dotnetdiag.recipes.outputs import check_outputs, replacing
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.stack_profile import StackProfile
+    from dotnetdiag.table import Table
+    from dotnetdiag.trace.trace import Trace
+
+SEVERAL = ("sqlite", "markdown", "html", "json")
+"""Formats of tables whose files hold all tables of a report; those of the others hold the first."""
+
+
+def check_files(page: Path | None, tables: Path | None, form: str | None, *, force: bool) -> None:
+    """Before anything is read: raises OutputExists, OutputError, UsageError for an unknown format or two names of one file, and
+    MissingDependency.
+    """
+    paths = [path for path in (page, tables) if path is not None]
+    if len(paths) > 1 and paths[0].absolute() == paths[1].absolute():
+        raise UsageError(f"{paths[0]} would be a page and tables")
+    check_outputs(paths, force=force)
+    if tables is not None:
+        _format(tables, form).check()
+
+
+def write_page(
+    reports: Mapping[str, Any], path: Path, *, name: str, flame: StackProfile | None = None, force: bool = False
+) -> int:
+    """Write reports by their kinds as one page, with a flame graph behind them; gives its bytes. Raises OutputExists and OutputError."""
+    from dotnetdiag.export import report_page
+
+    with replacing(path, force=force) as file:
+        report_page.write(reports, file, name=name, flame=flame)
+        return file.tell()
+
+
+def write_tables(made: Any, rows: Table, path: Path, form: str | None, *, force: bool = False) -> int:
+    """Write ``rows`` of a report, or all its tables where the format has room for several, in the format named or that the name ends in; gives
+    its bytes. Raises as :func:`check_files`.
+    """
+    chosen = _format(path, form)
+    with replacing(path, force=force) as file:
+        chosen.write(_named(made, rows) if chosen.name in SEVERAL else rows, file)
+        return file.tell()
+
+
+def everything_as_page(trace: Trace, path: Path, *, force: bool = False) -> int:
+    """Write all reports on a recording and its flame graph as one page; gives its bytes. Raises OutputExists and OutputError."""
+    from dotnetdiag.analysis.everything import everything
+
+    made = everything(trace)
+    return write_page(made.reports, path, name=trace.name, flame=made.cpu, force=force)
+
+
+def _format(path: Path, form: str | None) -> Any:
+    return format_of(path.name, table=True) if form is None else find_format(form, table=True)
+
+
+def _named(made: Any, rows: Table) -> list[Table]:
+    """The tables of a report, ``rows`` first, called as its fields are."""
+    from dotnetdiag.export.report_page import tables_in
+    from dotnetdiag.table import Table
+
+    found = sorted(tables_in(made).items(), key=lambda one: one[1] is not rows)
+    return [
+        Table(
+            {column: one[column] for column in one.columns},
+            title=name,
+            units=one.units,
+            notes=one.notes,
+            losses=one.losses,
+        )
+        for name, one in found
+        if one.columns
+    ] or [rows]

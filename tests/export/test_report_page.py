@@ -1,0 +1,335 @@
+"""Reports as a page, and in a browser: tabs, charts, tables that are sorted and filtered, and names that stay names."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from tests.analysis.reference import opened
+from tests.export.browser import Page, running
+from tests.export.made import HOSTILE_NAMES, SMALL, hostile, profile_of
+from tests.shared import needs
+
+from dotnetdiag.analysis.everything import everything
+from dotnetdiag.analysis.gc_collections import gc
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.export import report_charts, report_page
+from dotnetdiag.export.report_charts import LONGEST_LABEL, MOST_ITEMS, MOST_POINTS, MOST_SPANS, chart_of
+from dotnetdiag.export.report_page import EXACT, LONGEST_CELL, MOST_ROWS
+from dotnetdiag.export.texts import clean
+from dotnetdiag.table import Table
+from dotnetdiag.table.result import HasTable
+
+
+@dataclass(frozen=True)
+class Made:
+    """A report with one table, called as any kind has it."""
+
+    by_type: Table
+    notes: tuple[str, ...] = ()
+
+
+def written(reports: dict[str, Any], name: str = "made.nettrace", flame: StackProfile | None = None) -> str:
+    out = io.BytesIO()
+    report_page.write(reports, out, name=name, flame=flame)
+    return out.getvalue().decode("utf-8")
+
+
+def data_in(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    assert found[1].isascii()
+    assert "<" not in found[1]
+    made: dict[str, Any] = json.loads(found[1])
+    return made
+
+
+def types(names: list[str], values: list[float]) -> Made:
+    return Made(by_type=Table({"type": names, "bytes": values}, units={"bytes": "bytes"}))
+
+
+def table_in(made: Any) -> dict[str, Any]:
+    found: dict[str, Any] = data_in(written({"x": made}))["tabs"][0]["tables"][0]
+    return found
+
+
+# the file -------------------------------------------------------------------------------------------------------------
+
+
+def test_of_long_tables_the_first_rows_are_there_and_the_page_says_so() -> None:
+    made = types([f"T{number}" for number in range(MOST_ROWS + 5)], [1.0] * (MOST_ROWS + 5))
+    table = table_in(made)
+    assert len(table["columns"][0]["values"]) == table["rows"] == MOST_ROWS
+    assert table["note"].startswith(f"the first {MOST_ROWS:,} of {MOST_ROWS + 5:,} rows")
+    assert table_in(types(["A"], [1.0]))["note"] == ""
+
+
+def test_a_message_of_megabytes_is_cut_in_the_page() -> None:
+    text = written({"allocations": types(["x" * 10_000_000], [1.0])})
+    assert len(text) < 100_000
+    table = data_in(text)["tabs"][0]["tables"][0]
+    assert table["columns"][0]["values"] == ["x" * LONGEST_CELL + "… (10,000,000 characters)"]
+
+
+def test_numbers_that_a_browser_would_round_are_texts_and_what_is_no_number_is_a_word() -> None:
+    table = table_in(Table({"id": [EXACT, EXACT + 1, -1], "share": [0.5, float("nan"), float("inf")]}))
+    assert table["columns"][0]["values"] == [EXACT, str(EXACT + 1), -1]
+    assert table["columns"][1]["values"] == [0.5, "NaN", "Infinity"]
+
+
+def test_columns_without_any_value_are_left_out() -> None:
+    assert [one["name"] for one in table_in(Table({"a": [1], "b": [None], "c": ["x"]}))["columns"]] == ["a", "c"]
+
+
+def test_a_result_that_has_a_table_and_a_list_of_tables_are_reports_too() -> None:
+    class One(HasTable):
+        def table(self) -> Table:
+            return Table({"a": [1]})
+
+    assert table_in(One())["title"] == "rows"
+    assert table_in([Table({"a": [1]}, title="first"), Table({"a": [2]})])["title"] == "first"
+
+
+def test_long_series_keep_their_peaks() -> None:
+    count = 10 * MOST_POINTS
+    values = np.ones(count)
+    values[1234] = 99.0
+    nothing: list[Any] = [None] * count
+    columns = dict.fromkeys(("start_ms", "duration_ms", "before_bytes", "after_bytes"), nothing)
+    columns |= {"pause_start_ms": list(range(count)), "pause_ms": values.tolist()}
+    chart = chart_of("gc", SimpleNamespace(collections=Table(columns)))
+    assert chart is not None
+    (bars,) = chart["bars"]
+    assert len(bars["ms"]) == MOST_POINTS
+    assert max(bars["values"]) == 99.0
+    assert bars["ms"] == sorted(bars["ms"])
+
+
+@pytest.mark.parametrize(("last_ms", "unit"), [(90.0, "per 1 ms"), (900.0, "per 5 ms"), (3_600_000.0, "per 20 s")])
+def test_events_are_counted_in_steps_that_fit_the_time(last_ms: float, unit: str) -> None:
+    made = SimpleNamespace(thrown=Table({"start_ms": [0.0, 0.25, last_ms]}))
+    chart = chart_of("exceptions", made)
+    assert chart is not None
+    (bars,) = chart["bars"]
+    assert (bars["unit"], bars["values"], bars["ms"]) == (unit, [2, 1], [0, last_ms])
+
+
+def test_what_is_beyond_the_greatest_is_together() -> None:
+    chart = chart_of("allocations", types([f"T{number}" for number in range(MOST_ITEMS + 3)], [2.0] * (MOST_ITEMS + 3)))
+    assert chart is not None
+    assert len(chart["items"]) == MOST_ITEMS + 1
+    assert chart["items"][-1] == {"label": "3 others", "value": 6.0, "hint": ""}
+
+
+def test_the_slowest_requests_are_drawn_with_all_that_is_within_them() -> None:
+    count = MOST_SPANS
+    rows = [
+        {
+            "start_ms": float(at),
+            "duration_ms": float(at % 7 + 1),
+            "kind": "server",
+            "name": f"/{at}",
+            "parent": None,
+            "depth": 1,
+        }
+        for at in range(count)
+    ]
+    rows[3]["duration_ms"] = 500.0
+    rows += [{"start_ms": 4.0, "duration_ms": None, "kind": "sql", "name": "select", "parent": 3, "depth": 2}]
+    chart = chart_of("requests", SimpleNamespace(requests=Table.of_rows(rows)))
+    assert chart is not None
+    assert len(chart["rows"]) <= MOST_SPANS
+    at = [row["label"] for row in chart["rows"]].index("server /3")
+    assert chart["rows"][at + 1] == {
+        "label": "sql select", "start": 4.0, "length": None, "depth": 1, "hint": "", "bad": False,
+    }  # fmt: skip
+
+
+@needs("fixtures", "the recording default-10")
+def test_collections_are_drawn_as_they_are_in_the_table() -> None:
+    made = gc(opened("default-10"))
+    chart = chart_of("gc", made)
+    assert chart is not None
+    pauses = [round(value, 3) for value in made.collections.values("pause_ms") if value is not None]
+    assert sorted(chart["bars"][0]["values"]) == sorted(pauses)
+    before, after = chart["areas"]
+    assert before["values"] == made.collections.values("before_bytes")
+    assert (before["unit"], len(after["ms"])) == ("bytes", len(made.collections))
+
+
+@needs("fixtures", "the recordings")
+@pytest.mark.parametrize("name", ["default-10", "web-10", "startup-10", "gcverbose-10", "lossy-10"])
+def test_every_kind_has_a_tab_and_those_with_rows_have_a_chart(name: str) -> None:
+    made = everything(opened(name))
+    data = data_in(written(dict(made.reports), flame=made.cpu))
+    kinds = [tab["name"] for tab in data["tabs"]]
+    assert kinds == [*made.reports, *(["flame graph"] if len(made.cpu) else [])]
+    assert set(made.reports) == set(report_charts._CHARTS)
+    drawn = {tab["name"] for tab in data["tabs"] if tab["chart"]}
+    expected = {"default-10": {"gc", "exceptions", "threads", "topN"}, "web-10": {"requests", "logs"}}
+    assert expected.get(name, set()) <= drawn
+    for tab in data["tabs"]:
+        assert tab["facts"] or tab["findings"] or tab["tables"] or tab["flame"], tab["name"]
+
+
+# in a browser ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    with running() as driver:
+        yield driver
+
+
+@pytest.fixture
+def page(browser: webdriver.Chrome) -> Iterator[Page]:
+    """A page that says nothing on the console, and asks nobody for anything."""
+    made = Page(browser)
+    yield made
+    made.collect()
+    assert made.problems == []
+    assert [url for url in made.requests if not url.startswith(("file:", "about:"))] == []
+
+
+def shown(page: Page, folder: Path, reports: dict[str, Any], flame: StackProfile | None = None) -> None:
+    path = folder / "page.html"
+    path.write_text(written(reports, flame=flame), encoding="utf-8")
+    page.open(path)
+
+
+def marks(page: Page) -> int:
+    return int(page.value('document.querySelectorAll("#tab .mark").length'))
+
+
+def column(page: Page, number: int) -> list[str]:
+    found: list[str] = page.value(
+        "[...document.querySelectorAll(`tbody tr td:nth-child(${arguments[0]})`)].map(one => one.textContent)", number
+    )
+    return found
+
+
+def open_tab(page: Page, name: str) -> None:
+    page.run(
+        "[...document.querySelectorAll('#tabs button')].find(one => one.textContent === arguments[0]).click()", name
+    )
+    page.settled()
+    assert page.value("document.getElementById('tab').dataset.name") == name
+
+
+@needs("fixtures", "the recordings")
+@pytest.mark.parametrize("name", ["default-10", "web-10", "startup-10", "gcverbose-10"])
+def test_tabs_show_what_their_kinds_have(page: Page, tmp_path: Path, name: str) -> None:
+    made = everything(opened(name))
+    shown(page, tmp_path, dict(made.reports))
+    for tab in data_in(written(dict(made.reports)))["tabs"]:
+        open_tab(page, tab["name"])
+        assert page.value("document.querySelectorAll('#tab section').length") == len(tab["tables"])
+        chart = tab["chart"]
+        if chart is None:
+            assert marks(page) == 0
+        elif chart["kind"] == "time":
+            points = [len(one["ms"]) for one in chart["areas"]]
+            assert marks(page) == sum(points) + sum(len(one["ms"]) for one in chart["bars"])
+        else:
+            assert marks(page) == len(chart.get("items", chart.get("rows")))
+    page.screenshot(f"report-{name}")
+
+
+@needs("fixtures", "the recording default-10")
+def test_the_flame_graph_is_a_page_within_the_page(page: Page, tmp_path: Path) -> None:
+    made = everything(opened("default-10"))
+    shown(page, tmp_path, {"gc": made.reports["gc"]}, made.cpu)
+    open_tab(page, "flame graph")
+    page.driver.switch_to.frame(page.driver.find_element(By.TAG_NAME, "iframe"))
+    page.until(lambda: page.value('document.querySelectorAll("g.frame").length') > 20)
+    page.driver.switch_to.default_content()
+
+
+def test_a_click_on_a_heading_sorts_and_another_turns_it_round(page: Page, tmp_path: Path) -> None:
+    made = Table({"name": ["b", "c", "a", None], "ms": [9.5, 10.0, None, -1.0]})
+    shown(page, tmp_path, {"x": made})
+    assert column(page, 1) == ["b", "c", "a", ""]
+    name, ms = page.driver.find_elements(By.CSS_SELECTOR, "th button")
+    name.click()
+    assert column(page, 1) == ["a", "b", "c", ""]
+    name.click()
+    assert column(page, 1) == ["c", "b", "a", ""]
+    ms.click()  # numbers by their size, the greatest first
+    assert column(page, 2) == ["10", "9.5", "-1", ""]
+    ms.click()
+    assert column(page, 2) == ["-1", "9.5", "10", ""]
+    sorts = [one.get_attribute("aria-sort") for one in page.driver.find_elements(By.TAG_NAME, "th")]
+    assert sorts == ["none", "ascending"]
+
+
+def test_a_filter_keeps_rows_that_have_all_words(page: Page, tmp_path: Path) -> None:
+    names = [f"App.Type{number}" for number in range(1000)]
+    shown(page, tmp_path, {"allocations": types(names, [float(number) for number in range(1000)])})
+    assert len(column(page, 1)) == 200
+    page.driver.find_element(By.CSS_SELECTOR, ".more").click()
+    assert len(column(page, 1)) == 1000
+    page.driver.find_element(By.CSS_SELECTOR, "input[type=search]").send_keys("type99 APP")
+    assert column(page, 1) == ["App.Type99", *(f"App.Type99{number}" for number in range(10))]
+    assert page.text(".tools span") == "11 of 1,000 rows"
+
+
+def test_hostile_names_are_names_in_charts_tables_tabs_and_titles(page: Page, tmp_path: Path) -> None:
+    names = [*HOSTILE_NAMES, "\u202eright to left", "<img src=x onerror=window.hacked=8>"]
+    made = types(names, [float(100 - at) for at in range(len(names))])
+    evil = "</script><script>window.hacked=9</script>"
+    path = tmp_path / "page.html"
+    reports = {"allocations": made, "__proto__": made, evil: made}
+    path.write_text(written(reports, name=evil, flame=hostile()), encoding="utf-8")
+    page.open(path)
+    assert page.text("h1") == f"report of {evil}"
+    assert marks(page) == len(names)
+    expected = [clean(one) if len(one) <= LONGEST_CELL else None for one in names]
+    found = column(page, 1)
+    assert [one if text is not None else None for one, text in zip(found, expected, strict=True)] == expected
+    for name in ("__proto__", evil, "flame graph"):
+        open_tab(page, name)
+    page.driver.switch_to.frame(page.driver.find_element(By.TAG_NAME, "iframe"))
+    page.until(lambda: page.value('document.querySelectorAll("g.frame").length') > 5)
+    assert page.value("window.hacked === undefined")
+    page.driver.switch_to.default_content()
+    assert page.value("window.hacked === undefined")
+    assert page.value("document.querySelectorAll('img').length") == 0
+
+
+def test_the_pointer_tells_the_whole_name(page: Page, tmp_path: Path) -> None:
+    long = "N" * (LONGEST_LABEL - 1)
+    shown(page, tmp_path, {"allocations": types([long, "b"], [3e6, 1e6])})
+    webdriver.ActionChains(page.driver).move_to_element(page.driver.find_element(By.CSS_SELECTOR, ".mark")).perform()
+    page.until(lambda: not page.value('document.getElementById("tip").hidden'))
+    lines = page.value('[...document.querySelectorAll("#tip div")].map(one => one.textContent)')
+    assert lines == [long, "3 MB, 75 %"]
+
+
+def test_areas_of_a_treemap_are_as_the_values(page: Page, tmp_path: Path) -> None:
+    values = [50.0, 25.0, 12.0, 8.0, 5.0]
+    shown(page, tmp_path, {"allocations": types(list("abcde"), values)})
+    areas = page.value(
+        "[...document.querySelectorAll('.mark')].map(one => one.getAttribute('width') * one.getAttribute('height'))"
+    )
+    assert [100 * area / sum(areas) for area in areas] == pytest.approx(values)
+
+
+def test_a_narrow_window_has_room_for_all(page: Page, tmp_path: Path) -> None:
+    page.driver.set_window_size(420, 900)
+    try:
+        shown(page, tmp_path, {"topN": profile_of(*SMALL), "allocations": types(["a"], [1.0])})
+        for name in ("topN", "allocations"):
+            open_tab(page, name)
+            assert page.value("document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        page.driver.set_window_size(1400, 1000)
