@@ -129,8 +129,8 @@ class _Building:
         pseudo.add_com(range(self.objects + len(self.undefined), first))
         starts, target = self._edges(target, ccw, rcw, pseudo)
         code = walk.type_code.taken()
-        if len(code):
-            np.take(type_of, code, out=code, mode="clip")
+        for at in range(0, len(code), _CHUNK):  # the whole of it would be copied, as wider numbers
+            code[at : at + _CHUNK] = type_of[code[at : at + _CHUNK]]
         node_type = _appended(
             code, np.zeros(len(self.undefined), np.uint32), np.array(ccw_types, np.uint32), pseudo.types
         )

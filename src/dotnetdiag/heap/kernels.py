@@ -73,8 +73,21 @@ class Interner:
 
 
 _FIRST_SHIFT, _LAST_SHIFT = 7, 63
+_GAP_BYTES = 1 << 20
+"""A run ends here: behind it lies another region, and between the two may lie one that is told of later."""
+_CHUNK = 1 << 18
 _RUN_ROWS = 64
 """Of runs shorter than this on average the addresses are sorted instead."""
+
+
+def _run_starts(address: Array) -> Array:
+    """The rows, but for the first, whose address is not a little above that of the row before."""
+    found = []
+    for first in range(0, len(address) - 1, _CHUNK):
+        here = address[first : first + _CHUNK + 1]
+        steps = here[1:] - here[:-1] - np.uint64(1)  # unsigned: one that does not ascend is huge
+        found.append(np.flatnonzero(steps >= np.uint64(_GAP_BYTES)) + first + 1)
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
 class AddressIndex:
@@ -96,7 +109,7 @@ class AddressIndex:
 
     def _by_runs(self) -> bool:
         address = self._address
-        breaks = np.flatnonzero(address[1:] <= address[:-1]) + 1
+        breaks = _run_starts(address)
         if len(breaks) > 1024 + len(address) // _RUN_ROWS or not len(address):
             return not len(address)
         first = np.concatenate([[0], breaks]).astype(np.int64)
@@ -142,7 +155,10 @@ def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[
         return fallback.dominators(starts, targets, root, sizes)
     order, number, parent = (np.empty(n, np.uint32) for _ in range(3))
     cursor = np.empty(n, starts.dtype)
-    sources, reached = np.empty(len(targets), np.uint32), np.empty(len(targets), np.uint32)  # few of them are written to
+    sources, reached = (
+        np.empty(len(targets), np.uint32),
+        np.empty(len(targets), np.uint32),
+    )  # few of them are written to
     count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor, sources, reached)
     first, before = np.empty(count + 2, np.uint32), np.empty(others, np.uint32)
     KERNELS.predecessors(sources[:others], reached[:others], first, before)
