@@ -12,8 +12,13 @@ import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_LEAST_ROWS, _MOST_SPARE_ROWS = 1 << 12, 1 << 20
+_LEAST_ROWS, _MOST_SPARE_ROWS = 1 << 12, 1 << 18
 """Spare rows are written to (they are zeroed), and so cost memory: no more of them than these."""
+_FEW_ROWS = 1 << 16
+_ROOM_BYTES = 33 << 20
+"""Of a column that is not small. The system gives memory when it is written to; and an array above 32 MB is one of its own to the allocator,
+beside no other, so that it can grow where it is, and leaves no holes when it has moved.
+"""
 _WIDER = {np.dtype(np.uint32): np.dtype(np.uint64)}
 
 
@@ -35,7 +40,10 @@ class Growing:
         if kind in _WIDER and values.dtype.itemsize > kind.itemsize and int(values.max()) > np.iinfo(kind).max:
             self._array = self._array.astype(_WIDER[kind])
         rows = self._rows + len(values)
-        if rows > len(self._array):
+        if rows > len(self._array) and self._rows < _FEW_ROWS <= rows:
+            self._array, before = np.empty(max(rows, _ROOM_BYTES // self._array.itemsize), self._array.dtype), self._array
+            self._array[: self._rows] = before[: self._rows]
+        elif rows > len(self._array):
             self._array.resize(rows + max(_LEAST_ROWS, min(rows, _MOST_SPARE_ROWS) // 2), refcheck=False)
         self._array[self._rows : rows] = values
         self._rows = rows

@@ -16,7 +16,7 @@ from dotnetdiag.nettrace import EventBatch, Metadata, Reader
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.table import EventTable
 
-MOST_BYTES = 1 << 22
+MOST_BYTES = 1 << 21
 """Of payload that are made one window while more keeps coming: each window costs about as much as this."""
 
 

@@ -48,7 +48,7 @@ QUIET_S = 0.004
 """No byte for so long: the runtime has emptied its buffers, and what came is to be looked at."""
 PARTING_S = 10.0
 """What a target may take to end a session whose walk has ended, beside the time of what still comes."""
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 18
 
 
 @dataclass(slots=True, kw_only=True)
