@@ -145,9 +145,9 @@ class Progress:
         write_raw(f"\r{text.ljust(self._shown)}", err=True)
         self._shown = len(text)
 
-    def again(self, lost: int) -> None:
+    def again(self, missing: str) -> None:
         self.clear()
-        echo(f"{lost:,} events were lost: once more, with a larger buffer.", err=True)
+        echo(f"Not complete: {missing}. Once more.", err=True)
 
     def clear(self) -> None:
         if self._shown:

@@ -41,7 +41,10 @@ class Growing:
             self._array = self._array.astype(_WIDER[kind])
         rows = self._rows + len(values)
         if rows > len(self._array) and self._rows < _FEW_ROWS <= rows:
-            self._array, before = np.empty(max(rows, _ROOM_BYTES // self._array.itemsize), self._array.dtype), self._array
+            self._array, before = (
+                np.empty(max(rows, _ROOM_BYTES // self._array.itemsize), self._array.dtype),
+                self._array,
+            )
             self._array[: self._rows] = before[: self._rows]
         elif rows > len(self._array):
             self._array.resize(rows + max(_LEAST_ROWS, min(rows, _MOST_SPARE_ROWS) // 2), refcheck=False)

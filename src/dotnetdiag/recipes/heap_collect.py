@@ -2,7 +2,8 @@
 
 Rule 1: a short session before it has the runtime forget which types it has told of: older ones tell of each once.
 Rule 2: what comes is made a graph while it comes; no file is needed, and nothing waits.
-Rule 3: where events were lost, all is collected once more, with a larger buffer.
+Rule 3: where something is missing, all is collected once more, and with a larger buffer where events were lost. A session that began while
+another one had a walk made was not told of the types that came before.
 Rule 4: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later.
 """
 
@@ -46,6 +47,7 @@ SILENT_S = 5.0
 TICK_S = 0.1
 QUIET_S = 0.004
 """No byte for so long: the runtime has emptied its buffers, and what came is to be looked at."""
+MOST_ATTEMPTS = 3
 PARTING_S = 10.0
 """What a target may take to end a session whose walk has ended, beside the time of what still comes."""
 READ_BYTES = 1 << 18
@@ -55,13 +57,13 @@ READ_BYTES = 1 << 18
 class HeapObserver:
     """What a face wants to be told, in the thread that collects: ``waiting`` the address or the name that a runtime is waited for at;
     ``started`` the pid, when the program is about to stand still; ``progress`` objects, references, bytes and seconds, several times a
-    second; ``again`` how many events were lost, before all is collected once more.
+    second; ``again`` what is missing, before all is collected once more.
     """
 
     waiting: Callable[[str], None] = lambda _: None
     started: Callable[[int | None], None] = lambda _: None
     progress: Callable[[int, int, int, float], None] = lambda *_: None
-    again: Callable[[int], None] = lambda _: None
+    again: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,8 @@ class HeapOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedHeap:
     """A heap, and how it was collected. ``size_bytes``: of what came; ``pause_ms``: how long the program stood still, None where that was
-    not told; ``attempts``: 2 where events were lost the first time.
+    not told; ``attempts``: more than 1 where something was missing
+    the first time.
     """
 
     heap: Heap
@@ -109,15 +112,20 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             pid = client.target_pid()
             _flush_types(client)
         observer.started(pid)
-        walk = _Walk(client, pid, options, timeout_s, observer, stop)
-        heap, lost = walk.run(options.buffer_mb)
-        attempts = 1
-        if lost and options.buffer_mb < LARGER_BUFFER_MB and walk.ended_by_itself:
-            attempts = 2
-            observer.again(lost)
+        attempts, buffer_mb = 1, options.buffer_mb
+        while True:
+            walk = _Walk(client, options, pid, timeout_s, observer, stop)
+            heap, lost = walk.run(buffer_mb)
+            if heap.completeness.complete or attempts == MOST_ATTEMPTS or not walk.ended_by_itself:
+                break
+            if lost and buffer_mb >= LARGER_BUFFER_MB:
+                break  # once more would lose as much
+            observer.again(heap.completeness.problems[-1] if not lost else f"{lost:,} events were lost")
+            if lost:
+                buffer_mb = LARGER_BUFFER_MB
+            attempts += 1
+            del heap
             _flush_types(client)
-            walk = _Walk(client, pid, options, timeout_s, observer, stop)
-            heap, lost = walk.run(LARGER_BUFFER_MB)
         return CollectedHeap(
             heap=heap,
             pid=pid,
@@ -151,8 +159,8 @@ class _Walk:
     def __init__(
         self,
         client: Client,
-        pid: int | None,
         options: HeapOptions,
+        pid: int | None,
         timeout_s: float,
         observer: HeapObserver,
         stop: Stop,
@@ -191,7 +199,7 @@ class _Walk:
         heaps = self._fold.result() if self._has_windows else ()
         if not heaps:
             raise broken or ConnectionEnded("the target was gone before it told of any object")
-        heap = heaps[0]
+        heap = next((one for one in heaps if one.completeness.complete), heaps[0])  # others may have walks made, too
         if broken is not None:
             problems = (*heap.completeness.problems, f"the session broke off: {broken}")
             heap = replace(heap, completeness=Completeness(problems=problems))
