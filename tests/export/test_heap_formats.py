@@ -118,7 +118,7 @@ def test_graphml_is_read_back_by_networkx(heap: Heap) -> None:
         assert int(found["address"], 16) == int(heap.node_address[node])
         assert found["type"] == re.sub("[\x00\ud800]", "\ufffd", heap.type_of(node))
     ours = {(f"n{node}", f"n{target}") for node in range(heap.nodes) for target in heap.references(node)}
-    assert {(one, two) for one, two, _ in graph.edges} == ours
+    assert {(edge[0], edge[1]) for edge in graph.edges} == ours
 
 
 def test_parquet_and_sqlite_have_the_three_tables(real: Heap, tmp_path: Path) -> None:

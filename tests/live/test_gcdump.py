@@ -58,14 +58,14 @@ namespace Leaking
 """
 
 
-def cli(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+def cli(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "dotnetdiag.cli.main", "gcdump", *map(str, words)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        **options,  # type: ignore[call-overload]
+        cwd=cwd,
     )
 
 
