@@ -3,7 +3,8 @@
 May import ``errors``, ``wire``, ``events``, ``trace``, ``table`` and numpy; opens no files by name, prints nothing, asks no clock. Its loops
 are compiled (``_kernels.pyx``), with a fall-back in numpy (``fallback.py``).
 
-``dd.heap`` is this package, and a function, :func:`dotnetdiag.recipes.heaps.heap`: ``dd.heap(pid)``, ``dd.heap("app.gcdump")``. Raises what that raises.
+``dd.heap`` is this package, and a function, ``recipes.heaps.heap``: ``dd.heap(pid)``,
+``dd.heap("app.gcdump")``. Raises what that raises.
 """
 
 from __future__ import annotations
