@@ -40,7 +40,7 @@ class Growing:
         if kind in _WIDER and values.dtype.itemsize > kind.itemsize and int(values.max()) > np.iinfo(kind).max:
             self._array = self._array.astype(_WIDER[kind])
         rows = self._rows + len(values)
-        if rows > len(self._array) and self._rows < _FEW_ROWS <= rows:
+        if rows > len(self._array) and rows >= _FEW_ROWS and self._array.nbytes < _ROOM_BYTES:
             self._array, before = (
                 np.empty(max(rows, _ROOM_BYTES // self._array.itemsize), self._array.dtype),
                 self._array,
