@@ -39,7 +39,9 @@ _PUBLIC: dict[str, str] = {
     "CpuFold": "dotnetdiag.analysis.cpu",
     "StacksFold": "dotnetdiag.analysis.stacks",
     "watch": "dotnetdiag.recipes.watching",
-    "open": "dotnetdiag.recipes.trace_files:open_trace",
+    "open": "dotnetdiag.recipes.heap_files:open_file",
+    "heap": "dotnetdiag.recipes.heaps:room",
+    "Heap": "dotnetdiag.heap.heap",
     "write": "dotnetdiag.recipes.exporting",
     "StackProfile": "dotnetdiag.analysis.stack_profile",
     "Table": "dotnetdiag.table",
@@ -189,6 +191,7 @@ if TYPE_CHECKING:
     from dotnetdiag.errors import UnsupportedCommand as UnsupportedCommand
     from dotnetdiag.errors import UsageError as UsageError
     from dotnetdiag.errors import WrongCombination as WrongCombination
+    from dotnetdiag.heap.heap import Heap as Heap
     from dotnetdiag.ipc.constants import BufferingMode as BufferingMode
     from dotnetdiag.ipc.constants import DumpFlags as DumpFlags
     from dotnetdiag.ipc.constants import DumpType as DumpType
@@ -202,6 +205,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes import trace_files as _trace_files
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.flight_recorder import FlightRecorder as FlightRecorder
+    from dotnetdiag.recipes.heaps import heap as heap
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.questions import advice as advice
     from dotnetdiag.recipes.questions import allocations as allocations

@@ -76,7 +76,7 @@ def test_a_recording_may_come_from_stdin_and_has_no_name_there(piped: bool, smal
 def test_a_heap_dump_is_told_from_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "x.gcdump"
     path.write_bytes(b"\x14\0\0\0!FastSerialization.1\4\4\1\x0a\0\0\0\x08\0\0\0\x0a\0\0\0GCHeapDump")
-    with pytest.raises(FormatError, match="a heap dump of dotnet-gcdump, not a recording"):
+    with pytest.raises(FormatError, match="it is a heap dump, not a recording: see gcdump report"):
         run("info", path)
 
 

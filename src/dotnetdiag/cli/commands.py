@@ -30,6 +30,7 @@ COMMANDS = {
     "decode": ("decode", "decode", "Explain captured bytes of the diagnostic protocol."),
     "trace": ("trace", "trace", "Record traces, and look into them."),
     "counters": ("counters", "counters", "What programs count and measure."),
+    "gcdump": ("gcdump", "gcdump", "What fills the heap, what holds it, what grew."),
     "stack": ("stack", "stack", "Show the stacks of a process's managed threads."),
     "dump": ("dump", "dump", "Write core dumps."),
     "profiler": ("profiler", "profiler", "Load a native profiler into a runtime."),

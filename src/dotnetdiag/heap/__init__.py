@@ -2,11 +2,16 @@
 
 May import ``errors``, ``wire``, ``events``, ``trace``, ``table`` and numpy; opens no files by name, prints nothing, asks no clock. Its loops
 are compiled (``_kernels.pyx``), with a fall-back in numpy (``fallback.py``).
+
+``dd.heap`` is this package, and a function, ``recipes.heaps.heap``: ``dd.heap(pid)``,
+``dd.heap("app.gcdump")``. Raises what that raises.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from dotnetdiag._lazy import loader
 
@@ -22,6 +27,18 @@ _PUBLIC = {
     "Heap": "heap",
 }
 __getattr__ = loader(globals(), _PUBLIC)
+
+
+class _Room(ModuleType):
+    """``dotnetdiag.heap`` is this package and, as ``dd.heap(pid)``, a function: whichever is asked for first, the other must work too."""
+
+    def __call__(self, *args: Any, **options: Any) -> Heap:
+        from dotnetdiag.recipes.heaps import heap
+
+        return heap(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Room
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.difference import HeapDiff, growing_types

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _Key: TypeAlias = "tuple[str | None, ...]"
+NumbersByType: TypeAlias = "dict[tuple[str | None, ...], tuple[int, int, int]]"
 
 DEPTH = 6
 """Steps of a way of dominators that are compared."""
@@ -57,8 +58,8 @@ def diff(before: Graph, after: Graph) -> HeapDiff:
     )
 
 
-def _numbers_by_type(graph: Graph) -> dict[_Key, tuple[int, int, int]]:
-    """(count, bytes, retained) by name and module."""
+def numbers_by_type(graph: Graph) -> NumbersByType:
+    """(count, bytes, retained) by (name, module): what is left to compare when a heap is gone."""
     count, size = sums(graph.node_type, graph.node_size, len(graph.type_name))
     columns = (graph.type_name.to_pylist(), graph.type_module.to_pylist(), count.tolist(), size.tolist())
     rows = zip(*columns, graph.retained_by_type.tolist(), strict=True)
@@ -89,7 +90,7 @@ _UNITS = {f"{name}_{when}": "bytes" for name in ("bytes", "retained_bytes") for 
 
 
 def _types(before: Graph, after: Graph) -> Table:
-    rows = _joined(_numbers_by_type(before), _numbers_by_type(after), 1)
+    rows = _joined(numbers_by_type(before), numbers_by_type(after), 1)
     return Table(
         {
             "type": Text.from_pylist([key[0] for key, _ in rows]),
@@ -130,9 +131,13 @@ def growing_types(heaps: Sequence[Graph]) -> Table:
 
     ``retained_bytes_grown`` is what they keep alive besides. UsageError for fewer than two heaps.
     """
-    if len(heaps) < 2:
-        raise UsageError(f"{len(heaps)} heaps: what grows is seen in two or more")
-    tables = [_numbers_by_type(heap) for heap in heaps]
+    return growing_table([numbers_by_type(heap) for heap in heaps])
+
+
+def growing_table(tables: Sequence[NumbersByType]) -> Table:
+    """The same of what :func:`numbers_by_type` told of each heap."""
+    if len(tables) < 2:
+        raise UsageError(f"{len(tables)} heaps: what grows is seen in two or more")
     rows: list[tuple[_Key, list[int]]] = []
     for key in tables[-1]:
         counts, sizes, _ = zip(*(table.get(key, (0, 0, 0)) for table in tables), strict=True)
@@ -152,7 +157,7 @@ def growing_types(heaps: Sequence[Graph]) -> Table:
         },
         title="types that only grow",
         units=_UNITS,
-        notes=(f"of {len(heaps)} heaps",),
+        notes=(f"of {len(tables)} heaps",),
     )
 
 

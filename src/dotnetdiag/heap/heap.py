@@ -11,6 +11,7 @@ from dotnetdiag.heap.advice import advice_table
 from dotnetdiag.heap.difference import HeapDiff, diff
 from dotnetdiag.heap.graph import Graph
 from dotnetdiag.heap.paths import path_table
+from dotnetdiag.heap.tables import all_tables
 
 if TYPE_CHECKING:
     import igraph
@@ -103,6 +104,20 @@ class Heap(Graph):
         and ``advice``, a sentence. Empty where nothing stands out.
         """
         return advice_table(self)
+
+    @cached_property
+    def tables(self) -> tuple[Table, Table, Table]:
+        """``nodes``, ``edges`` and ``types``, joined by ``type_id`` and ``node``: all that there is, for databases and data frames."""
+        return all_tables(self)
+
+    def sql(self, query: str) -> Table:
+        """What a query of SQL answers, which knows :attr:`tables`: ``heap.sql("from types order by retained_bytes desc limit 5")``.
+
+        Raises UsageError for what DuckDB refuses, MissingDependency without the extra ``sql``.
+        """
+        from dotnetdiag.query.heap_sql import heap_sql
+
+        return heap_sql(self, query)
 
     def to_networkx(self) -> networkx.MultiDiGraph[int]:
         """A graph of networkx; nodes have ``type``, ``module``, ``size``, ``address``, ``generation``. For small heaps: an object takes 1 KB of it.

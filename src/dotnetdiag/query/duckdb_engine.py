@@ -26,16 +26,18 @@ _SHOW = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _SILENT = ("CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE")
 """Statements that answer with nothing, which DuckDB says as a table of no rows."""
 _TEXT = r"\s*'((?:[^']|'')*)'\s*"
-_SETTINGS = {
+CLOSED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "enable_external_access": "false",
     "python_enable_replacements": "false",
     "temp_directory": "",
 }
+"""Of a database that reads what it is given, and nothing else."""
 
 
-def _duckdb() -> Any:
+def import_duckdb() -> Any:
+    """The library. Raises MissingDependency."""
     try:
         import duckdb
     except ImportError as error:
@@ -53,8 +55,8 @@ class Database:
         if not recordings:
             raise UsageError("a query of no recording")
         self._recordings, self._shelf = tuple(recordings), Shelf()
-        self._duckdb, _ = _duckdb(), arrow()
-        settings = {} if external_access else {**_SETTINGS, "lock_configuration": "true"}
+        self._duckdb, _ = import_duckdb(), arrow()
+        settings = {} if external_access else {**CLOSED, "lock_configuration": "true"}
         self._database = self._duckdb.connect(":memory:", config=settings)
         self._scans: list[Scan] = []
         self._tables: Table | None = None

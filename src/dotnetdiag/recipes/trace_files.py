@@ -29,17 +29,32 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> T
     FormatError for what is no trace at all.
     """
     path = os.fspath(path)
+    buffer, oddities = read_bytes(path)
+    if is_gcdump(buffer):
+        raise FormatError("it is a heap dump, not a recording: see gcdump report", where=os.path.basename(path))
+    return trace_of(path, buffer, oddities, threads=threads)
+
+
+def read_bytes(path: str) -> tuple[memoryview, tuple[str, ...]]:
+    """What is in a file, mapped or unpacked, and what is odd about that. Raises InputError."""
     try:
-        buffer, oddities = _unpacked(path) if path.endswith((".xz", ".gz")) else (_mapped(path), ())
+        return _unpacked(path) if path.endswith((".xz", ".gz")) else (_mapped(path), ())
     except ValueError as error:  # a name with a NUL
         raise InputError(path, str(error)) from error
     except OSError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(path, getattr(error, "strerror", None) or str(error)) from error
+
+
+def is_gcdump(buffer: memoryview) -> bool:
+    """Whether it is a heap dump, by its first bytes."""
     head = bytes(buffer[:64])
-    if b"!FastSerialization.1" in head and b"GCHeapDump" in head:
-        raise FormatError("it is a heap dump of dotnet-gcdump, not a recording", where=os.path.basename(path))
+    return b"!FastSerialization.1" in head and b"GCHeapDump" in head
+
+
+def trace_of(path: str, buffer: memoryview, oddities: tuple[str, ...], *, threads: int | None = None) -> Trace:
+    """The trace in these bytes, as of :func:`open_trace`."""
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
         pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun

@@ -1,0 +1,77 @@
+"""``gcdump collect``: the heap of a process, into a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.exits import TRACING_ERROR
+from dotnetdiag.cli.files import FilePath
+from dotnetdiag.cli.gcdump_live import collect as collect_now
+from dotnetdiag.cli.gcdump_live import say_pause, say_problems, timeout_option
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.options import json_option, target_options
+from dotnetdiag.cli.render import echo, json_text, write_raw
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.target import Target
+
+
+@click.command("collect", cls=Command)
+@target_options
+@click.option(
+    "-o",
+    "--output",
+    type=FilePath(),
+    help="File to write: a .gcdump; the raw session where it ends in .nettrace.  [default: yyyyMMdd_HHmmss_PID.gcdump]",
+)
+@timeout_option
+@click.option(
+    "--buffersize",
+    "buffer_mb",
+    type=click.IntRange(1, 4095),
+    default=1024,
+    show_default=True,
+    help="MB, in the process.",
+)
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more of how it went.")
+@json_option
+def collect(
+    target: Target, output: Path | None, timeout: float | str, buffer_mb: int, force: bool, verbose: bool, as_json: bool
+) -> None:
+    """Write the heap of a process into a .gcdump, which PerfView and Visual Studio open too.
+
+    The process makes a blocking collection of everything and walks its heap: it stands still meanwhile. A file that is there stays as it
+    is until the new one is whole. Where events were lost, all is collected once more with a larger buffer; a heap that is not complete
+    is written, and said to be so: exit code 2.
+
+    \b
+    dotnetdiag gcdump collect -p 1234
+    dotnetdiag gcdump collect -n MyApp -o app.gcdump --force
+    dotnetdiag gcdump collect -p 1234 -o app.nettrace
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.heap_collect import HeapOptions
+    from dotnetdiag.recipes.heap_convert import new_path, write_collected
+    from dotnetdiag.recipes.heap_reports import summary
+
+    options = HeapOptions(target=target, timeout=timeout, buffer_mb=buffer_mb)
+    with write_collected(options, output, force=force) as writing:
+        done = collect_now(writing.options)
+        path = writing.finish(done, new_path(done.pid))
+    say_pause(done)
+    say_problems(done.heap)
+    size = path.stat().st_size if path.is_file() else 0
+    if verbose:
+        echo(f"{done.size_bytes:,} bytes came in {done.duration_s:.2f} s, in {done.attempts} sessions.", err=True)
+    if as_json:
+        json_text({"path": str(path), "size_bytes": size, "duration_s": done.duration_s, **summary(done.heap)})
+    else:
+        echo(f"Writing gcdump to '{path}'...")
+        write_raw(f"\tFinished writing {size} bytes.\n")
+    if not done.heap.completeness.complete:
+        raise click.exceptions.Exit(TRACING_ERROR)

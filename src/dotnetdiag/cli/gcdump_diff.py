@@ -1,0 +1,124 @@
+"""``gcdump diff``: what grew from one heap to another."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.gcdump_live import say_problems
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import TABLE, format_option, show
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.trace_report import ABOVE, WORSE
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap import HeapDiff
+
+
+def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+    if text is None:
+        return None
+    from dotnetdiag.recipes.heap_reports import parse_growth
+
+    return parse_growth(text)
+
+
+@click.command("diff", cls=Command)
+@click.argument("before", type=RecordingPath())
+@click.argument("after", type=RecordingPath())
+@click.option(
+    "-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many rows of each."
+)
+@click.option(
+    "--fail-above",
+    "limit",
+    metavar="LIMIT",
+    callback=_limit,
+    help="Exit with 1 when the heap or a type grew by more: 5% (of all bytes before), or 10MB.",
+)
+@format_option
+def diff(before: Path, after: Path, number: int, limit: Any, form: str) -> None:
+    """Compare heap AFTER with heap BEFORE: types that grew, and what keeps more alive than before.
+
+    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read; 3 wrong arguments.
+
+    \b
+    dotnetdiag gcdump diff before.gcdump after.gcdump
+    dotnetdiag gcdump diff before.gcdump after.gcdump --fail-above 5%
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.heap_files import open_heap
+    from dotnetdiag.recipes.heap_reports import grown
+
+    heaps = []
+    for path in (before, after):
+        heaps.append(open_heap(path))
+        say_problems(heaps[-1])
+    made = heaps[0].diff(heaps[1])
+    above = grown(made, limit)
+
+    def document() -> dict[str, Any]:
+        return {
+            "before_bytes": made.before_bytes,
+            "after_bytes": made.after_bytes,
+            "grown_bytes": made.grown_bytes,
+            "before_nodes": made.before_nodes,
+            "after_nodes": made.after_nodes,
+            "above": above,
+            "types": made.types.to_pylist(),
+            "dominators": made.dominators.to_pylist(),
+        }
+
+    show(
+        form,
+        lambda: [made.types, made.dominators] if form in ("html", "markdown", "sqlite") else made.types,
+        people=lambda: _show(made, number, frozenset(above)),
+        document=document,
+    )
+    if above:
+        if form == TABLE:
+            sys.stdout.flush()
+            echo(f"{len(above)} above the limit", err=True)
+        raise click.exceptions.Exit(WORSE)
+
+
+def _show(made: HeapDiff, number: int, above: frozenset[str]) -> None:
+    nodes = made.after_nodes - made.before_nodes
+    mark = ABOVE if "total" in above else ""
+    echo(f"{made.after_bytes:,} bytes, {made.grown_bytes:+,}; {made.after_nodes:,} objects, {nodes:+,}{mark}")
+    rows = made.types.to_pylist()
+    heads = ("bytes", "count", "retained")
+    if number and rows:
+        echo()
+        cells = [
+            (
+                *(f"{row[f'{name}_grown']:+,}" for name in ("bytes", "count", "retained_bytes")),
+                _marked(row["type"], above),
+            )
+            for row in rows[:number]
+        ]
+        table((*heads, "type"), cells, right=heads, shorten=cut)
+        if len(rows) > number:
+            echo(f"{len(rows) - number:,} more")
+    grown = [row for row in made.dominators.to_pylist() if row["retained_bytes_grown"] > 0][:number]
+    if grown:
+        echo()
+        cells = [
+            (f"{row['retained_bytes_grown']:+,}", f"{row['count_grown']:+,}", " > ".join(row["path"])) for row in grown
+        ]
+        table(
+            ("keeps more alive", "count", "dominators, from the root"),
+            cells,
+            right=("keeps more alive", "count"),
+            shorten=cut,
+        )
+
+
+def _marked(name: str | None, above: frozenset[str]) -> str:
+    return (name or "-") + (ABOVE if name in above else "")

@@ -1,0 +1,155 @@
+"""What is said of a heap that is collected, and what ends it: for all verbs of ``gcdump`` that have a process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dotnetdiag.cli.options import say_waiting, target_of, target_parameters
+from dotnetdiag.cli.render import echo, size_text, write_raw
+from dotnetdiag.cli.standard_streams import takes_at_once
+from dotnetdiag.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dotnetdiag.heap import Heap
+    from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapOptions
+    from dotnetdiag.recipes.stop import Stop
+    from dotnetdiag.recipes.target import Target
+
+NO_SOURCE = "Give a FILE, or a process: --process-id, --name, --wait-for, --diagnostic-port, --dsrouter."
+
+
+def _seconds(_: click.Context, __: click.Parameter, text: str) -> float | str:
+    """A number is one of seconds, as dotnet-gcdump has it."""
+    return float(text) if text.isdecimal() and text.isascii() and 0 < len(text) < 10 else text
+
+
+def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``-t``, as the keyword ``timeout``: for ``seconds_of``."""
+    return click.option(
+        "-t",
+        "--timeout",
+        default="30",
+        show_default=True,
+        callback=_seconds,
+        help="Give up when nothing has come of the heap for so long: seconds, or 2m.",
+    )(function)
+
+
+def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A heap of a FILE or of a process; the command gets ``find``, which gives it."""
+    import functools
+
+    @functools.wraps(function)
+    def with_source(
+        *args: Any,
+        pid: int | None,
+        name: str | None,
+        wait_for: str | None,
+        port: str | None,
+        router: str | None,
+        timeout: float | str,
+        dump: int | None,
+        file: Path | None = None,
+        **others: Any,
+    ) -> Any:
+        target = target_of(pid, name, wait_for, port, router)
+        if (file is None) == (target is None):
+            raise UsageError(NO_SOURCE if file is None else "a FILE is looked into, or a process: one of them")
+        if target is not None and dump is not None:
+            raise UsageError("--dump is for a FILE that has several")
+        return function(*args, find=lambda: _find(file, target, timeout, dump), **others)
+
+    dumps = click.option(
+        "--dump", type=click.IntRange(min=1), help="Which of the dumps of a recording, from 1.  [default: 1]"
+    )
+    return target_parameters(timeout_option(dumps(with_source)))
+
+
+def _find(file: Path | None, target: Target | None, timeout: float | str, dump: int | None) -> Heap:
+    """The heap, of which is said on stderr what is missing."""
+    if target is not None:
+        from dotnetdiag.recipes.heap_collect import HeapOptions
+
+        done = collect(HeapOptions(target=target, timeout=timeout))
+        say_pause(done)
+        heap = done.heap
+    else:
+        from dotnetdiag.recipes.heap_files import read_heaps
+
+        assert file is not None
+        heaps = read_heaps(file)
+        if dump is not None and dump > len(heaps):
+            raise UsageError(f"there is no dump {dump}: the file has {len(heaps)}")
+        heap = heaps[(dump or 1) - 1]
+        if len(heaps) > 1 and dump is None:
+            echo(f"The recording has {len(heaps)} dumps; this is the first, --dump tells which.", err=True)
+    say_problems(heap)
+    return heap
+
+
+def say_problems(heap: Heap) -> None:
+    """What is missing of a heap."""
+    for problem in heap.completeness.problems:
+        echo(f"The heap is not complete: {problem}.", err=True)
+
+
+def say_pause(done: CollectedHeap) -> None:
+    """How long the program stood still, and how else it went."""
+    if done.pause_ms is not None:
+        echo(f"The process stood still for {done.pause_ms:,.1f} ms.", err=True)
+    for note in done.notes:
+        echo(note, err=True)
+
+
+def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
+    """Collect a heap, with lines about it on stderr. Ctrl-C ends it at once."""
+    from dotnetdiag.cli.recording import ends_nicely
+    from dotnetdiag.recipes.collect import Observer, Stop
+    from dotnetdiag.recipes.heap_collect import HeapObserver, collect_heap
+
+    stop = stop or Stop()
+    progress = Progress()
+    observer = HeapObserver(
+        waiting=say_waiting(options.target), started=_started, progress=progress.show, again=progress.again
+    )
+    try:
+        with ends_nicely(stop, Observer(), enter=False):
+            return collect_heap(options, observer, stop)
+    finally:
+        progress.clear()
+
+
+def _started(pid: int | None) -> None:
+    who = "The process" if pid is None else f"Process {pid}"
+    echo(f"{who} stands still while its heap is walked, about 0.1 s for a million objects.", err=True)
+
+
+class Progress:
+    """One line on a terminal, written over."""
+
+    def __init__(self) -> None:
+        self._live = os.isatty(2) and sys.stderr.isatty()
+        self._shown = 0
+
+    def show(self, objects: int, references: int, size_bytes: int, seconds: float) -> None:
+        if not self._live or not takes_at_once(2):  # a stopped terminal must not stop what is collected
+            return
+        text = f"{objects:,} objects, {references:,} references, {size_text(size_bytes)}, {seconds:.1f} s"
+        write_raw(f"\r{text.ljust(self._shown)}", err=True)
+        self._shown = len(text)
+
+    def again(self, missing: str) -> None:
+        self.clear()
+        echo(f"Not complete: {missing}. Once more.", err=True)
+
+    def clear(self) -> None:
+        if self._shown:
+            write_raw(f"\r{' ' * self._shown}\r", err=True)
+        self._shown = 0

@@ -1,0 +1,231 @@
+"""``gcdump report``, ``tree``, ``paths``, ``advice``: questions to one heap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.files import FilePath, RecordingPath
+from dotnetdiag.cli.gcdump_live import NO_SOURCE, source_options
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.output import format_option, show
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.errors import UsageError
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap import Heap
+    from dotnetdiag.table import Table
+
+Find = Callable[[], "Heap"]
+_GROUPS = {"type": "types", "module": "by_module", "namespace": "by_namespace", "generation": "generations"}
+
+
+@click.command("report", cls=Command)
+@click.argument("file", type=RecordingPath(), required=False)
+@source_options
+@click.option("--number", type=click.IntRange(min=0), default=30, show_default=True, help="How many rows.")
+@click.option(
+    "--by", type=click.Choice(list(_GROUPS)), default="type", show_default=True, help="What to take together."
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["bytes", "retained", "count"]),
+    default="bytes",
+    show_default=True,
+    help="What comes first: most bytes, what keeps most alive, most objects.",
+)
+@click.option(
+    "--html",
+    type=FilePath(),
+    help="Write one page that needs no network: an icicle of what is kept alive, search, paths.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the page if it is there.")
+@format_option
+def report(find: Find, number: int, by: str, sort: str, html: Path | None, force: bool, form: str) -> None:
+    """Show the types that fill a heap: how many objects, how many bytes, and how many bytes they keep alive.
+
+    FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
+    together; retained bytes are what would be free without them.
+
+    --json: one object, {nodes, edges, bytes, complete, problems, pid, process, collected, pause_ms, types: [{type, module, count, bytes,
+    retained_bytes}]}.
+
+    \b
+    dotnetdiag gcdump report app.gcdump
+    dotnetdiag gcdump report -p 1234 --sort retained
+    dotnetdiag gcdump report app.gcdump --json | jq '.types[0]'
+    dotnetdiag gcdump report app.gcdump --html heap.html
+    """
+    lean_numpy()
+    if html is not None:
+        from dotnetdiag.recipes.outputs import check_outputs
+
+        check_outputs([html], force=force)
+    heap = find()
+    if html is not None:
+        from dotnetdiag.recipes.heap_convert import write_heap
+
+        write_heap(heap, html, "html", force=force)
+        echo(f"Wrote {html}", err=True)
+    from dotnetdiag.recipes.heap_reports import report as document
+    from dotnetdiag.recipes.heap_reports import sorted_rows
+
+    rows = sorted_rows(getattr(heap, _GROUPS[by]), sort)
+
+    def value() -> dict[str, Any]:
+        made = document(heap)
+        if by != "type":
+            made[f"{by}s"] = rows.to_pylist()
+        return made
+
+    show(form, lambda: rows, people=lambda: _show_types(heap, rows, by, number), document=value)
+
+
+def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
+    echo(f"{heap.bytes:>14,}  GC Heap bytes")
+    echo(f"{heap.nodes:>14,}  GC Heap objects")
+    echo(f"{heap.edges:>14,}  Total references")
+    if not heap.completeness.complete:
+        echo("not complete: see what was said")
+    echo()
+    figures = [name for name in ("bytes", "count", "retained_bytes") if name in rows.columns]
+    shown = rows.to_pylist()[:number]
+    cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown]
+    heads = [name.replace("_bytes", "") for name in figures]
+    if cells:
+        table((*heads, by), cells, right=heads, shorten=cut)
+    if len(rows) > number:
+        echo(f"{len(rows) - number:,} more")
+
+
+def _named(row: dict[str, Any], by: str) -> str:
+    name = row[by] or "-"
+    module = row.get("module") if by == "type" else None
+    return name if not module else f"{name}  [{_file_name(module)}]"
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+@click.command("tree", cls=Command)
+@click.argument("file", type=RecordingPath(), required=False)
+@source_options
+@click.option("--depth", type=click.IntRange(min=1), default=8, show_default=True, help="How many levels.")
+@click.option("--minimum", metavar="SIZE", help="Leave out what keeps less alive: 1MB.  [default: 0.1 % of the heap]")
+@format_option
+def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
+    """Show who keeps what alive: the tree of dominators, objects of the same type under the same holder in one row.
+
+    What stands under a row would be free without it. Roots come first: static variables by their names, stacks, handles.
+
+    \b
+    dotnetdiag gcdump tree app.gcdump --depth 4
+    dotnetdiag gcdump tree -p 1234 --minimum 10MB
+    """
+    lean_numpy()
+    from dotnetdiag.recipes.sizes import size_bytes_of
+
+    least = None if minimum is None else (0 if minimum.strip() == "0" else size_bytes_of(minimum))
+    heap = find()
+    rows = heap.tree(depth, least)
+    show(form, lambda: rows, people=lambda: _show_tree(rows), document=rows.to_pylist)
+
+
+def _show_tree(rows: Table) -> None:
+    cells = [
+        (
+            f"{row['retained_bytes']:,}",
+            f"{row['bytes']:,}",
+            f"{row['count']:,}",
+            "  " * row["level"] + (row["type"] or "-"),
+        )
+        for row in rows.to_pylist()
+    ]
+    if cells:
+        table(("retained", "bytes", "count", "type"), cells, right=("retained", "bytes", "count"), shorten=cut)
+    for note in rows.notes:
+        echo(f"note: {note}")
+
+
+@click.command("paths", cls=Command)
+@click.argument("words", nargs=-1, required=True, metavar="[FILE] TYPE|ADDRESS")
+@source_options
+@click.option("--number", type=click.IntRange(min=1), default=10, show_default=True, help="How many ways.")
+@format_option
+def paths(find: Any, number: int, form: str, what: str) -> None:
+    """Show why objects are alive: the shortest ways to them from the roots, then others, merged by type.
+
+    TYPE is a name of the report, or a part of one; ADDRESS is 0x7f….
+
+    \b
+    dotnetdiag gcdump paths app.gcdump MyApp.Session
+    dotnetdiag gcdump paths app.gcdump 0x7f3a1c0040a8
+    dotnetdiag gcdump paths -p 1234 MyApp.Session --json
+    """
+    lean_numpy()
+    heap = find()
+    rows = heap.paths_to_root(what, number)
+    show(form, lambda: rows, people=lambda: _show_paths(rows, what), document=rows.to_pylist)
+
+
+def _split_words(command: click.Command) -> None:
+    """``[FILE] WHAT``: the last word is what is looked for."""
+    inner = command.callback
+    assert inner is not None
+
+    def with_words(words: Sequence[str], **others: Any) -> Any:
+        if len(words) > 2:
+            raise UsageError("give a FILE and one TYPE or ADDRESS: a name with blanks stands in quotes")
+        context = click.get_current_context()
+        file = RecordingPath().convert(words[0], None, context) if len(words) == 2 else None
+        if file is None and not any(others.get(name) for name in ("pid", "name", "wait_for", "port", "router")):
+            raise UsageError(NO_SOURCE)
+        return inner(file=file, what=words[-1], **others)
+
+    command.callback = with_words
+
+
+_split_words(paths)
+
+
+def _show_paths(rows: Table, what: str) -> None:
+    if not len(rows):
+        echo(f"no object of {what} is reached from a root")
+    for row in rows.to_pylist():
+        kind = "" if row["is_shortest"] else ", over another that refers to them"
+        objects = f"{row['count']:,} object{'s' if row['count'] != 1 else ''}"
+        echo(f"{objects}, {row['bytes']:,} bytes{kind}:")
+        for level, name in enumerate(row["path"]):
+            echo(f"  {'  ' * level}{name}")
+    for note in rows.notes:
+        echo(f"note: {note}")
+
+
+@click.command("advice", cls=Command)
+@click.argument("file", type=RecordingPath(), required=False)
+@source_options
+@format_option
+def advice(find: Find, form: str) -> None:
+    """Say what stands out in a heap: static variables that keep much alive, collections that are mostly empty, events with many handlers,
+    timers that nobody disposed of.
+
+    \b
+    dotnetdiag gcdump advice app.gcdump
+    dotnetdiag gcdump advice -p 1234 --json
+    """
+    lean_numpy()
+    rows = find().advice
+
+    def people() -> None:
+        for row in rows.to_pylist():
+            echo(f"{row['kind']:10}  {row['advice']}")
+        if not len(rows):
+            echo("Nothing stands out.")
+
+    show(form, lambda: rows, people=people, document=rows.to_pylist)

@@ -1,0 +1,103 @@
+"""``gcdump watch``: heaps over time, and what only grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.exits import TRACING_ERROR
+from dotnetdiag.cli.gcdump_live import Progress, say_problems, timeout_option
+from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.options import say_waiting, target_options
+from dotnetdiag.cli.output import TABLE, format_option, show
+from dotnetdiag.cli.render import echo, table
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.recipes.heap_collect import CollectedHeap
+    from dotnetdiag.recipes.heap_watch import HeapSample, WatchedHeaps
+    from dotnetdiag.recipes.target import Target
+
+
+@click.command("watch", cls=Command)
+@target_options
+@click.option("--every", default="10m", show_default=True, help="From one heap to the next: 30s, 10m, 1h.")
+@click.option("--count", type=click.IntRange(min=1), help="How many heaps.  [default: until Ctrl-C]")
+@timeout_option
+@format_option
+def watch(target: Target, every: str, count: int | None, timeout: float | str, form: str) -> None:
+    """Collect heaps of a process over time, and say which types only grow: these are likely to leak.
+
+    The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types of which there
+    are never fewer and at last more, those that grew most first, each with the way on which it is held.
+
+    --json: one object, {heaps: [{at_s, nodes, bytes, grown_bytes, complete, pause_ms}], suspects: [{type, module, steps, count_before,
+    count_after, count_grown, bytes_before, …, path}], problem}.
+
+    \b
+    dotnetdiag gcdump watch -p 1234 --every 10m
+    dotnetdiag gcdump watch -n MyApp --every 30s --count 5 --json
+    """
+    lean_numpy()
+    from dotnetdiag.cli.recording import ends_nicely
+    from dotnetdiag.recipes.collect import Observer, Stop
+    from dotnetdiag.recipes.heap_collect import HeapObserver
+    from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
+    from dotnetdiag.table import Table
+
+    progress = Progress()
+
+    def sample(one: HeapSample, done: CollectedHeap) -> None:
+        progress.clear()
+        pause = "" if one.pause_ms is None else f", stood still for {one.pause_ms:,.1f} ms"
+        line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.nodes:>11,} objects{pause}"
+        echo(line, err=form != TABLE)
+        say_problems(done.heap)
+
+    observer = HeapWatchObserver(
+        sample=sample,
+        collecting=HeapObserver(waiting=say_waiting(target), progress=progress.show, again=progress.again),
+    )
+    echo("The process stands still for each heap, about 0.1 s for a million objects; Ctrl-C ends.", err=True)
+    stop = Stop()
+    with ends_nicely(stop, Observer(), enter=False):
+        seen = watch_heaps(target, every=every, count=count, timeout=timeout, observer=observer, stop=stop)
+    progress.clear()
+    show(
+        form,
+        lambda: seen.growing if seen.growing is not None else Table({}, title="types that only grow"),
+        people=lambda: _show(seen),
+        document=seen.to_json,
+    )
+    if seen.problem is not None:
+        echo(f"It ended before its time: {seen.problem}", err=True)
+        raise click.exceptions.Exit(TRACING_ERROR)
+
+
+def _show(seen: WatchedHeaps) -> None:
+    if seen.growing is None:
+        echo("One heap: what grows is seen in two or more.")
+        return
+    echo()
+    if not seen.suspects:
+        echo("No type only grows.")
+        return
+    echo(f"Types that only grow, of {len(seen.samples):,} heaps:")
+    cells = [
+        (
+            f"{one.row['bytes_grown']:+,}", f"{one.row['count_grown']:+,}", f"{one.row['retained_bytes_grown']:+,}",
+            f"{one.row['steps']:,}", one.row["type"] or "-",
+        )
+        for one in seen.suspects
+    ]  # fmt: skip
+    heads = ("bytes", "count", "retained", "steps")
+    table((*heads, "type"), cells, right=heads, shorten=cut)
+    for one in seen.suspects[:3]:
+        echo()
+        echo(f"{one.row['type']} is held by")
+        for level, name in enumerate(one.path):
+            echo(f"  {'  ' * level}{name}")
+    if len(seen.growing) > len(seen.suspects):
+        echo(f"{len(seen.growing) - len(seen.suspects):,} more")

@@ -1,0 +1,128 @@
+"""A heap as one HTML page: an icicle of what keeps what alive, the types, and why they are alive; nothing is loaded from anywhere.
+
+The data are JSON in a script element of another type, with every ``<`` escaped; names are set as text only; and a Content-Security-Policy
+lets the page's script run, by its hash, and nothing else. Rows of the tree that keep little alive are left out, so that the page stays small::
+
+    {"title": …, "facts": [...],
+     "tree": {"type": [...], "parent": [...], "count": [...], "bytes": [...], "retained": [...]},     parents before what is below them
+     "types": {"name": [...], "module": [...], "pseudo": [...], "count": [...], "bytes": [...], "retained": [...], "order": [...]},
+     "paths": {type: [{"count": …, "bytes": …, "shortest": …, "path": [...]}]}}
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Any
+
+import numpy as np
+
+from dotnetdiag.export.pages import asset, digest
+from dotnetdiag.export.texts import clean
+from dotnetdiag.heap.heap import Heap
+
+MOST_BOXES = 12_000
+"""Rows of the tree: those that keep most alive."""
+_DEPTH, _SHARE = 60, 20_000
+_MOST_TYPES = 2_000
+_MOST_PATHS, _WAYS = 40, 4
+"""Types whose ways from the roots are on the page, and how many of each."""
+
+
+def write(heap: Heap, file: IO[bytes]) -> None:
+    """Write the page."""
+    text = json.dumps(_data(heap), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    before, after = page().split("@DATA@")
+    file.write(before.encode("utf-8"))
+    file.write(text.encode("ascii"))
+    file.write(after.encode("utf-8"))
+
+
+def page() -> str:
+    """The page with everything but its data, which go to ``@DATA@``."""
+    script = asset("heap/heap.js").strip()
+    text = asset("heap/heap.html")
+    for mark, part in {
+        "@SCRIPTS@": f"'sha256-{digest(script)}'",
+        "@STYLE@": asset("heap/heap.css").strip(),
+        "@PAGE@": script,
+    }.items():
+        text = text.replace(mark, part, 1)
+    return text
+
+
+def _data(heap: Heap) -> dict[str, Any]:
+    numbers: dict[tuple[str | None, str | None], int] = {}
+    tree = _tree(heap, numbers)
+    types = heap.types[:_MOST_TYPES]
+    keys = list(zip(types.values("type"), types.values("module"), strict=True))
+    for key in keys:
+        numbers.setdefault(key, len(numbers))
+    figures = dict(zip(keys, zip(*(types.values(one) for one in _FIGURES), strict=True), strict=True))
+    return {
+        "title": clean(f"Heap of {heap.facts.process or 'a process'}"),
+        "facts": [clean(fact) for fact in _facts(heap)],
+        "tree": tree,
+        "types": {
+            "name": [clean(name or "-") for name, _ in numbers],
+            "module": [clean((module or "").replace("\\", "/").rpartition("/")[2]) for _, module in numbers],
+            "pseudo": [int(module is None and (name or "").startswith("[")) for name, module in numbers],
+            **{
+                called: [figures.get(key, (0, 0, 0))[place] for key in numbers]
+                for place, called in enumerate(("count", "bytes", "retained"))
+            },
+            "order": [numbers[key] for key in keys],
+        },
+        "paths": _paths(heap, numbers),
+    }
+
+
+_FIGURES = ("count", "bytes", "retained_bytes")
+
+
+def _facts(heap: Heap) -> list[str]:
+    facts = heap.facts
+    made = [f"{heap.bytes:,} bytes", f"{heap.nodes:,} objects", f"{heap.edges:,} references"]
+    made += [f"process {facts.pid}"] if facts.pid else []
+    made += [f"collected {facts.collected:%Y-%m-%d %H:%M:%S} UTC"] if facts.collected is not None else []
+    made += [f"stood still for {facts.pause_ms:,.1f} ms"] if facts.pause_ms is not None else []
+    return made + [f"not complete: {problem}" for problem in heap.completeness.problems]
+
+
+def _tree(heap: Heap, numbers: dict[tuple[str | None, str | None], int]) -> dict[str, list[int]]:
+    rows = heap.tree(_DEPTH, max(heap.bytes // _SHARE, 1))
+    retained, parents = rows.numpy("retained_bytes"), rows.values("parent")
+    is_kept = np.zeros(len(rows), np.bool_)
+    is_kept[np.argsort(~retained, kind="stable")[:MOST_BOXES]] = True
+    keys = list(zip(rows.values("type"), rows.values("module"), strict=True))
+    columns = [rows.values(name) for name in _FIGURES]
+    made: dict[str, list[int]] = {name: [] for name in ("type", "parent", "count", "bytes", "retained")}
+    places: dict[int, int] = {}
+    for row, parent in enumerate(parents):
+        if not is_kept[row] or (parent is not None and parent not in places):
+            continue
+        places[row] = len(places)
+        made["type"].append(numbers.setdefault(keys[row], len(numbers)))
+        made["parent"].append(-1 if parent is None else places[parent])
+        for name, column in zip(("count", "bytes", "retained"), columns, strict=True):
+            made[name].append(int(column[row]))
+    return made
+
+
+def _paths(heap: Heap, numbers: dict[tuple[str | None, str | None], int]) -> dict[int, list[dict[str, Any]]]:
+    made: dict[int, list[dict[str, Any]]] = {}
+    done: set[str] = set()
+    for row in heap.by_retained[:_MOST_PATHS].to_pylist() + heap.types[:_MOST_PATHS].to_pylist():
+        name, key = row["type"], (row["type"], row["module"])
+        if not name or name in done or row["module"] is None:
+            continue
+        done.add(name)
+        made[numbers.setdefault(key, len(numbers))] = [
+            {
+                "count": way["count"],
+                "bytes": way["bytes"],
+                "shortest": way["is_shortest"],
+                "path": [clean(step) for step in way["path"]],
+            }
+            for way in heap.paths_to_root(name, _WAYS).to_pylist()
+        ]
+    return made

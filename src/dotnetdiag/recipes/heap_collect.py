@@ -1,0 +1,272 @@
+"""Collect the heap of a running process: one walk over it, which the runtime makes while the program stands still.
+
+Rule 1: a short session before it has the runtime forget which types it has told of: older ones tell of each once.
+Rule 2: what comes is made a graph while it comes; no file is needed, and nothing waits.
+Rule 3: where something is missing, all is collected once more, and with a larger buffer where events were lost. A session that began while
+another one had a walk made was not told of the types that came before.
+Rule 4: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dotnetdiag.client import Client
+from dotnetdiag.durations import seconds_of
+from dotnetdiag.errors import Cancelled, ConnectionEnded, DiagnosticsError, NotPossible, TimedOut, UnsupportedCommand
+from dotnetdiag.heap.facts import Completeness
+from dotnetdiag.heap.fold import HeapFold
+from dotnetdiag.live.stream import WindowStream
+from dotnetdiag.recipes.sampler import has_no_sampler
+from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.recipes.target import Target, connected
+
+if TYPE_CHECKING:
+    from dotnetdiag.client import TraceSession
+    from dotnetdiag.heap.heap import Heap
+
+RUNTIME = "Microsoft-Windows-DotNETRuntime"
+PROVIDERS = f"{RUNTIME}:0x1D80001:5"
+"""What the reference asks for, 0x1980001, and 0x400000, which tells of generations."""
+FLUSH = f"{RUNTIME}:0x8000:2"
+"""A session of the same provider without types: when it ends, or begins, nothing is known of them any more."""
+RUNDOWN, WHOLE_RUNDOWN = 0x108, 0x80020139
+"""Modules alone, whose paths are wanted; what a runtime writes that cannot be told which."""
+BLOCK = 1
+"""The buffering mode in which threads wait for room."""
+TIMEOUT_S = 30.0
+BUFFER_MB, LARGER_BUFFER_MB = 1024, 4095
+"""The reference's; for those who have lost events."""
+SILENT_S = 5.0
+"""NativeAOT makes no collection when it is asked: no more than so long it is waited for."""
+TICK_S = 0.1
+QUIET_S = 0.004
+"""No byte for so long: the runtime has emptied its buffers, and what came is to be looked at."""
+MOST_ATTEMPTS = 3
+PARTING_S = 10.0
+"""What a target may take to end a session whose walk has ended, beside the time of what still comes."""
+READ_BYTES = 1 << 18
+
+
+@dataclass(slots=True, kw_only=True)
+class HeapObserver:
+    """What a face wants to be told, in the thread that collects: ``waiting`` the address or the name that a runtime is waited for at;
+    ``started`` the pid, when the program is about to stand still; ``progress`` objects, references, bytes and seconds, several times a
+    second; ``again`` what is missing, before all is collected once more.
+    """
+
+    waiting: Callable[[str], None] = lambda _: None
+    started: Callable[[int | None], None] = lambda _: None
+    progress: Callable[[int, int, int, float], None] = lambda *_: None
+    again: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeapOptions:
+    """Whose heap, and how long nothing may come of it; ``buffer_mb`` is of the session in the target."""
+
+    target: Target
+    timeout: float | str | None = TIMEOUT_S
+    buffer_mb: int = BUFFER_MB
+    raw: Callable[[], Callable[[memoryview], object]] | None = None
+    """Gives what takes the bytes of the session, which begin anew when all is collected once more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedHeap:
+    """A heap, and how it was collected. ``size_bytes``: of what came; ``pause_ms``: how long the program stood still, None where that was
+    not told; ``attempts``: more than 1 where something was missing
+    the first time.
+    """
+
+    heap: Heap
+    pid: int | None
+    size_bytes: int
+    duration_s: float
+    attempts: int
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def pause_ms(self) -> float | None:
+        """How long the program stood still."""
+        return self.heap.facts.pause_ms
+
+
+def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, stop: Stop | None = None) -> CollectedHeap:
+    """Have the runtime walk its heap, and make a graph of what it tells.
+
+    A heap that is not whole says so in its ``completeness``. Raises TimedOut where nothing of it came within the ``timeout``, NotPossible for a
+    runtime that walks no heap, ConnectionEnded for a target that went before it told of any object, Cancelled after ``stop.stop()`` or
+    ``stop.cancel()``, and the errors of the client.
+    """
+    observer, stop = observer or HeapObserver(), stop or Stop()
+    timeout_s = seconds_of(options.timeout) or TIMEOUT_S
+    with connected(options.target, waiting=observer.waiting, check=stop.check_wait) as client:
+        began = time.monotonic()
+        with stop.waiting():
+            pid = client.target_pid()
+            _flush_types(client)
+        observer.started(pid)
+        attempts, buffer_mb = 1, options.buffer_mb
+        while True:
+            walk = _Walk(client, options, pid, timeout_s, observer, stop)
+            heap, lost = walk.run(buffer_mb)
+            if heap.completeness.complete or attempts == MOST_ATTEMPTS or not walk.ended_by_itself:
+                break
+            if lost and buffer_mb >= LARGER_BUFFER_MB:
+                break  # once more would lose as much
+            observer.again(heap.completeness.problems[-1] if not lost else f"{lost:,} events were lost")
+            if lost:
+                buffer_mb = LARGER_BUFFER_MB
+            attempts += 1
+            del heap
+            _flush_types(client)
+        return CollectedHeap(
+            heap=heap,
+            pid=pid,
+            size_bytes=walk.size_bytes,
+            duration_s=time.monotonic() - began,
+            attempts=attempts,
+            notes=tuple(walk.notes),
+        )
+
+
+def _flush_types(client: Client) -> None:
+    with client.trace(FLUSH, buffer_mb=1, rundown_keyword=0):
+        pass
+
+
+def _session(client: Client, buffer_mb: int) -> TraceSession:
+    """Where threads can wait for room (.NET 11), no event is lost; where stacks can be left out (.NET 9), they are."""
+    trace = partial(
+        client.trace, PROVIDERS, buffer_mb=buffer_mb, rundown_keyword=RUNDOWN, rundown_fallback=WHOLE_RUNDOWN
+    )
+    with suppress(UnsupportedCommand):
+        return trace(buffering_mode=BLOCK, stackwalk=False)
+    with suppress(UnsupportedCommand):
+        return trace(stackwalk=False)
+    return trace()
+
+
+class _Walk:
+    """One session, and the heap that it tells of."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: HeapOptions,
+        pid: int | None,
+        timeout_s: float,
+        observer: HeapObserver,
+        stop: Stop,
+    ) -> None:
+        self._client, self._pid, self._timeout_s = client, pid, timeout_s
+        self._observer, self._stop = observer, stop
+        self._tee = None if options.raw is None else options.raw()
+        self._fold = HeapFold()
+        self._stream = WindowStream(self._fold.wants)
+        self._has_windows = False
+        self.size_bytes = 0
+        self.ended_by_itself = False
+        self.notes: list[str] = []
+
+    def run(self, buffer_mb: int) -> tuple[Heap, int]:
+        """(the heap, how many events were lost)."""
+        with self._stop.waiting():
+            session = _session(self._client, buffer_mb)
+        broken: DiagnosticsError | None = None
+        try:
+            with self._stop.ending(session):
+                try:
+                    self._read(session)
+                except DiagnosticsError as error:
+                    if isinstance(error, Cancelled | TimedOut | NotPossible) or not self._fold.objects:
+                        raise
+                    broken = error
+        finally:
+            session.abort()  # what it still has nobody waits for
+            with suppress(DiagnosticsError):
+                session.close()
+        self._feed(self._stream.close())
+        return self._result(broken)
+
+    def _result(self, broken: DiagnosticsError | None) -> tuple[Heap, int]:
+        heaps = self._fold.result() if self._has_windows else ()
+        if not heaps:
+            raise broken or ConnectionEnded("the target was gone before it told of any object")
+        heap = next((one for one in heaps if one.completeness.complete), heaps[0])  # others may have walks made, too
+        if broken is not None:
+            problems = (*heap.completeness.problems, f"the session broke off: {broken}")
+            heap = replace(heap, completeness=Completeness(problems=problems))
+        return heap, self._stream.losses.lost or 0
+
+    def _feed(self, windows: object) -> None:
+        for window in windows:  # type: ignore[attr-defined]
+            self._has_windows = True
+            self._fold.feed(window)
+
+    def _read(self, session: TraceSession) -> None:
+        """Take what comes until the stream ends: soon after the walk has."""
+        began = came = told = time.monotonic()
+        asked_at: float | None = None
+        seen = (0, 0, 0)
+        while True:
+            self._check()
+            now = time.monotonic()
+            try:
+                data = session.read(READ_BYTES, timeout_s=QUIET_S if self._stream.waiting else TICK_S)
+            except TimedOut:
+                data = None
+                self._feed(self._stream.flush())
+            if data == b"":
+                self.ended_by_itself = asked_at is not None
+                return
+            if data is not None:
+                self.size_bytes += len(data)
+                if self._tee is not None:
+                    self._tee(memoryview(data))
+                self._feed(self._stream.feed(data))
+            state = (self._fold.objects, self._fold.edges, self._fold.stopped)
+            if state != seen:
+                seen, came = state, time.monotonic()
+            if now - told >= TICK_S:
+                told = now
+                self._observer.progress(*seen[:2], self.size_bytes, now - began)
+            if asked_at is None and self._fold.stopped:
+                asked_at = came = time.monotonic()
+                session.stop()
+            elif asked_at is not None:
+                if data is not None:
+                    came = now
+                if now - came > PARTING_S:
+                    self.notes.append("The target did not end the session; what had come is here.")
+                    return
+            elif now - came > self._limit_s(seen):
+                self._give_up(seen, now - began)
+                return
+
+    def _check(self) -> None:
+        if self._stop.is_cancelled or self._stop.is_stopping:
+            raise Cancelled
+
+    def _limit_s(self, seen: tuple[int, int, int]) -> float:
+        silent = not any(seen) and has_no_sampler(self._pid)
+        return min(SILENT_S, self._timeout_s) if silent else self._timeout_s
+
+    def _give_up(self, seen: tuple[int, int, int], seconds: float) -> None:
+        """Nothing more comes. Raises, unless there is something."""
+        if any(seen):
+            self.notes.append(f"Nothing more of the heap came for {self._timeout_s:g} s; what had come is here.")
+            return
+        if has_no_sampler(self._pid):
+            raise NotPossible(
+                "A heap of NativeAOT", "its runtime makes no collection for a session, and tells of no object"
+            )
+        raise TimedOut(
+            "the runtime told of no object: it is busy, suspended, or has no heap to show", timeout_s=seconds
+        )

@@ -1,0 +1,158 @@
+"""Heaps into files: the one that is being collected, and one that is converted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.export.heap_formats import HEAP_FORMATS, HeapFormat, heap_format, heap_format_of
+from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapOptions
+from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing, replacing_together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dotnetdiag.heap.heap import Heap
+
+RAW = ".nettrace"
+
+
+def new_path(pid: int | None) -> Path:
+    """``yyyyMMdd_HHmmss_PID.gcdump``, as dotnet-gcdump has it; never one that is there."""
+    stem = f"{datetime.now():%Y%m%d_%H%M%S}_{0 if pid is None else pid}"
+    for number in count(1):
+        path = Path(f"{stem}{f'_{number}' if number > 1 else ''}.gcdump")
+        if not os.path.lexists(path):
+            return path
+    raise AssertionError("there is always another number")
+
+
+class Writing:
+    """Where a heap that is being collected goes to. ``options`` are those to collect it with."""
+
+    def __init__(self, options: HeapOptions, path: Path | None, raw: IO[bytes] | None, *, force: bool) -> None:
+        self._path, self._raw, self._force = path, raw, force
+        self.options = options if raw is None else replace(options, raw=self._begin)
+
+    def _begin(self) -> Callable[[memoryview], object]:
+        """The session begins, maybe anew."""
+        assert self._raw is not None
+        self._raw.seek(0)
+        self._raw.truncate()
+        return self._raw.write
+
+    def finish(self, done: CollectedHeap, path: Path) -> Path:
+        """Write the heap, to ``path`` where no file was named. Returns where it is."""
+        path = self._path or path
+        if self._raw is None:
+            chosen = HEAP_FORMATS["gcdump"] if is_stream(path) or not path.suffix else heap_format_of(path.name)
+            write_heap(done.heap, path, chosen.name, force=self._force)
+        return path
+
+
+@contextmanager
+def write_collected(options: HeapOptions, path: Path | None, *, force: bool) -> Iterator[Writing]:
+    """Raises what keeps the file from being written before anything is collected. It takes its name when it is whole."""
+    if path is None:
+        check_outputs([new_path(None)], force=force)
+        yield Writing(options, None, None, force=force)
+        return
+    check_outputs([path], force=force)
+    if path.suffix.lower() != RAW:
+        if path.suffix and not is_stream(path):
+            chosen = heap_format_of(path.name)
+            chosen.check()
+            if chosen.parts:
+                raise UsageError(f"{chosen.name} is several files: collect a .gcdump, and convert that")
+        yield Writing(options, path, None, force=force)
+        return
+    if is_stream(path):
+        raise UsageError("a session that may begin anew needs a plain file")
+    with replacing(path, force=force) as file:
+        yield Writing(options, path, file, force=force)
+
+
+def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> None:
+    """Write a heap in one format, to one file."""
+    with replacing(path, force=force) as file:
+        heap_format(format).write(heap, file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedHeap:
+    """A file that was written."""
+
+    path: Path
+    format: str
+    size_bytes: int
+
+
+def plan(source: Path, formats: Sequence[str], output: Path | None) -> list[tuple[HeapFormat, str | None, Path]]:
+    """(format, part, file) of each file to write. Raises UsageError, MissingDependency."""
+    if not formats:
+        chosen = [HEAP_FORMATS["gcdump"] if output is None or is_stdout(output) else heap_format_of(output.name)]
+    else:
+        chosen = [heap_format(name) for name in dict.fromkeys(name.lower() for name in formats)]
+    for one in chosen:
+        one.check()
+    if output is not None and is_stdout(output):
+        if len(chosen) > 1 or chosen[0].parts:
+            raise UsageError("several files do not go into one stream")
+        return [(chosen[0], None, STDOUT)]
+    made: list[tuple[HeapFormat, str | None, Path]] = []
+    for one in chosen:
+        named = output is not None and len(chosen) == 1 and output.name.lower().endswith(one.suffix)
+        bare = _bare(source if output is None else output)
+        path = output if named and output is not None else bare.with_name(bare.name + one.suffix)
+        if output is None and _is_same(path, source):
+            path = bare.with_name(f"{bare.name}.converted{one.suffix}")
+        if not one.parts:
+            made.append((one, None, path))
+        for part in one.parts:
+            made.append((one, part, path.with_name(f"{path.name.removesuffix(one.suffix)}.{part}{one.suffix}")))
+    return made
+
+
+def _bare(path: Path) -> Path:
+    """The name without what says its format."""
+    name = path.name
+    for suffix in (".gz", ".xz", RAW, *(one.suffix for one in HEAP_FORMATS.values())):
+        if name.lower().endswith(suffix) and len(name) > len(suffix):
+            name = name[: -len(suffix)]
+    return path.with_name(name)
+
+
+def _is_same(path: Path, source: Path) -> bool:
+    try:
+        return path.samefile(source)
+    except OSError:
+        return False
+
+
+def convert_heap(
+    source: Path, formats: Sequence[str], output: Path | None = None, *, dump: int | None = None, force: bool = False
+) -> tuple[Heap, list[ConvertedHeap]]:
+    """The heap of a file in other formats, a file for each, beside it or named after ``output``. None takes its name before all are whole.
+
+    Without formats it is the one that ``output`` ends in, or a ``.gcdump``. Raises UsageError, OutputExists, OutputError, MissingDependency,
+    InputError, FormatError.
+    """
+    from dotnetdiag.recipes.heap_files import open_heap
+
+    planned = plan(source, formats, output)
+    check_outputs([path for _, _, path in planned], force=force)
+    heap = open_heap(source, dump)
+    made = []
+    with replacing_together(force=force) as create:
+        for one, part, path in planned:
+            file = create(path)
+            one.write(heap, file, part)
+            made.append(ConvertedHeap(path=path, format=one.name, size_bytes=file.tell()))
+    return heap, made

@@ -1,0 +1,68 @@
+"""Heaps in files: a ``.gcdump``, whoever wrote it, or a recording of a heap session, which may hold several."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dotnetdiag.errors import FormatError, UsageError
+from dotnetdiag.recipes.trace_files import is_gcdump, read_bytes, trace_of
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.heap import Heap
+    from dotnetdiag.recipes.sources import PathText
+    from dotnetdiag.trace.trace import Trace
+
+SUFFIXES = (".gcdump", ".nettrace", ".netperf", ".gz", ".xz")
+
+
+def looks_like_file(text: str) -> bool:
+    """Whether a text names a file rather than a process: by its end, or because the file is there."""
+    return text.lower().endswith(SUFFIXES) or os.path.isfile(text)
+
+
+def open_file(path: PathText, *, threads: int | None = None) -> Trace | Heap:
+    """What is in a file: a recording, as :func:`open_trace` gives it, or the heap of a ``.gcdump``.
+
+    Raises InputError and FormatError.
+    """
+    path = os.fspath(path)
+    buffer, oddities = read_bytes(path)
+    if is_gcdump(buffer):
+        from dotnetdiag.heap.gcdump_reader import read_gcdump
+
+        return read_gcdump(buffer)
+    return trace_of(path, buffer, oddities, threads=threads)
+
+
+def read_heaps(path: PathText) -> tuple[Heap, ...]:
+    """Every heap in a file, in the order of their dumps: one of a ``.gcdump``, as many as were walked of a recording.
+
+    Raises InputError, and FormatError for a file that is neither, or has none.
+    """
+    found = open_file(path)
+    from dotnetdiag.trace.trace import Trace
+
+    if not isinstance(found, Trace):
+        return (found,)
+    from dotnetdiag.heap.fold import HeapFold
+
+    fold, has_any = HeapFold(), False
+    for window in found.windows(fold.wants):
+        fold.feed(window)
+        has_any = True
+    heaps = fold.result() if has_any else ()
+    if not heaps:
+        raise FormatError(
+            "no heap is in it: that takes the keyword GCHeapSnapshot (0x1980001) at level Verbose, and the runtime's walk",
+            where=os.path.basename(os.fspath(path)),
+        )
+    return heaps
+
+
+def open_heap(path: PathText, dump: int | None = None) -> Heap:
+    """The heap in a file; of several the ``dump``-th, counted from 1 (None: the first). UsageError where there are not so many."""
+    heaps = read_heaps(path)
+    if dump is not None and not 1 <= dump <= len(heaps):
+        raise UsageError(f"there is no dump {dump}: the file has {len(heaps)}")
+    return heaps[(dump or 1) - 1]

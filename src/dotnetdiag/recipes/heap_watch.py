@@ -1,0 +1,170 @@
+"""Heaps of one process over time: what only grows is likely to be a leak."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dotnetdiag.durations import seconds_of
+from dotnetdiag.errors import Cancelled, DiagnosticsError, UsageError
+from dotnetdiag.heap.difference import NumbersByType, growing_table, numbers_by_type
+from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
+from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.recipes.target import LOOK_S, Target, connected
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.heap import Heap
+    from dotnetdiag.recipes.heap_collect import CollectedHeap
+    from dotnetdiag.table import Table
+
+MOST_TABLES = 64
+"""What is remembered of heaps; of more, every second one is forgotten, but for the first and the last."""
+MOST_SUSPECTS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeapSample:
+    """One heap of several, by its totals. ``at_s``: since the first began."""
+
+    at_s: float
+    nodes: int
+    bytes: int
+    grown_bytes: int
+    complete: bool
+    pause_ms: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A type that only grows, and the way on which most of its objects are reached in the last heap."""
+
+    row: dict[str, Any]
+    path: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The row of ``growing_types``, and ``path``."""
+        return {**self.row, "path": list(self.path)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedHeaps:
+    """``samples``, the first first; ``growing``: a row for each type that only grew, as :func:`growing_types` has them (None for fewer than two
+    heaps); ``suspects``: those that grew most, and what holds them. ``problem``: what ended it before its time.
+    """
+
+    samples: tuple[HeapSample, ...]
+    growing: Table | None
+    suspects: tuple[Suspect, ...]
+    problem: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "heaps": [one.to_json() for one in self.samples],
+            "suspects": [one.to_json() for one in self.suspects],
+            "problem": self.problem,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class HeapWatchObserver:
+    """``sample`` gets each heap's totals when it has come, ``collecting`` is what each collection tells."""
+
+    sample: Callable[[HeapSample, CollectedHeap], None] = lambda *_: None
+    collecting: HeapObserver = field(default_factory=HeapObserver)
+
+
+def watch_heaps(
+    target: Target,
+    *,
+    every: float | str,
+    count: int | None = None,
+    timeout: float | str | None = None,
+    observer: HeapWatchObserver | None = None,
+    stop: Stop | None = None,
+) -> WatchedHeaps:
+    """Collect ``count`` heaps (None: until ``stop.stop()``, or until the process ends), the begin of each ``every`` so long after that of the one
+    before. One heap is held at a time, and figures of the others.
+
+    Raises what :func:`collect_heap` raises for the first; a later one that fails ends it, and the result says so. Cancelled after
+    ``stop.cancel()``.
+    """
+    every_s = seconds_of(every)
+    if not every_s:
+        raise UsageError("give how long it is from one heap to the next: every 10m")
+    if count is not None and count < 1:
+        raise UsageError(f"{count} heaps: give 1 or more")
+    observer, stop = observer or HeapWatchObserver(), stop or Stop()
+    seen = _Seen()
+    with connected(target, waiting=observer.collecting.waiting, check=stop.check_wait) as client:
+        options = HeapOptions(target=Target(client=client))
+        if timeout is not None:
+            options = replace(options, timeout=timeout)
+        began = time.monotonic()
+        problem = None
+        while not stop.is_stopping:
+            begins = time.monotonic()
+            try:
+                done = collect_heap(options, observer.collecting, stop)
+            except Cancelled:
+                if stop.is_cancelled or not seen.samples:
+                    raise
+                break
+            except DiagnosticsError as error:
+                if not seen.samples:
+                    raise
+                problem = str(error)
+                break
+            observer.sample(seen.take(done, begins - began), done)
+            del done
+            if count is not None and len(seen.samples) >= count:
+                break
+            _wait_until(begins + every_s, stop)
+    return seen.result(problem)
+
+
+def _wait_until(when: float, stop: Stop) -> None:
+    while (left := when - time.monotonic()) > 0 and not stop.is_stopping:
+        stop.check()
+        time.sleep(min(LOOK_S, left))
+
+
+class _Seen:
+    """What is remembered of the heaps so far."""
+
+    def __init__(self) -> None:
+        self.samples: list[HeapSample] = []
+        self._tables: list[NumbersByType] = []
+        self._last: Heap | None = None
+
+    def take(self, done: CollectedHeap, at_s: float) -> HeapSample:
+        heap = self._last = done.heap
+        if len(self._tables) >= MOST_TABLES:
+            del self._tables[1:-1:2]
+        self._tables.append(numbers_by_type(heap))
+        sample = HeapSample(
+            at_s=round(at_s, 3),
+            nodes=heap.nodes,
+            bytes=heap.bytes,
+            grown_bytes=heap.bytes - self.samples[0].bytes if self.samples else 0,
+            complete=heap.completeness.complete,
+            pause_ms=done.pause_ms,
+        )
+        self.samples.append(sample)
+        return sample
+
+    def result(self, problem: str | None) -> WatchedHeaps:
+        growing = growing_table(self._tables) if len(self._tables) > 1 else None
+        suspects = []
+        for row in [] if growing is None else growing[:MOST_SUSPECTS].to_pylist():
+            assert self._last is not None
+            ways = self._last.paths_to_root(row["type"], 1) if row["type"] else None
+            path = tuple(ways.to_pylist()[0]["path"]) if ways is not None and len(ways) else ()
+            suspects.append(Suspect(row=row, path=path))
+        return WatchedHeaps(samples=tuple(self.samples), growing=growing, suspects=tuple(suspects), problem=problem)

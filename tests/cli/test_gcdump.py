@@ -1,0 +1,249 @@
+"""The verbs for heaps, on files: what they print, in which form, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.cli.test_commands import in_terminal
+from tests.cli.test_commands import run as run_program
+from tests.heap.help import heaps_of
+from tests.heap.made import heap_from
+from tests.heap.sessions import A, Session, usual
+from tests.nettrace.recordings import data_of
+from tests.nettrace.traces import SMALL
+
+import dotnetdiag as dd
+from dotnetdiag.cli.gcdump import gcdump
+from dotnetdiag.errors import FormatError, GrammarError, InputError, OutputExists, UnknownName, UsageError
+from dotnetdiag.heap import Completeness, Heap, HeapFacts, write_gcdump
+
+HOSTILE = ["A</script>\x1b[31m", "B\r\n\u202e", "=cmd()", "C\ud800<System.String>", "[brackets]"]
+
+
+def run(*words: object) -> Result:
+    done = CliRunner().invoke(gcdump, [str(word) for word in words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def written(heap: Heap, path: Path) -> Path:
+    with path.open("wb") as file:
+        write_gcdump(heap, file)
+    return path
+
+
+def chain(nodes: int, name: str = "App.Node") -> Heap:
+    """A root that holds a list of so many."""
+    types = ["[.NET Roots]", "App.List", *([name] * nodes)]
+    return heap_from(types, [(0, 1), *((1, 2 + number) for number in range(nodes))], sizes=[0, 100, *([24] * nodes)])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return written(chain(10), tmp_path / "x.gcdump")
+
+
+def test_the_report_has_the_fixed_keys(file: Path) -> None:
+    said = json.loads(run("report", file, "--json").stdout)
+    assert [said[name] for name in ("nodes", "edges", "bytes", "complete")] == [12, 11, 340, True]
+    assert said["types"][0] == {
+        "type": "App.Node", "module": "app.dll", "count": 10, "bytes": 240, "retained_bytes": 240,
+    }  # fmt: skip
+    assert {row["type"]: row["retained_bytes"] for row in said["types"]}["App.List"] == 340
+
+
+def test_the_report_for_people_begins_as_that_of_the_reference(file: Path) -> None:
+    lines = run("report", file, "--number", 1).stdout.splitlines()
+    assert [line.split("  ", 1)[1].strip() for line in (line.strip() for line in lines[:3])] == [
+        "GC Heap bytes", "GC Heap objects", "Total references",
+    ]  # fmt: skip
+    assert "App.Node  [app.dll]" in lines[5]
+    assert lines[6] == "2 more"
+
+
+@pytest.mark.parametrize("by", ["module", "namespace", "generation"])
+def test_the_report_by_other_things(file: Path, by: str) -> None:
+    rows = json.loads(run("report", file, "--by", by, "--json").stdout)[f"{by}s"]
+    assert sum(row["bytes"] for row in rows) == 340
+
+
+@pytest.mark.parametrize(("by", "first"), [("bytes", "App.Node"), ("count", "App.Node"), ("retained", "App.List")])
+def test_the_report_is_sorted_as_asked(file: Path, by: str, first: str) -> None:
+    assert json.loads(run("report", file, "--sort", by, "--format", "json").stdout)["types"] is not None
+    assert run("report", file, "--sort", by, "--format", "csv").stdout.splitlines()[1].startswith(first)
+
+
+def test_the_tree_and_the_paths(file: Path) -> None:
+    rows = json.loads(run("tree", file, "--minimum", "0", "--json").stdout)
+    assert [(row["level"], row["type"], row["count"]) for row in rows] == [
+        (0, "[.NET Roots]", 1), (1, "App.List", 1), (2, "App.Node", 10),
+    ]  # fmt: skip
+    assert "    App.Node" in run("tree", file).stdout
+    (row,) = json.loads(run("paths", file, "node", "--json").stdout)
+    assert row["path"] == ["[.NET Roots]", "App.List", "App.Node"]
+    assert run("paths", file, "0x1010").stdout.splitlines()[-1].strip() == "App.List"
+    with pytest.raises(UnknownName):
+        run("paths", file, "Nothing")
+    with pytest.raises(UsageError):
+        run("paths", "App.Node")
+
+
+def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
+    after = written(chain(20), tmp_path / "y.gcdump")
+    assert run("diff", file, after).exit_code == 0
+    done = run("diff", file, after, "--fail-above", "50%")
+    assert done.exit_code == 1
+    assert "above the limit" in done.stdout
+    assert run("diff", file, after, "--fail-above", "100%").exit_code == 0
+    assert run("diff", file, after, "--fail-above", "241B").exit_code == 0
+    said = json.loads(run("diff", file, after, "--fail-above", "200", "--json").stdout)
+    assert said["above"] == ["total", "App.Node"]
+    assert said["grown_bytes"] == 240
+    assert run("diff", after, file, "--fail-above", "1").exit_code == 0
+    with pytest.raises(GrammarError):
+        run("diff", file, after, "--fail-above", "much")
+
+
+def test_advice_of_a_heap_without_anything_to_say(file: Path) -> None:
+    assert run("advice", file).stdout == "Nothing stands out.\n"
+    assert json.loads(run("advice", file, "--json").stdout) == []
+
+
+def test_problems_are_said_and_counted(tmp_path: Path) -> None:
+    heap = replace(chain(3), node_address=chain(3).node_address)
+    path = written(heap, tmp_path / "x.gcdump")
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    try:
+        done = run("report", path, "--json")
+    except FormatError:
+        return
+    assert not json.loads(done.stdout)["complete"]
+    assert "not complete" in done.stderr
+
+
+# files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_is_the_same_as_its_gcdump(tmp_path: Path) -> None:
+    path = tmp_path / "heap.nettrace"
+    path.write_bytes(data_of("heap-10.nettrace"))
+    (heap,) = heaps_of(path)
+    said = json.loads(run("report", path, "--json").stdout)
+    assert [said[name] for name in ("nodes", "edges", "bytes")] == [heap.nodes, heap.edges, heap.bytes]
+    assert run("convert", path).stdout == f"{tmp_path / 'heap.gcdump'}\n"
+    again = json.loads(run("report", tmp_path / "heap.gcdump", "--json").stdout)
+    assert again["types"] == said["types"]
+    with pytest.raises(UsageError, match="there is no dump 2: the file has 1"):
+        run("report", path, "--dump", 2)
+    assert run("report", path, "--dump", 1, "--json").stdout == run("report", path, "--json").stdout
+    assert dd.open(tmp_path / "heap.gcdump").nodes == heap.nodes  # type: ignore[attr-defined]
+
+
+def test_each_dump_of_a_recording_is_there(tmp_path: Path) -> None:
+    session = usual(Session(), count=4)
+    session.start(7)
+    session.nodes([(A, 16, 1, 0)])
+    session.edges([])
+    session.stop(7)
+    path = tmp_path / "two.nettrace"
+    path.write_bytes(session.data())
+    first = run("report", path, "--json")
+    assert "has 2 dumps; this is the first" in first.stderr
+    assert json.loads(run("report", path, "--dump", 1, "--json").stdout) == json.loads(first.stdout)
+    assert json.loads(run("report", path, "--dump", 2, "--json").stdout)["bytes"] == 16
+    assert dd.heap(path, dump=2).bytes == 16
+    run("convert", path, "--dump", 2, "-o", tmp_path / "second.gcdump")
+    assert dd.heap(tmp_path / "second.gcdump").bytes == 16
+
+
+def test_a_recording_without_a_heap_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(SMALL["nettrace 4"])
+    with pytest.raises(FormatError, match="no heap is in it"):
+        dd.heap(path)
+
+
+def test_every_format_is_written_at_once(file: Path) -> None:
+    done = run("convert", file, "--format", "heapsnapshot,graphml", "--format", "parquet,sqlite,html", "--json")
+    assert [Path(row["path"]).name for row in json.loads(done.stdout)] == [
+        "x.heapsnapshot", "x.graphml", "x.nodes.parquet", "x.edges.parquet", "x.types.parquet", "x.sqlite", "x.html",
+    ]  # fmt: skip
+    for row in json.loads(done.stdout):
+        assert Path(row["path"]).stat().st_size == row["size_bytes"] > 0
+    with pytest.raises(OutputExists):
+        run("convert", file, "--format", "graphml")
+    assert run("convert", file, "--format", "graphml", "--force").exit_code == 0
+    with pytest.raises(OutputExists):
+        run("report", file, "--html", file.with_name("x.html"))
+    with pytest.raises(UsageError, match="no format 'pdf'"):
+        run("convert", file, "--format", "pdf")
+
+
+def test_a_gcdump_is_never_converted_onto_itself(file: Path) -> None:
+    before = file.read_bytes()
+    run("convert", file, "--format", "gcdump")
+    assert file.read_bytes() == before
+    assert (file.parent / "x.converted.gcdump").exists()
+
+
+def test_what_is_no_heap_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.gcdump"
+    path.write_bytes(b"nothing")
+    with pytest.raises(FormatError):
+        run("report", path)
+    with pytest.raises(InputError):
+        run("report", tmp_path / "absent.gcdump")
+    with pytest.raises(UsageError, match="Give a FILE, or a process"):
+        run("report")
+    with pytest.raises(UsageError, match="one of them"):
+        run("report", path, "-n", "x")
+
+
+# terminals and pipes --------------------------------------------------------------------------------------------------
+
+
+def hostile(folder: Path) -> Path:
+    types = ["[.NET Roots]", *HOSTILE]
+    heap = heap_from(types, [(0, number) for number in range(1, len(types))], sizes=[0, *([50_000] * len(HOSTILE))])
+    heap = replace(heap, facts=HeapFacts(process="</script>\x1b]0;x\x07", has_sizes_in_names=False))
+    return written(replace(heap, completeness=Completeness()), folder / "hostile.gcdump")
+
+
+@pytest.mark.parametrize("verb", ["report", "tree", "paths", "advice"])
+def test_hostile_names_reach_no_terminal(verb: str, tmp_path: Path) -> None:
+    words = ["gcdump", verb, str(hostile(tmp_path)), *(["script"] if verb == "paths" else [])]
+    for form in ("table", "json"):
+        done = run_program(*words, "--format", form)
+        assert done.returncode == 0, done.stderr
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.stdout.replace("\r\n", "\n"))
+
+
+def test_no_colour_where_none_is_wanted(file: Path) -> None:
+    code, shown = in_terminal(["gcdump", "report", str(file)], b"nothing", b"", NO_COLOR="1")
+    assert code == 0
+    assert b"\x1b[3" not in shown
+    assert b"App.Node" in shown
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
+    path = written(
+        heap_from([f"T{number}" for number in range(3000)], [(0, n) for n in range(1, 3000)]), tmp_path / "x.gcdump"
+    )
+    command = (
+        f"{shutil.which('env')} {sys.executable} -m dotnetdiag.cli.main gcdump report {path} --number 3000 | head -1"
+    )
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "GC Heap bytes" in done.stdout

@@ -1,0 +1,309 @@
+"""Heaps collected from real processes: all there, what the reference reads back, what a leak looks like, and how it goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.heap.help import oracle_types, types_of
+from tests.live.compiling import compiled
+from tests.live.heaps import HeapTarget, heap_workload
+from tests.live.runtimes import REQUIRED, command
+
+import dotnetdiag as dd
+from dotnetdiag.heap import Heap
+from dotnetdiag.recipes import heap_collect
+from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
+from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
+from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.recipes.target import Target
+
+pytestmark = pytest.mark.live
+
+WALKING = [name for name in REQUIRED if name != "NativeAOT"]
+LEAK = """
+using System;
+using System.Collections.Generic;
+namespace Leaking
+{
+    class Session { public byte[] Data = new byte[1000]; }
+    static class Store { public static readonly List<Session> Sessions = new List<Session>(); }
+    class Program
+    {
+        static void Main()
+        {
+            Console.WriteLine("ready");
+            while (Console.ReadLine() != null)
+            {
+                Grow();
+                Console.WriteLine("grown");
+            }
+        }
+        [System.Runtime.CompilerServices.MethodImpl(System.Runtime.CompilerServices.MethodImplOptions.NoInlining)]
+        static void Grow()
+        {
+            for (int i = 0; i < 2000; i++) Store.Sessions.Add(new Session());
+        }
+    }
+}
+"""
+
+
+def cli(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dotnetdiag.cli.main", "gcdump", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def assert_counts(heap: Heap, target: HeapTarget) -> None:
+    counts = {row["type"].rpartition(".")[2]: row["count"] for row in heap.types}
+    assert {name: counts[name] for name in ("Node", "Leaf", "Ring")} == {
+        name: target.counts[name] for name in ("Node", "Leaf", "Ring")
+    }
+    largest = int(heap.node_size.max())
+    assert target.counts["big"] < largest < target.counts["big"] + 64
+
+
+@pytest.mark.parametrize(("nodes", "leaves"), [(100, 50), (200_000, 20_000)])
+@pytest.mark.parametrize("runtime", WALKING)
+def test_what_is_collected_is_all_there_and_the_reference_reads_it_back(
+    runtime: str, nodes: int, leaves: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "ours.gcdump"
+    with heap_workload(runtime, nodes, leaves) as target:
+        for _ in range(2):  # the second time types are told again
+            done = cli("collect", "-p", target.pid, "-o", path, "--force")
+            assert done.returncode == 0, done.stderr
+            assert "stands still" in done.stderr
+            assert "stood still for" in done.stderr
+            heap = dd.heap(path)
+            assert_counts(heap, target)
+            assert not any("UNKNOWN" in row["type"] for row in heap.types)
+    types, end = oracle_types("gcdump", path)
+    assert types_of(heap) == types
+    assert (heap.nodes, heap.edges, heap.bytes) == (end["nodes"], end["edges"], end["bytes"])
+    assert heap.facts.pid == target.pid
+    (way,) = [row for row in heap.paths_to_root("Workload.Node") if row["count"] == nodes]
+    assert way["path"][-2:] == ["[static var Workload.Node.list]", "Workload.Node"]
+
+
+@pytest.mark.parametrize("runtime", ["8", "10"])
+def test_a_heap_of_a_process_tells_generations_and_the_pause(runtime: str) -> None:
+    with heap_workload(runtime, 50_000) as target:
+        heap = dd.heap(target.pid)
+    assert heap.completeness.problems == ()
+    assert heap.facts.pause_ms is not None
+    assert 0 < heap.facts.pause_ms < 60_000
+    assert {row["generation"]: row["count"] for row in heap.generations}["large objects"] >= 1
+
+
+def test_native_aot_is_said_to_walk_no_heap() -> None:
+    with heap_workload("NativeAOT") as target:
+        done = cli("collect", "-p", target.pid)
+    assert done.returncode == 4
+    assert "NativeAOT" in done.stderr
+
+
+def test_a_raw_session_is_the_same_heap(tmp_path: Path) -> None:
+    with heap_workload("10", 5000) as target:
+        done = cli("collect", "-p", target.pid, "-o", tmp_path / "raw.nettrace", "--json")
+    said = json.loads(done.stdout)
+    reported = json.loads(cli("report", tmp_path / "raw.nettrace", "--json").stdout)
+    assert reported["complete"]
+    assert [said[name] for name in ("nodes", "edges", "bytes")] == [
+        reported[name] for name in ("nodes", "edges", "bytes")
+    ]
+    assert oracle_types("heap", tmp_path / "raw.nettrace")[1]["nodes"] == reported["nodes"]
+
+
+# leaks ----------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def leaking(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    program = compiled(LEAK, folder, "leak")
+    words, own = command("10", "heap")
+    words = [*words[: words.index(next(word for word in words if word.endswith("workload.dll")))], str(program)]
+    process = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **own}, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def grow(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("more\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "grown\n"
+
+
+def test_a_list_that_grows_is_named_by_diff_watch_and_advice(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.gcdump", tmp_path / "after.gcdump"
+    with leaking(tmp_path) as process:
+        grow(process)
+        assert cli("collect", "-p", process.pid, "-o", before).returncode == 0
+
+        def sampled(*_: object) -> None:
+            grow(process)
+
+        seen = watch_heaps(Target(pid=process.pid), every="0.01s", count=4, observer=HeapWatchObserver(sample=sampled))
+        assert cli("collect", "-p", process.pid, "-o", after).returncode == 0
+    assert len(seen.samples) == 4
+    suspects = {one.row["type"]: one for one in seen.suspects}
+    assert suspects["Leaking.Session"].row["count_grown"] == 6000
+    assert suspects["Leaking.Session"].row["steps"] == 3
+    assert any("Sessions" in step for step in suspects["Leaking.Session"].path)
+
+    done = cli("diff", before, after, "--fail-above", "1MB", "--json")
+    assert done.returncode == 1
+    said = json.loads(done.stdout)
+    assert [row["count_grown"] for row in said["types"] if row["type"] == "Leaking.Session"] == [8000]
+    assert {"total", "System.Byte[]"} <= set(said["above"])
+    assert any("Sessions" in " ".join(row["path"]) for row in said["dominators"][:10])
+    assert cli("diff", before, after, "--fail-above", "100MB").returncode == 0
+    (told, *_) = json.loads(cli("advice", after, "--json").stdout)
+    assert told["kind"] == "static"
+    assert "Sessions" in told["subject"]
+
+
+# how it goes wrong ----------------------------------------------------------------------------------------------------
+
+
+def test_lost_events_are_collected_again_with_a_larger_buffer() -> None:
+    again: list[str] = []
+    with heap_workload("8", 1_000_000) as target:
+        options = HeapOptions(target=Target(pid=target.pid), buffer_mb=1)
+        done = collect_heap(options, HeapObserver(again=again.append))
+    if not again:
+        pytest.skip("this machine was fast enough for a buffer of 1 MB")
+    assert done.attempts == 2
+    assert "events were lost" in again[0]
+    assert done.heap.completeness.problems == ()
+    assert_counts(done.heap, target)
+
+
+def test_a_heap_with_lost_events_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap_collect, "LARGER_BUFFER_MB", 1)
+    with heap_workload("8", 1_000_000) as target:
+        heap = dd.heap(target.pid, buffer_mb=1)
+    if heap.completeness.complete:
+        pytest.skip("this machine was fast enough for a buffer of 1 MB")
+    assert any("events were lost" in problem for problem in heap.completeness.problems)
+    assert heap.retained.max() <= heap.bytes
+
+
+def test_two_at_once_both_have_all(tmp_path: Path) -> None:
+    heaps: list[Heap] = []
+    with heap_workload("10", 300_000) as target:
+        threads = [threading.Thread(target=lambda: heaps.append(dd.heap(target.pid))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(heaps) == 2
+    for heap in heaps:
+        assert_counts(heap, target)
+        assert heap.completeness.problems == ()
+
+
+def test_a_process_that_dies_meanwhile_is_no_hang(tmp_path: Path) -> None:
+    path = tmp_path / "x.gcdump"
+    path.write_bytes(b"before")
+    with heap_workload("10", 2_000_000) as target:
+        with pytest.raises(dd.DiagnosticsError):
+            collect_heap(
+                HeapOptions(target=Target(pid=target.pid)),
+                HeapObserver(started=lambda _: target.process.kill()),
+            )
+        assert cli("collect", "-p", target.pid, "-o", path, "--force").returncode != 0
+    assert path.read_bytes() == b"before"
+
+
+def test_a_stopped_process_is_given_up() -> None:
+    with heap_workload("10") as target:
+        os.kill(target.pid, signal.SIGSTOP)
+        try:
+            done = cli("collect", "-p", target.pid, "-t", "2")
+        finally:
+            os.kill(target.pid, signal.SIGCONT)
+    assert done.returncode == 1
+    assert "stopped" in done.stderr
+
+
+def test_a_process_that_is_stopped_in_the_middle_is_given_up() -> None:
+    with heap_workload("10") as target:
+        began = time.monotonic()
+        try:
+            with pytest.raises(dd.DiagnosticsError):
+                collect_heap(
+                    HeapOptions(target=Target(pid=target.pid), timeout=2),
+                    HeapObserver(started=lambda _: os.kill(target.pid, signal.SIGSTOP)),
+                )
+        finally:
+            os.kill(target.pid, signal.SIGCONT)
+    assert time.monotonic() - began < 60
+
+
+def test_cancelling_leaves_the_process_as_it_was() -> None:
+    stop = Stop()
+    with heap_workload("10", 1_000_000) as target:
+        with pytest.raises(dd.Cancelled):
+            collect_heap(HeapOptions(target=Target(pid=target.pid)), HeapObserver(started=lambda _: stop.stop()), stop)
+        assert_counts(dd.heap(target.pid), target)
+
+
+def test_ctrl_c_leaves_no_file(tmp_path: Path) -> None:
+    with heap_workload("10", 3_000_000) as target:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dotnetdiag.cli.main", "gcdump", "collect", "-p", str(target.pid), "-o", "x.gcdump"],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        assert "stands still" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with heap_workload("10") as target:
+        done = cli("collect", "-p", target.pid, "-o", "/dev/full")
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+
+
+def test_the_name_of_the_file_is_that_of_the_reference(tmp_path: Path) -> None:
+    with heap_workload("10") as target:
+        done = cli("collect", target.pid, cwd=tmp_path)
+        (path,) = tmp_path.iterdir()
+    assert path.name.endswith(f"_{target.pid}.gcdump")
+    assert len(path.name) == len(f"20260102_030405_{target.pid}.gcdump")
+    assert done.stdout.startswith(
+        f"Writing gcdump to '{path.name}'...\n\tFinished writing {path.stat().st_size} bytes."
+    )
