@@ -37,7 +37,7 @@ def test_every_verb_takes_words_so(name: str) -> None:
 def test_a_pid_is_written_in_many_ways(words: str) -> None:
     verbs = [name for name, leaf in LEAVES.items() if "pid" in {one.name for one in leaf.params}]
     more = {"setenv": "A=B", "profiler attach": f"{CLSID} /x", "profiler startup": f"{CLSID} /x", "startup-hook": "/x"}
-    more |= {"trace user-events": "--providers A --tracepoint a"}
+    more |= {"trace user-events": "--providers A --tracepoint a", "gcdump paths": "Type"}
     assert len(verbs) > 12
     for verb in verbs:
         made = parsed(*verb.split(), *words.split(), *more.get(verb, "").split())
