@@ -32,7 +32,7 @@ def test_as_many_as_events(name: str) -> None:
 
 
 def test_the_requests_of_a_recorded_server() -> None:
-    name = next(one for one in recordings() if one.startswith("web-10"))
+    name = "web-10.nettrace"
     made = requests(Trace(data_of(name), name=name))
     found = {(row["kind"], row["route"].rpartition("/")[2]): row for row in made.by_route.to_pylist()}
     assert {key: (row["count"], row["failed"]) for key, row in found.items() if key[0] == "server"} == {
