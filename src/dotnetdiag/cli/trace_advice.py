@@ -39,6 +39,7 @@ def advice(file: Path, form: str) -> None:
 
 def _show(made: AdviceReport, file: Path) -> None:
     from dotnetdiag.analysis.advice import NOTHING
+    from dotnetdiag.recipes.sampler import NO_SAMPLER
 
     rows = made.findings.to_pylist()
     if not rows:
@@ -46,8 +47,11 @@ def _show(made: AdviceReport, file: Path) -> None:
     for number, row in enumerate(rows, 1):
         echo(f"{number}. {row['text']}")
         echo(f"   more: dotnetdiag trace report {shlex.quote(str(file))} {row['question']}")
+    never = {name: why for name, why in made.lacking.items() if why == NO_SAMPLER}
+    others = [name for name in made.lacking if name not in never]
     if made.lacking:
         echo()
-        echo(
-            f"no events of: {', '.join(made.lacking)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)"
-        )
+    if others:
+        echo(f"no events of: {', '.join(others)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)")
+    for name, why in never.items():
+        echo(f"no {name}: {why}")

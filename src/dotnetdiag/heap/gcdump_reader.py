@@ -65,18 +65,12 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     for is_wide, offset_bytes in _WIDTHS:
         try:
             return _Reader(view, is_wide, offset_bytes).heap()
-        except _OtherWidth as error:
-            first = first or FormatError(error.problem, offset=error.offset, where=error.where)
         except FormatError as error:
             first = first or error
         if len(view) < 16 or int.from_bytes(view[-8:], "little") != len(view) - 16:
             break  # labels of 4 bytes: there is only one form
     assert first is not None
     raise first
-
-
-class _OtherWidth(FormatError):
-    """Numbers that do not go together as they would if they had been read as they were written."""
 
 
 class _Reader:
@@ -201,7 +195,7 @@ class _Reader:
         if size < 0 or (here < size and not file.cut):
             raise cursor.fail(f"records of {size:,} bytes, {here:,} left")
         if file.width == 8 and bytes(graph.blob[:2]) != b"\0\0":
-            raise _OtherWidth("records do not begin with that of nothing", offset=cursor.offset)
+            raise FormatError("records do not begin with that of nothing", offset=cursor.offset)
         graph.offsets = offsets.astype(np.uint32) if offsets.dtype.itemsize == 8 else offsets
         if not 0 <= graph.root < nodes:
             raise cursor.fail(f"the root is node {graph.root:,} of {nodes:,}")
@@ -230,7 +224,7 @@ class _Reader:
         told = cursor.i64("addresses") if self._is_wide else cursor.i32("addresses")
         if told != nodes:
             cursor.position = before
-            raise _OtherWidth(f"{told:,} addresses of {nodes:,} nodes", offset=cursor.offset, where=cursor.where)
+            raise FormatError(f"{told:,} addresses of {nodes:,} nodes", offset=cursor.offset, where=cursor.where)
         here = min(nodes, cursor.left // 8)
         graph.addresses[:here] = file.rows(here, "<u8", "addresses")
         if here < nodes:
