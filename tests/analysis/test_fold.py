@@ -31,6 +31,8 @@ from dotnetdiag.analysis.profile import COLUMNS, Profile
 from dotnetdiag.analysis.stacks import StacksFold, stacks
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import EventSchema
+from dotnetdiag.nettrace import EventBatch
+from dotnetdiag.trace.source import Source
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -84,18 +86,17 @@ def test_all_windows_of_a_recording_give_what_those_of_the_wanted_types_do(name:
 
 
 def test_several_folds_share_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[EventTable] = []
-    windows = Trace.windows
+    passes: list[Source] = []
+    batches = Source.batches
 
-    def counted(self: Trace, *arguments: object, **more: int) -> Iterator[EventTable]:
-        for window in windows(self, *arguments, **more):  # type: ignore[arg-type]
-            given.append(window)
-            yield window
+    def counted(self: Source) -> Iterator[EventBatch]:
+        passes.append(self)
+        return batches(self)
 
-    monkeypatch.setattr(Trace, "windows", counted)
+    monkeypatch.setattr(Source, "batches", counted)
     allocated = StacksFold("GC/AllocationTick", weight="AllocationAmount64", unit="bytes")
     time, size = fold(traced(*MIXED), CpuFold(), allocated)
-    assert len(given) == 1
+    assert len(passes) == 1
     assert_same(time, cpu(traced(*MIXED)))
     assert_same(size, stacks(traced(*MIXED), "GC/AllocationTick", weight="AllocationAmount64", unit="bytes"))
     assert weights(size.top(1)) == {"P.New": (500.0, 500.0)}

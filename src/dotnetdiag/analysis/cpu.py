@@ -24,6 +24,7 @@ from dotnetdiag.analysis.rows import SampleColumns, SampleRows, is_worker, profi
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, Scalar
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
@@ -155,7 +156,7 @@ class CpuFold:
     def _named_events(self, window: EventTable, sources: Array) -> Array:
         """The number of each event's name: 1 and more, but no more than 1 for what is sampled."""
         numbers = np.ones(len(window))
-        for number in np.unique(window.headers.metadata_id[sources]).tolist():
+        for number in distinct(window.headers.metadata_id[sources]).tolist():
             schema = window.schemas[number]
             name = self._event_names.setdefault(
                 f"EventName: {schema.provider}/{schema.name}", len(self._event_names) + 2
@@ -217,7 +218,7 @@ class CpuFold:
     def _of_both(self, samples: SampleRows) -> StackProfile:
         """Of the processes with samples of the kernel those, of the others the runtime's."""
         kernel = samples.state >= _FROM_KERNEL
-        seen = {samples.threads[index].process_id for index in np.unique(samples.thread[kernel]).tolist()}
+        seen = {samples.threads[index].process_id for index in distinct(samples.thread[kernel]).tolist()}
         is_seen = np.array([thread.process_id in seen for thread in samples.threads], np.bool_)[samples.thread]
         notes = self._notes
         if (count := int(np.count_nonzero(is_seen & ~kernel))) > 0:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.fields import FieldSource, join_fields
+from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -66,7 +67,7 @@ def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A
 def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]: ...
 def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]:
     """The results of several folds, in their order, in one pass over the events of a trace. Raises what the folds raise."""
-    for window in trace.windows(lambda schema: any(one.wants(schema) for one in folds), size=FOLDED_ROWS):
+    for window in windows_as_met(trace, lambda schema: any(one.wants(schema) for one in folds), size=FOLDED_ROWS):
         for one in folds:
             one.feed(window)
     return tuple(one.result() for one in folds)
@@ -77,7 +78,7 @@ class OfTypes:
 
     def __init__(self, wants: Callable[[EventSchema], bool]) -> None:
         self.wants = wants
-        self._seen: Mapping[int, EventSchema] | None = None  # all windows of a recording have the same
+        self._seen: Mapping[int, EventSchema] | None = None  # few windows of a recording have others than that before
         self._own: dict[int, EventSchema] = {}
         self._ids: Array = np.zeros(0, np.uint32)
         self._fields: tuple[FieldSource, ...] = ()

@@ -41,6 +41,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -165,7 +166,7 @@ class GcFold:
         return concat([made.method, nulls(made.method, 1)]).take(rows), made.profile
 
     def _pids(self) -> list[int]:
-        return np.unique(self._events.kept(START).pid).tolist()  # type: ignore[no-any-return]
+        return distinct(self._events.kept(START).pid).tolist()  # type: ignore[no-any-return]
 
 
 class _Process:
@@ -372,7 +373,7 @@ def _rows(count: int, started: Array, stop: Array) -> Array:
 def _next(events: Kept, since: Kept) -> Array:
     """When the first event of the same thread came behind each of ``since``; NaN where none did, or another of ``since`` before it."""
     made = np.full(len(since), np.nan)
-    for tid in np.unique(since.tid).tolist():
+    for tid in distinct(since.tid).tolist():
         rows = np.flatnonzero(since.tid == tid)
         times = events.ms[events.tid == tid]
         first = np.append(times, np.nan)[np.searchsorted(times, since.ms[rows], "left")]

@@ -13,6 +13,7 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having,
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 
@@ -70,6 +71,8 @@ _LISTS: Mapping[int, Mapping[str, ListField]] = {
 }
 
 
+AMOUNTS = ("AllocationAmount64", "AllocationAmount")
+"""Of GC/AllocationTick; before version 2 the second alone."""
 COMMITTED = "GC/CommittedUsage"
 """What GC/DynamicEvent (39) tells at the begin and the end of a collection (6 and later)."""
 _COMMITTED = (
@@ -130,12 +133,10 @@ class GcEvents:
     def _add_ticks(self, ticks: EventTable, starts: Kept | None) -> None:
         if len(ticks):
             ms, pids = ticks.numpy("ms"), ticks.numpy("pid").astype(np.int64)
-            wide, narrow = (
-                number_of(ticks.get(f"payload.{name}"), len(ticks))
-                for name in ("AllocationAmount64", "AllocationAmount")
-            )
+            ticks.ahead(AMOUNTS)
+            wide, narrow = (number_of(ticks.get(f"payload.{name}"), len(ticks)) for name in AMOUNTS)
             amounts = np.where(wide >= 0, wide, narrow)
-            for pid in np.unique(pids).tolist():
+            for pid in distinct(pids).tolist():
                 own = pids == pid
                 begun = np.zeros(0) if starts is None else starts.ms[starts.pid == pid]
                 sums = np.bincount(np.searchsorted(begun, ms[own]), amounts[own])

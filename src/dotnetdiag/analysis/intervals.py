@@ -6,13 +6,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace.distinct import distinct
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def covered_ms(pid: Array, start_ms: Array, stop_ms: Array) -> float:
     """The time that is in at least one interval of its process; what is in several counts once."""
     total = 0.0
-    for one in np.unique(pid).tolist():
+    for one in distinct(pid).tolist():
         rows = np.flatnonzero(pid == one)
         order = rows[np.argsort(start_ms[rows], kind="stable")]
         start, stop = start_ms[order], stop_ms[order]

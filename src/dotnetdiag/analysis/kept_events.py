@@ -141,6 +141,7 @@ class KeptEvents:
     def of(self, events: EventTable) -> Kept:
         """What would be kept of events of the type."""
         count = len(events)
+        events.ahead((*self._numbers, *self._names, *self._lists))
         fields = {name: number_of(events.get(f"payload.{name}"), count) for name in self._numbers}
         fields |= {name: own.numbers(events.get(f"payload.{name}"), count) for name, own in self._names.items()}
         fields |= {name: getattr(events.headers, name).astype(np.int64) for name in self._header}

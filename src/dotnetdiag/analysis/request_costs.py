@@ -15,6 +15,7 @@ from dotnetdiag.analysis.request_spans import RequestSpans
 from dotnetdiag.analysis.trees import with_all_below
 from dotnetdiag.analysis.waits import CONTENDED, GOT
 from dotnetdiag.events import EventSchema, Scalar
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -132,7 +133,7 @@ def _paused(spans: RequestSpans, suspending: Kept, restarted: Kept) -> Array:
     stop = pairs(suspending.ms, [suspending.pid, suspending.tid], restarted.ms, [restarted.pid, restarted.tid])
     until = np.where(np.isnan(rows["stop_ms"]), rows.ms, rows["stop_ms"])
     made = np.zeros(len(rows))
-    for pid in np.unique(suspending.pid[stop >= 0]).tolist():
+    for pid in distinct(suspending.pid[stop >= 0]).tolist():
         own = np.flatnonzero((suspending.pid == pid) & (stop >= 0))
         begin, end = suspending.ms[own], restarted.ms[stop[own]]
         reached = np.maximum.accumulate(end)

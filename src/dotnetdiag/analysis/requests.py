@@ -28,6 +28,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -222,7 +223,7 @@ def _report(
             count=len(shown),
             failed=int(failed.sum()),
             unfinished=int((~known).sum()),
-            by_kind={spans.kinds[one]: int((kind == one).sum()) for one in np.unique(kind).tolist()},
+            by_kind={spans.kinds[one]: int((kind == one).sum()) for one in distinct(kind).tolist()},
         ),
         notes=tuple(notes),
     )

@@ -13,6 +13,7 @@ from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -91,7 +92,7 @@ def _numbers(first: EventTable, last: EventTable, name: str) -> bool:
         pairs = np.empty(len(column), [("number", np.int64), ("pid", np.uint64)])
         pairs["number"], pairs["pid"] = column.values.astype(np.int64), table.numpy("pid")
         numbers.append(pairs)
-        if len(np.unique(pairs)) < len(column):
+        if len(distinct(pairs)) < len(column):
             return False
     ours, theirs = numbers
     return 2 * len(np.intersect1d(ours, theirs, assume_unique=True)) > min(len(ours), len(theirs))

@@ -28,6 +28,7 @@ from dotnetdiag.analysis.waits import ContentionFold, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -267,7 +268,7 @@ def _heap(collections: Table) -> list[CounterTrack]:
     ends = _ns(collections["start_ms"], len(collections)) + _ns(collections["duration_ms"], len(collections))
     for name, column in (("GC heap after", "after_bytes"), ("GC committed", "committed_bytes")):
         values = _whole(collections.get(column), len(collections), missing=-1)
-        for pid in np.unique(pids).tolist():
+        for pid in distinct(pids).tolist():
             rows = np.flatnonzero((pids == pid) & (values >= 0))
             rows = rows[np.argsort(ends[rows], kind="stable")]
             if len(rows):

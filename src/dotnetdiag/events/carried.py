@@ -59,7 +59,7 @@ class CarriedTypes:
         """The headers with the ids of what is carried in the place of the carriers' own."""
         carriers = self.carriers(metadata)
         ids = headers.metadata_id
-        rows = np.flatnonzero(np.isin(ids, list(carriers))) if carriers else ()
+        rows = np.flatnonzero(np.logical_or.reduce([ids == one for one in carriers])) if carriers else ()  # one or two
         if not len(rows):
             return headers
         made = ids.copy()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.event_types import EventTypes
     from dotnetdiag.trace.header import HeaderMeaning
     from dotnetdiag.trace.process import ProcessDetails
-    from dotnetdiag.trace.source import Source
+    from dotnetdiag.trace.source import Source, Wanted
     from dotnetdiag.trace.stack_names import StackNames
     from dotnetdiag.trace.summary import EventSummary, Totals
     from dotnetdiag.trace.symbol_events import SymbolHeaders
@@ -276,7 +276,8 @@ class RawTrace:
 
     def __len__(self) -> int:
         counted = self._counted
-        return sum(count for count, _ in (self.source.counts() if counted is None else counted.by_type).values())
+        by_type = self.source.counts_as_declared() if counted is None else counted.by_type
+        return sum(count for count, _ in by_type.values())  # what events carry is counted as its carrier is
 
     @cached_property
     def _counted(self) -> TypeCounts | None:
@@ -435,16 +436,30 @@ class RawTrace:
     def symbol_headers(self) -> SymbolHeaders:
         """What symbols are built from, in one pass over the file."""
         from dotnetdiag.nettrace import HeaderColumns
-        from dotnetdiag.trace.process import process_events
-        from dotnetdiag.trace.source import lookup, wanted_of
-        from dotnetdiag.trace.symbol_events import SymbolHeaders, symbol_events
+        from dotnetdiag.trace.source import lookup
+        from dotnetdiag.trace.symbol_events import SymbolHeaders
 
-        said, about = symbol_events(self.metadata), process_events(self)
-        both = wanted_of({*said, *about})  # one pass over the file for both: who wants the one asks for the other
+        both, about = self._tells_of_symbols()
         headers = self.source.collect(both) if len(both) else HeaderColumns.allocate(0)
-        self.source.about_processes = headers[lookup(wanted_of(about), headers.metadata_id)]
+        self.source.about_processes = headers[lookup(about, headers.metadata_id)]
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
         return SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info)
+
+    def note_symbols(self) -> None:
+        """Let the next pass over the file find what symbols are built from, too."""
+        if "symbols" not in vars(self):
+            self.source.note(self._tells_of_symbols()[0])
+
+    def _tells_of_symbols(self) -> tuple[Wanted, Wanted]:
+        """The types that tell of symbols and of processes, and those of processes alone. One pass over the file for both: who wants the one asks
+        for the other.
+        """
+        from dotnetdiag.trace.process import process_events
+        from dotnetdiag.trace.source import wanted_of
+        from dotnetdiag.trace.symbol_events import symbol_events
+
+        about = process_events(self)
+        return wanted_of({*symbol_events(self.metadata), *about}), wanted_of(about)
 
     @cached_property
     def stack_names(self) -> StackNames:

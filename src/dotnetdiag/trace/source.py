@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 Rows: TypeAlias = npt.NDArray[np.int64]
 Wanted: TypeAlias = npt.NDArray[np.uint32]
 """Metadata ids, ascending."""
+Wants: TypeAlias = Wanted | Callable[[], Wanted] | None
+"""Which types: these, or those that a function tells, which is asked again for each batch, or all."""
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 WINDOW_ROWS = 1 << 14
@@ -54,6 +56,8 @@ GROUPED_ROWS = 1 << 20
 """Events that are sorted by their types together, which takes 40 MB: a call for each type has to pay."""
 _DENSE_IDS = 1 << 20
 RELEASE_BYTES = 8 << 20
+NOTED_ROWS = 1 << 17
+"""Rows that a pass keeps beside what it is for: 7 MB."""
 KEEP_BYTES, KEEP_ROWS = 32 << 20, 1 << 20
 """Header columns of files up to this size, with so many events at most (55 bytes each), are kept after the first pass."""
 
@@ -85,6 +89,8 @@ class Source:
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
         self._passed: Scan | None = None
         self._passes = 0
+        self._to_note: Wanted | None = None
+        self._noted: tuple[Wanted, HeaderColumns] | None = None
         self.last_tick: int | None = None
         """The time of the last event, once somebody has passed over all of them."""
         self.about_processes: HeaderColumns | None = None
@@ -161,8 +167,7 @@ class Source:
             self._totals = total(_noting(self.batches(), wanted, found) if len(wanted) else self.batches(), firsts)
             self._firsts = firsts
             if len(wanted):
-                rows = list(_in_time_order(iter(found), None, None, self.in_file_order))
-                self.about_processes = HeaderColumns.concatenate(rows) if rows else HeaderColumns.allocate(0)
+                self.about_processes = self._ordered(found)
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
         return self._totals
 
@@ -172,15 +177,23 @@ class Source:
         this = self._passes
         left = 0
         last = _NEVER
+        noting, noted, ranks = self._to_note, list[EventBatch](), _Ranks()
+        self._to_note = None
         for batch in self.scan.iter_batches(executor=self._executor):
             last = max(last, int(batch.headers.time.max()))
-            yield self._carried.typed_batch(batch)
+            typed = self._carried.typed_batch(batch)
+            if noting is not None:
+                ranks.see(typed.headers.capture_thread)
+                _note(typed, noting, noted)
+            yield typed
             here = int(batch.headers.payload_offset[0])
             if here - left >= RELEASE_BYTES:
                 self._let_go(left, here)
                 left = here
         self._let_go(left, len(self.buffer))
         self.last_tick = None if last == _NEVER else last
+        if noting is not None:
+            self._noted = noting, self._ordered(noted, ranks)
         self._end_pass(this)
 
     def _end_pass(self, this: int) -> None:
@@ -242,14 +255,14 @@ class Source:
 
     def windows(
         self,
-        wanted: Wanted | None = None,
+        wanted: Wants = None,
         ticks: tuple[int, int] | None = None,
         *,
         limit: int | None = None,
         size: int = 0,
     ) -> Iterator[HeaderColumns]:
         """Rows in time order, in windows of up to about ``size`` (0: ``WINDOW_ROWS``). ``wanted`` selects event types, ``ticks`` a half-open range
-        of time.
+        of time. Who does not know all types yet gives a function: those that events carry are met on the way.
 
         After ``limit`` rows no more are looked for.
         """
@@ -263,7 +276,7 @@ class Source:
                 return
 
     def _selected(
-        self, wanted: Wanted | None, ticks: tuple[int, int] | None, limit: int | None, size: int
+        self, wanted: Wants, ticks: tuple[int, int] | None, limit: int | None, size: int
     ) -> Iterator[HeaderColumns]:
         if not self._keeps:
             yield from _in_time_order(self.batches(), wanted, ticks, self.in_file_order, limit, size)
@@ -271,7 +284,7 @@ class Source:
         if self._kept is None:
             parts = list(_in_time_order(self.batches(), None, None, self.in_file_order))
             self._kept = HeaderColumns.concatenate(parts)
-        kept = self._kept
+        kept, wanted = self._kept, wanted() if callable(wanted) else wanted
         if ticks is not None:
             inside = (kept.time >= ticks[0]) & (kept.time < ticks[1])
             if wanted is None:
@@ -299,8 +312,23 @@ class Source:
             return np.zeros(0, np.int64)
         return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
+    def note(self, wanted: Wanted) -> None:
+        """Keep the rows of these types in the next whole pass, if there are no more than ``NOTED_ROWS``: a :meth:`collect` of them
+        needs no pass of its own then.
+        """
+        counts = self.counts_as_declared()
+        rows = sum(counts.get(number, (0, 0))[0] for number in wanted.tolist())
+        if not self._keeps and rows <= NOTED_ROWS:
+            self._to_note = wanted
+
+    def _ordered(self, batches: list[EventBatch], ranks: _Ranks | None = None) -> HeaderColumns:
+        rows = list(_in_time_order(iter(batches), None, None, self.in_file_order, ranks=ranks))
+        return HeaderColumns.concatenate(rows) if rows else HeaderColumns.allocate(0)
+
     def collect(self, wanted: Wanted | None = None, ticks: tuple[int, int] | None = None) -> HeaderColumns:
         """All rows of a selection in time order."""
+        if self._noted is not None and wanted is not None and ticks is None and np.array_equal(self._noted[0], wanted):
+            return self._noted[1]
         return HeaderColumns.concatenate(list(self.windows(wanted, ticks)))
 
     def first_payloads(self, metadata_id: int, among: Iterable[int] = ()) -> Payloads:
@@ -374,29 +402,36 @@ class _Ranks:
             self._ranks.setdefault(thread, len(self._ranks))
 
     def of(self, threads: npt.NDArray[np.uint64]) -> Rows:
-        distinct, which = np.unique(threads, return_inverse=True)
-        return np.array([self._ranks[thread] for thread in distinct.tolist()], np.int64)[which]
+        """Of rows that come from one buffer for a while, and then from another."""
+        begins = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
+        ranks = np.array([self._ranks[thread] for thread in threads[begins].tolist()], np.int64)
+        return np.repeat(ranks, np.diff(np.append(begins, len(threads))))
 
 
 def _noting(batches: Iterator[EventBatch], wanted: Wanted, found: list[EventBatch]) -> Iterator[EventBatch]:
     """The same batches; what of them is ``wanted`` is kept."""
     for batch in batches:
-        rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))
-        if len(rows):
-            found.append(replace(batch, headers=batch.headers[rows]))
+        _note(batch, wanted, found)
         yield batch
+
+
+def _note(batch: EventBatch, wanted: Wanted, found: list[EventBatch]) -> None:
+    rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))
+    if len(rows):
+        found.append(replace(batch, headers=batch.headers[rows]))
 
 
 def _in_time_order(
     batches: Iterator[EventBatch],
-    wanted: Wanted | None,
+    wanted: Wants,
     ticks: tuple[int, int] | None,
     in_file_order: bool,
     limit: int | None = None,
     size: int = WINDOW_ROWS,
+    ranks: _Ranks | None = None,
 ) -> Iterator[HeaderColumns]:
     """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing."""
-    ranks = _Ranks()
+    ranks = _Ranks() if ranks is None else ranks
     held: list[HeaderColumns] = []
     count, enough, segment, settled = 0, size, 0, _NEVER
 
@@ -430,7 +465,8 @@ def _in_time_order(
             times = headers.time[headers.is_sorted]
             if len(times):
                 settled = max(settled, int(times.max()))
-        rows: Mask | None = None if wanted is None else lookup(wanted, headers.metadata_id)
+        asked = wanted() if callable(wanted) else wanted
+        rows: Mask | None = None if asked is None else lookup(asked, headers.metadata_id)
         if ticks is not None:
             inside = (headers.time >= ticks[0]) & (headers.time < ticks[1])
             rows = inside if rows is None else rows & inside
