@@ -24,7 +24,7 @@ def windows_as_met(trace: Trace, wants: Callable[[EventSchema], bool], *, size: 
     raw, types = trace.raw, _TypesMet(trace, wants)
     raw.note_symbols()
     is_empty = True
-    for headers in raw.source.windows(types.ids, size=size):
+    for headers in raw.source.windows(types.ids, size=size, keep=False):
         is_empty = False
         yield EventTable(raw, types.schemas, headers, fields=types.fields)
     if is_empty:
