@@ -10,7 +10,7 @@ recording has samples, its ticks do not count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import Groups, groups
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
 from dotnetdiag.analysis.leaves import with_leaves
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -70,7 +71,7 @@ class AllocationTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllocationReport:
+class AllocationReport(Report):
     """``by_type``, ``by_method``, ``by_thread``, ``by_type_and_method``, ``large`` (large objects alone): those with most bytes first;
     ``by_second``: how many bytes in each second that had some. ``profile``: the stacks, which end in the type, in bytes. ``notes``: how the
     figures came to be, and what the recording lacks.
@@ -84,13 +85,6 @@ class AllocationReport:
     by_second: Table
     profile: StackProfile
     totals: AllocationTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables but the stacks, and ``totals``."""
-        names = ("by_type", "by_method", "by_thread", "by_type_and_method", "large", "by_second")
-        tables = {name: getattr(self, name).to_pylist() for name in names}
-        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def allocations(trace: Trace) -> AllocationReport:

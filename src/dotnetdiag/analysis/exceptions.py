@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.pairs import latest_rows, pairs
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -61,7 +62,7 @@ class ExceptionTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExceptionReport:
+class ExceptionReport(Report):
     """``thrown``: a row for each, in the order in which they came. ``by_type``, ``by_message``, ``by_method`` (who threw), ``by_catch`` (who caught):
     the most frequent first; ``by_second``: how many in each second of the recording that had some. ``profile``: the stacks of throws, which end
     in the type. ``notes``: what the recording lacks.
@@ -75,18 +76,11 @@ class ExceptionReport:
     by_second: Table
     profile: StackProfile
     totals: ExceptionTotals
-    notes: tuple[str, ...]
 
     @property
     def count(self) -> int:
         """How many were thrown."""
         return self.totals.count
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables but the stacks, and ``totals``."""
-        names = ("by_type", "by_message", "by_method", "by_catch", "by_second", "thrown")
-        tables = {name: getattr(self, name).to_pylist() for name in names}
-        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def exceptions(trace: Trace) -> ExceptionReport:

@@ -12,7 +12,7 @@ generations older than the collected. Where a recording has no heaps' history (.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +36,7 @@ from dotnetdiag.analysis.gc_events import (
     is_gc,
 )
 from dotnetdiag.analysis.kept_events import Kept, having, words_of
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text, concat, nulls
@@ -96,21 +97,12 @@ class GcTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GcReport:
+class GcReport(Report):
     """``collections``: a row for each. ``induced``: the stacks of those that a program asked for. ``notes``: what the recording lacks."""
 
     collections: Table
     induced: StackProfile
     totals: GcTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """``collections``, a row for each, and ``totals``."""
-        return {
-            "collections": self.collections.to_pylist(),
-            "totals": asdict(self.totals),
-            "notes": list(self.notes),
-        }
 
 
 def gc(trace: Trace) -> GcReport:

@@ -7,7 +7,7 @@ looked for: Method/R2RGetEntryPoint tells of each look, with the entry point 0 w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, named
 from dotnetdiag.analysis.pairs import latest_rows, pairs
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
@@ -75,7 +76,7 @@ class JitTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JitReport:
+class JitReport(Report):
     """``methods``: a row for each compilation, in the order of their begins; ``by_method``: a row for each method, the one that took longest first;
     ``inlining``: why calls were not inlined, the most frequent first. ``notes``: what the recording lacks.
     """
@@ -84,12 +85,6 @@ class JitReport:
     by_method: Table
     inlining: Table
     totals: JitTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables, and ``totals``."""
-        tables = {name: getattr(self, name).to_pylist() for name in ("methods", "by_method", "inlining")}
-        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def jit(trace: Trace) -> JitReport:

@@ -8,7 +8,7 @@ Types are loaded from TypeLoad/Start to /Stop (keyword typediagnostic), those th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, wor
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs
 from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
@@ -56,7 +57,7 @@ class LoaderTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoaderReport:
+class LoaderReport(Report):
     """``assemblies``: a row for each that was loaded; ``binds``: for each look for one; both in their order. ``types``: by name, those that took
     longest first. ``profile``: the stacks of binds, in ms. ``notes``: what the recording lacks.
     """
@@ -66,12 +67,6 @@ class LoaderReport:
     types: Table
     profile: StackProfile
     totals: LoaderTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables but the stacks, and ``totals``."""
-        tables = {name: getattr(self, name).to_pylist() for name in ("assemblies", "binds", "types")}
-        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def loader(trace: Trace) -> LoaderReport:

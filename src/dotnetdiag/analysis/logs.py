@@ -7,7 +7,7 @@ is not there. The id of the activity of its thread tells within which request it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import HOSTING, KINDS, SCOPE
 from dotnetdiag.analysis.request_spans import RequestSpans, SpanEvents
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -47,7 +48,7 @@ class LogTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogReport:
+class LogReport(Report):
     """``messages``: a row for each, in their order. ``by_event``: those of one logger, event and level together, with one of them as ``example``, the
     most frequent first. ``notes``: what the recording lacks.
     """
@@ -55,12 +56,6 @@ class LogReport:
     messages: Table
     by_event: Table
     totals: LogTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables, and ``totals``."""
-        tables = {name: getattr(self, name).to_pylist() for name in ("by_event", "messages")}
-        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def logs(trace: Trace) -> LogReport:

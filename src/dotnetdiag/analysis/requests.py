@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from dotnetdiag.analysis.answers import answer_table, mask, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import KeptEvents
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
 from dotnetdiag.analysis.request_kinds import HOSTING, HTTP, KINDS, LOGGING, SCOPE, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans, SpanEvents
@@ -60,7 +61,7 @@ class RequestTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestReport:
+class RequestReport(Report):
     """``requests``: a row for each, in the order of their begins, and what is within them; ``by_route``: what is alike together. ``notes``: what the
     recording lacks.
     """
@@ -68,16 +69,6 @@ class RequestReport:
     requests: Table
     by_route: Table
     totals: RequestTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables, and ``totals``."""
-        return {
-            "by_route": self.by_route.to_pylist(),
-            "requests": self.requests.to_pylist(),
-            "totals": asdict(self.totals),
-            "notes": list(self.notes),
-        }
 
 
 def requests(trace: Trace) -> RequestReport:

@@ -9,7 +9,7 @@ do that at once, so that the parts need not come to the whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import PurePath, PureWindowsPath
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.loader import LoaderFold
 from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -66,7 +67,7 @@ class StartupTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartupReport:
+class StartupReport(Report):
     """``phases``: a row for each, in their order. ``longest``: what took longest, of assemblies, types, methods and collections. ``profile``: the
     samples of that time. ``notes``: what the recording lacks.
     """
@@ -75,12 +76,6 @@ class StartupReport:
     longest: Table
     profile: StackProfile
     totals: StartupTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables, and ``totals``."""
-        tables = {name: getattr(self, name).to_pylist() for name in ("phases", "longest")}
-        return {**tables, "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def startup(trace: Trace, first_s: float | None = None) -> StartupReport:

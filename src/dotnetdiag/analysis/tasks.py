@@ -10,7 +10,7 @@ A method is known by the stack of its await, else (NativeAOT) by the name of its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows
 from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import method_column
 from dotnetdiag.analysis.thread_pool import TPL
@@ -68,7 +69,7 @@ class TaskTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskReport:
+class TaskReport(Report):
     """``awaits``: a row for each, in the order of their begins; ``by_method``: the methods that awaited; ``chains``: the longest, with who awaited
     what in them. ``profile``: the logical stacks, in ms. ``notes``: what the recording lacks.
     """
@@ -78,15 +79,6 @@ class TaskReport:
     chains: Table
     profile: StackProfile
     totals: TaskTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables but the stacks, and ``totals``."""
-        return {
-            **{name: getattr(self, name).to_pylist() for name in ("by_method", "chains", "awaits")},
-            "totals": asdict(self.totals),
-            "notes": list(self.notes),
-        }
 
 
 def tasks(trace: Trace) -> TaskReport:

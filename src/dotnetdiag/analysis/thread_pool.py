@@ -8,7 +8,7 @@ longer than :data:`LATE_MS`: it has too few threads that are free, whatever they
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups, quantiles_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
@@ -61,7 +62,7 @@ class ThreadPoolTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreadPoolReport:
+class ThreadPoolReport(Report):
     """``work``: a row for each piece that was queued; ``by_method``: who queued it; ``starvation``: the times in which some waited too long;
     ``adjustments``: each change of the number of threads; ``threads``: how many were active, when that changed. ``profile``: the stacks of
     who queued, by how long it waited, in ms. ``notes``: what the recording lacks.
@@ -74,16 +75,6 @@ class ThreadPoolReport:
     threads: Table
     profile: StackProfile
     totals: ThreadPoolTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables but the stacks, and ``totals``."""
-        tables = ("starvation", "by_method", "adjustments", "threads", "work")
-        return {
-            **{name: getattr(self, name).to_pylist() for name in tables},
-            "totals": asdict(self.totals),
-            "notes": list(self.notes),
-        }
 
 
 def threadpool(trace: Trace) -> ThreadPoolReport:

@@ -7,7 +7,7 @@ far as they were recorded; the rest are what the other questions count, by threa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -51,16 +52,11 @@ class ThreadTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreadReport:
+class ThreadReport(Report):
     """``threads``: a row for each, the one that ran longest first. ``notes``: what the recording lacks."""
 
     threads: Table
     totals: ThreadTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """``threads``, a row for each, and ``totals``."""
-        return {"threads": self.threads.to_pylist(), "totals": asdict(self.totals), "notes": list(self.notes)}
 
 
 def threads(trace: Trace) -> ThreadReport:

@@ -8,7 +8,7 @@ A wait is between WaitHandleWait/Start and /Stop (9 and later): all that waits i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups, quantiles_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
@@ -57,7 +58,7 @@ class WaitTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitReport:
+class WaitReport(Report):
     """``waits``: a row for each, in the order of their begins. ``by_method``, ``by_lock`` and ``by_owner`` (who waited for whom): those that took
     most time first. ``profile``: the stacks of who waited, in ms. ``notes``: what the recording lacks.
     """
@@ -68,18 +69,6 @@ class WaitReport:
     by_owner: Table
     profile: StackProfile
     totals: WaitTotals
-    notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables but the stacks, and ``totals``."""
-        return {
-            "by_method": self.by_method.to_pylist(),
-            "by_lock": self.by_lock.to_pylist(),
-            "by_owner": self.by_owner.to_pylist(),
-            "waits": self.waits.to_pylist(),
-            "totals": asdict(self.totals),
-            "notes": list(self.notes),
-        }
 
 
 def contention(trace: Trace) -> WaitReport:

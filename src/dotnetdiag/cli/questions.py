@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Answer(Protocol):
     """What was found."""
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
+    def document(self) -> dict[str, Any]:
+        """All of it, with tables in the place of their rows."""
 
 
 A = TypeVar("A", bound=Answer)
@@ -147,7 +147,7 @@ def answer(
         name=trace.name,
         rows=lambda: rows(made),
         people=lambda: people(made),
-        document=made.to_json,
+        document=made.document,
         digits=3,
     )
     say_losses_of(trace)

@@ -61,7 +61,7 @@ def started(source: Source, kind: str, options: WatchOptions) -> Iterator[LiveRe
 def show(kind: str, made: Any, form: str) -> None:
     """Print an answer."""
     if form != TABLE:
-        json_text(made.to_json())
+        json_text(made.document())
         return
     module, arguments = KINDS[kind]
     import_module(f"dotnetdiag.cli.{module}").show(made, *arguments)

@@ -1,0 +1,27 @@
+"""What a question has found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dotnetdiag.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Tables, ``totals``, and as ``notes`` how the figures came to be and what the recording lacks."""
+
+    totals: Any
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As :meth:`to_json`, with tables in the place of their rows."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        tables = {name: one for name, one in found.items() if isinstance(one, Table)}
+        names = sorted(tables, key=lambda name: not name.startswith("by_"))  # what is together before each by itself
+        return {**{name: tables[name] for name in names}, "totals": asdict(self.totals), "notes": list(self.notes)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Each table but the stacks as a list with an object for each row, ``totals``, and ``notes``."""
+        return {name: one.to_pylist() if isinstance(one, Table) else one for name, one in self.document().items()}
