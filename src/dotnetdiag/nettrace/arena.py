@@ -103,6 +103,11 @@ class Lent:
 _IDLE: list[Arena] = []
 
 
+def let_go_of_idle() -> None:
+    """Give back the memory that waits: who has passed over a file, and now makes something of what was found, needs it more."""
+    _IDLE.clear()
+
+
 class Arenas:
     """Gives out the memory for one pass. Threads may share it."""
 

@@ -12,7 +12,7 @@ from dotnetdiag.errors import UsageError
 if TYPE_CHECKING:
     from concurrent.futures import Future  # brings logging with it
 
-AHEAD = 4
+AHEAD = 3
 """Pieces that wait or are worked on: with less a second thread is idle at times, with more the columns leave the cache."""
 
 _Work = TypeVar("_Work")

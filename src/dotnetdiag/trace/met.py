@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from dotnetdiag.nettrace import HeaderColumns
+from dotnetdiag.nettrace.arena import let_go_of_idle
 from dotnetdiag.trace.fields import join_fields
 from dotnetdiag.trace.source import Wanted, wanted_of
 from dotnetdiag.trace.table import EventTable
@@ -27,6 +28,7 @@ def windows_as_met(trace: Trace, wants: Callable[[EventSchema], bool], *, size: 
     for headers in raw.source.windows(types.ids, size=size, keep=False):
         is_empty = False
         yield EventTable(raw, types.schemas, headers, fields=types.fields)
+    let_go_of_idle()  # 60 MB
     if is_empty:
         yield EventTable(raw, types.schemas, HeaderColumns.allocate(0), fields=types.fields)
 
