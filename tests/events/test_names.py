@@ -79,3 +79,8 @@ def test_provider_ids_follow_the_eventsource_rule_or_are_fixed(name: str, guid: 
 )
 def test_either_name_means_the_event(text: str, meant: bool) -> None:
     assert matches(text, "P", "GC/Start", "GCStart_V2") is meant
+
+
+@pytest.mark.parametrize("name", ["E ", " E", "E\x85", "E\n", "E\u3000"])
+def test_a_name_that_ends_in_white_space_means_its_event(name: str) -> None:
+    assert matches(name, "P", name, name)

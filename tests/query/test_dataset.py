@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.query.asked import named, saved
 
 import dotnetdiag as dd
 from dotnetdiag.errors import InputError, MissingDependency, UnknownName, UsageError
+from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.query import files, tables
 from dotnetdiag.query.dataset import Dataset
 from dotnetdiag.trace.trace import Trace
@@ -175,8 +177,33 @@ def test_a_recording_that_grows_numbers_wide_and_texts_where_nothing_else_is_com
     assert united([one, other], "x") == pa.schema(
         [("a", pa.uint32()), ("b", pa.large_string()), ("C", pa.int64()), ("n", pa.float64())]
     )
+    signed, unsigned = pa.schema([("a", pa.int32())]), pa.schema([("a", pa.uint64())])
+    assert united([signed, unsigned, signed], "x") == united([unsigned, signed], "x") == pa.schema([("a", pa.decimal128(20))])
     with pytest.raises(UsageError, match=r"x\.a is list"):
         united([pa.schema([("a", pa.list_(pa.int8()))]), one], "x")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "value", "expected"),
+    [
+        (TypeCode.UINT64, "<Q", 2**64 - 1, [1, 2**64 - 1]),
+        (TypeCode.DOUBLE, "<d", 0.5, [1, 0.5]),
+        (TypeCode.INT64, "<q", 2**62 + 1, [1, 2**62 + 1]),
+    ],
+)
+def test_numbers_of_another_kind_in_another_recording(
+    code: TypeCode, kind: str, value: float, expected: list[float], tmp_path: Path
+) -> None:
+    for name, own, pack, number in (("a", TypeCode.INT32, "<i", 1), ("b", code, kind, value)):
+        with (tmp_path / f"{name}.nettrace").open("wb") as file, Writer(file) as writer:
+            fields = (Field(name="n", type=FieldType(code=own)),)
+            writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="X", fields=fields))
+            writer.write_event(1, 1, struct.pack(pack, number), thread=1)
+    made = dd.dataset(tmp_path / "*.nettrace")
+    assert [row for batch in made.batches("X", ["n"]) for row in batch.column("n").to_pylist()] == expected
+    assert sorted(float(one) for one in dd.sql(str(tmp_path / "*.nettrace"), 'select n from "X"').values("n")) == sorted(
+        map(float, expected)
+    )
 
 
 def test_few_recordings_are_open_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,8 @@ _MOST = float((1 << 63) - 1024)
 
 
 def number(values: Array, known: Array | None = None) -> Scalar:
-    """A column of fractions; None where they are not ``known`` (a mask; without it: where they are NaN)."""
-    known = ~np.isnan(values) if known is None else known
+    """A column of fractions; None where they are not ``known`` (a mask; without it: where they are NaN or infinite)."""
+    known = np.isfinite(values) if known is None else known
     return Scalar(np.nan_to_num(values), mask(known), Kind.F8)
 
 

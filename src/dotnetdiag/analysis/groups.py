@@ -43,16 +43,23 @@ class Groups:
         return np.bincount(self.which[own], values[own], minlength=len(self))
 
     def quantiles(self, values: Array, shares: Sequence[float]) -> list[Array]:
-        """Of each group's values, but for those that are NaN, the ones below which these shares are; 0 for a group without."""
+        """Of each group's values, but for those that are NaN, the ones below which these shares are, between two values in proportion, as
+        ``numpy.quantile`` has them; 0 for a group without.
+        """
         rows = np.flatnonzero((self.which >= 0) & ~np.isnan(values))
         order = rows[np.lexsort((values[rows], self.which[rows]))]
         counts = np.bincount(self.which[rows], minlength=len(self))
         begins = np.cumsum(counts) - counts
         ordered = np.append(values[order], 0.0)
-        return [
-            np.where(counts > 0, ordered[begins + (np.maximum(counts - 1, 0) * share).astype(np.int64)], 0.0)
-            for share in shares
-        ]
+        last = np.maximum(counts - 1, 0)
+
+        def at(share: float) -> Array:
+            place = last * share
+            low = place.astype(np.int64)
+            below, above = ordered[begins + low], ordered[begins + np.minimum(low + 1, last)]
+            return np.where(counts > 0, below + (above - below) * (place - low), 0.0)
+
+        return [at(share) for share in shares]
 
 
 def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> Groups:

@@ -134,8 +134,9 @@ class JitFold:
         )
         rejected = (looked >= 0) & (_at(entries["EntryPoint"], looked) == 0)
         valid = None if known.all() else known
+        methods = self._methods(starts)  # an id is used again when what had it is gone
         columns: dict[str, Column] = {
-            "method": self._methods(starts),
+            "method": methods,
             "tier": Coded.naming(Scalar(tier, valid, Kind.I8), lambda number: TIERS[number]),
             "kind": Coded.naming(Scalar(waited.astype(np.int64), None, Kind.I8), lambda one: (TIERED, FOREGROUND)[one]),
             "start_ms": Scalar(starts.ms, None, Kind.F8),
@@ -148,7 +149,7 @@ class JitFold:
                 rejected.astype(np.int64), None if len(entries) else np.zeros(len(starts), np.bool_), Kind.I8
             ),
         }
-        found = groups([starts.pid, starts["MethodID"]], compile_ms)
+        found = groups([starts.pid, starts["MethodID"], methods.which], compile_ms)
         reasons, inlining = self._inlining.result()
         counts = np.bincount(tier[known], minlength=len(TIERS)).tolist()
         notes = () if len(starts) else (NO_EVENTS,)

@@ -31,6 +31,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -121,26 +122,40 @@ class StartupFold:
 
     def result(self) -> StartupReport:
         """The answer."""
-        recorded_s = in_seconds(self._seconds)
-        self._end_ms = 1000.0 * (self._first_s if recorded_s is None else min(self._first_s, recorded_s))
+        pid, program, marks = self._marks()
         loader, jit, gc = self._loader.result(), self._jit.result(), self._gc.result()
+        tables = (loader.assemblies, loader.binds, jit.methods, gc.collections, self._exceptions.result().thrown)
+        others = {one for table in tables for one in distinct(_pids(table)).tolist()} - {pid}
+        assemblies, binds, methods, collections, thrown = (_of_process(table, pid) for table in tables)
         cpu = self._cpu.result()
-        program, marks = self._marks()
-        edges = np.append(np.array([0.0, *marks]), np.inf)
-        thrown = self._exceptions.result().thrown
+        if others and len(cpu):
+            cpu = cpu.take(
+                np.array([one.process_id == pid for one in cpu.threads], np.bool_)[cpu.thread], "is of the process"
+            )
+        begin_ms = marks[0] if others else 0.0  # one that others came before began later than the recording
+        recorded_s = in_seconds(self._seconds)
+        self._end_ms = begin_ms + 1000.0 * self._first_s
+        if recorded_s is not None:
+            self._end_ms = min(self._end_ms, 1000.0 * recorded_s)
+        edges = np.append(np.array([begin_ms, *marks]), np.inf)
         parts = {
-            "assemblies": _at(loader.assemblies, None),
-            "bind": _at(loader.binds, "duration_ms"),
-            "compile": _at(jit.methods, "compile_ms"),
-            "pause": _at(gc.collections, "pause_ms"),
+            "assemblies": _at(assemblies, None),
+            "bind": _at(binds, "duration_ms"),
+            "compile": _at(methods, "compile_ms"),
+            "pause": _at(collections, "pause_ms"),
             "exceptions": _at(thrown, None),
         }
         running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" else None
         profile = cpu if running is None else running
-        profile = profile.between(None, self._end_ms / 1000) if len(profile) else profile
+        profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = marks[0] > 0 or bool(len(self._started.all()))
-        notes = () if program is not None and has_start else (NO_START,)
-        rows = np.arange(0 if notes else len(PHASES))
+        is_told = program is not None and has_start
+        notes = () if is_told else (NO_START,)
+        if is_told and others:
+            notes = (
+                f"this is process {pid}, the first that started; the others in the recording ({len(others)}) are left out",
+            )
+        rows = np.arange(len(PHASES) if is_told else 0)
         low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)
         there = rows[(high > low)[rows]]
 
@@ -167,7 +182,7 @@ class StartupFold:
         ran = float(np.nansum(columns["cpu_ms"].values)) if running is not None else None  # type: ignore[union-attr]
         return StartupReport(
             phases=answer_table("phases of the start", columns, notes, self._losses),
-            longest=self._longest(loader.binds, jit.methods, gc.collections, notes),
+            longest=self._longest(binds, methods, collections, notes),
             profile=profile,
             totals=StartupTotals(
                 end_ms=self._end_ms, program=program, main_ms=marks[-1] if program is not None else None, cpu_ms=ran
@@ -175,26 +190,33 @@ class StartupFold:
             notes=notes,
         )
 
-    def _marks(self) -> tuple[str | None, list[float]]:
-        """The assembly of the program, and when the phases behind the first begin."""
-        started, assemblies, modules = self._started.all(), self._assemblies.all(), self._modules.all()
+    def _marks(self) -> tuple[int, str | None, list[float]]:
+        """The process that started first, the assembly of its program, and when the phases behind the first begin."""
+        began = (self._started.all(), self._assemblies.all(), self._modules.all(), self._jitted.all())
+        pid = next((int(kept.pid[0]) for kept in began if len(kept)), 0)
+        started, assemblies, modules, jitted = (kept.of_process(pid) for kept in began)
         begun = float(started.ms[0]) if len(started) else 0.0
         names = [self._texts[one].partition(",")[0] for one in assemblies["FullyQualifiedAssemblyName"].tolist()]
         core = next((at for at, name in enumerate(names) if name == CORE), None)
-        own = next((at for at, name in enumerate(names) if name != CORE and not self._is_framework(modules, at)), None)
+        own = next(
+            (
+                at
+                for at, name in enumerate(names)
+                if name != CORE and not self._is_framework(modules, assemblies["AssemblyID"][at])
+            ),
+            None,
+        )
         core_ms = max(begun, float(assemblies.ms[core]) if core is not None else begun)
         if own is None:
-            return None, [begun, core_ms, np.inf, np.inf]
+            return pid, None, [begun, core_ms, np.inf, np.inf]
         loaded = max(core_ms, float(assemblies.ms[own]))
         of_own = modules["ModuleID"][modules["AssemblyID"] == assemblies["AssemblyID"][own]]
-        jitted = self._jitted.all()
         first = jitted.ms[np.isin(jitted["ModuleID"], of_own)]
-        return names[own], [begun, core_ms, loaded, max(loaded, float(first[0]) if len(first) else loaded)]
+        return pid, names[own], [begun, core_ms, loaded, max(loaded, float(first[0]) if len(first) else loaded)]
 
     def _is_framework(self, modules: Kept, assembly: int) -> bool:
-        """Whether an assembly lies where the shared framework does."""
-        number_of = self._assemblies.all()["AssemblyID"][assembly]
-        rows = np.flatnonzero(modules["AssemblyID"] == number_of)
+        """Whether the assembly with an id lies where the shared framework does."""
+        rows = np.flatnonzero(modules["AssemblyID"] == assembly)
         path = self._texts[int(modules["ModuleILPath"][rows[0]])] if len(rows) else ""
         parts = (PureWindowsPath(path) if "\\" in path else PurePath(path)).parts
         return any(part.startswith("Microsoft.") and part.endswith(".App") for part in parts)
@@ -219,6 +241,19 @@ class StartupFold:
             "duration_ms": number(np.array(took_ms, np.float64)),
         }
         return answer_table("what took longest", columns, notes, self._losses)
+
+
+def _pids(rows: Table) -> Array:
+    return np.zeros(0, np.int64) if not len(rows) else np.asarray(rows.numpy("pid"), np.int64)
+
+
+def _of_process(rows: Table, pid: int) -> Table:
+    """Those of one process, of a table that has a row for something of each."""
+    own = _pids(rows) == pid
+    if own.all():
+        return rows
+    some = np.flatnonzero(own)
+    return Table({name: rows[name].take(some) for name in rows.columns}, title=rows.title, units=rows.units)
 
 
 def _at(rows: Table, name: str | None) -> tuple[Array, Array]:

@@ -41,8 +41,8 @@ STARVATION = "Starvation"
 LATE_MS = 100.0
 NO_EVENTS = "no thread pool: it did nothing, or the recording lacks its events (keyword threading of the runtime)"
 NO_QUEUE = (
-    "how long work waited is not told: record with System.Diagnostics.Eventing.FrameworkEventSource:0x2:4 or "
-    "System.Threading.Tasks.TplEventSource:0x2:4"
+    "how long work waited is not told: record with System.Diagnostics.Eventing.FrameworkEventSource:0x2:5 or "
+    "System.Threading.Tasks.TplEventSource:0x2:5"
 )
 ONLY_TASKS = "of what was queued the recording has the tasks alone"
 

@@ -35,6 +35,8 @@ SOURCES = ("Wait", "MonitorWait", "Contention")
 """WaitSource as the runtime has it (unknown: Wait), and waits of threads that want a lock."""
 OBJECT = "AssociatedObjectID"
 _NS = 1e6
+_MOST_NS = 1e18
+"""Ns, thirty years: what says more is damaged."""
 NO_CONTENTION = (
     "no contention: no thread waited for a lock, or the recording lacks its events (keyword contention of the runtime)"
 )
@@ -133,7 +135,7 @@ class WaitsFold:
 
 def _told_ms(stops: Kept, rows: Array) -> Array:
     told = stops["DurationNs"][rows].astype(np.float64)
-    return np.where(told >= 0, told / _NS, np.nan)
+    return np.where((told >= 0) & (told < _MOST_NS), told / _NS, np.nan)
 
 
 def _is_within(events: Kept, starts: Kept, stops: Kept) -> Array:

@@ -97,4 +97,5 @@ def spellings(provider: str, name: str, manifest_name: str) -> frozenset[str]:
 
 def matches(text: str, provider: str, name: str, manifest_name: str) -> bool:
     """Whether ``text``, as a user wrote it, means the event. Case does not count."""
-    return text.strip().lower() in spellings(provider, name, manifest_name)
+    known = spellings(provider, name, manifest_name)
+    return text.strip().lower() in known or text.lower() in known  # a name may end in a space

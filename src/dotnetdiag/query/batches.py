@@ -108,6 +108,11 @@ def _common(one: Any, other: Any, name: str) -> Any:
         return one
     if pa.types.is_null(one):
         return other
+    widest = pa.decimal128(20)  # what holds numbers of 64 bits with a sign and without
+    if all(kind == widest or pa.types.is_integer(kind) for kind in (one, other)) and (
+        widest in (one, other) or (pa.uint64() in (one, other) and any(map(pa.types.is_signed_integer, (one, other))))
+    ):
+        return widest
     pair = [pa.schema([("x", kind)]) for kind in (one, other)]
     try:
         return pa.unify_schemas(pair, promote_options="permissive").field(0).type
@@ -122,4 +127,5 @@ def fitted(array: Any, kind: Any, rows: int) -> Any:
     pa = arrow()
     if array is None or pa.types.is_null(kind):
         return pa.nulls(rows, kind)
-    return array if array.type.equals(kind) else array.cast(kind)
+    # what a float rounds is meant: numbers are as wide as the widest
+    return array if array.type.equals(kind) else array.cast(kind, safe=not pa.types.is_floating(kind))

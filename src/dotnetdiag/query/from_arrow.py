@@ -57,7 +57,12 @@ def _column(array: Any) -> Column:
         try:
             ns = array.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())
         except pa.ArrowInvalid:  # a year that 64 bits of ns do not hold
-            return _text(array, valid)
+            us = _values(array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())).view("datetime64[us]")
+            texts = [f"{one}{'Z' if kind.tz else ''}" for one in np.datetime_as_string(us).tolist()]
+            there = valid if valid is not None else np.ones(len(us), np.bool_)
+            return Text.from_pylist(
+                [one if is_one else None for one, is_one in zip(texts, there.tolist(), strict=True)]
+            )
         return Scalar(_values(ns), valid, Kind.TIMESTAMP)
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return Bytes(*_pool(array.cast(pa.large_binary())), valid)

@@ -232,7 +232,7 @@ def tasks(source: PathText | Trace) -> TaskReport:
     ``awaited_by`` (a task; None: a thread), ``kind`` (``Asynchronous``, or ``Synchronous``: it blocks its thread), ``method`` (who awaits),
     ``depth`` (of awaits in each other).
 
-    It needs ``System.Threading.Tasks.TplEventSource:0xB:4``. Raises InputError and FormatError for a path, as ``open``.
+    It needs ``System.Threading.Tasks.TplEventSource:0xB:5``. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.tasks import tasks as ask
 
