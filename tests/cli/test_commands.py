@@ -170,6 +170,7 @@ def test_completion_knows_verbs_and_options() -> None:
     [
         (("inof",), "Did you mean 'info'?"),
         (("trace", "colect"), "Did you mean 'collect'?"),
+        (("trace", "report", "app.nettrace", "topn"), "Did you mean 'topN'?"),
         (("counters", "ps"), "Did you mean 'dotnetdiag ps'?"),
         (("info",), "Must specify either --process-id, --name, --wait-for, --diagnostic-port, or --dsrouter."),
         (("info", "-p", "x"), "is not a valid integer"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -65,7 +66,17 @@ class Kinds(LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[1:] and args[1] in self.others and args[0] not in self.entries and not args[0].startswith("-"):
             args = [args[1], args[0], *args[2:]]
+        elif args[1:] and not {*args[:2]} & {*self.entries} and not args[0].startswith("-"):
+            self._refuse_misspelled(ctx, args[1])
         return super().parse_args(ctx, args if args and args[0] in self.entries else [self.kind_of(args), *args])
+
+    def _refuse_misspelled(self, ctx: click.Context, word: str) -> None:
+        from difflib import get_close_matches
+
+        lowered = {name.lower(): name for name in self.entries}
+        close = get_close_matches(word.lower(), lowered, n=1)
+        if close and not os.path.exists(word):
+            raise click.UsageError(f"{word!r} is no kind of {ctx.info_name}. Did you mean '{lowered[close[0]]}'?", ctx)
 
     @property
     def others(self) -> Sequence[str]:
