@@ -10,7 +10,7 @@ from dotnetdiag.analysis.advice import Answers, advice_of
 from dotnetdiag.analysis.allocations import AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold
-from dotnetdiag.analysis.fold import Fold, fold
+from dotnetdiag.analysis.fold import Fold, fold, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.loader import LoaderFold
@@ -35,7 +35,7 @@ class Everything:
 
 def everything(trace: Trace) -> Everything:
     """What all questions are answered with."""
-    seconds = trace.duration.total_seconds()
+    seconds = seconds_of(trace)
     folds: Mapping[str, Fold[Any]] = {
         "gc": GcFold(seconds=seconds),
         "allocations": AllocationsFold(seconds=seconds),
@@ -55,6 +55,6 @@ def everything(trace: Trace) -> Everything:
     made = dict(zip(folds, fold(trace, *folds.values()), strict=True))
     asked = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit")
     answers = Answers(
-        **{name: made[name] for name in asked}, cpu=made["topN"], losses=trace.raw.losses, seconds=seconds
+        **{name: made[name] for name in asked}, cpu=made["topN"], losses=trace.raw.losses, seconds=seconds()
     )
     return Everything(reports={"advice": advice_of(answers), **made}, cpu=made["topN"])
