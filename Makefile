@@ -12,6 +12,7 @@ CONTAINER ?= $(shell command -v podman || echo docker)
 IMAGE_BYTES := 100000000
 
 # what an installation is made of; the bytecode is written too, as pip does for packages that are not editable
+WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 2)
 KERNELS := $(wildcard src/dotnetdiag/*/_kernels.pyx src/dotnetdiag/*/*.pxd)
 
 $(VENV)/installed-demo: pyproject.toml setup.py $(KERNELS)
@@ -87,10 +88,10 @@ image:
 	@size=$$($(CONTAINER) image inspect --format '{{.Size}}' dotnetdiag) && echo "dotnetdiag: $$size bytes" \
 		&& test $$size -le $(IMAGE_BYTES)
 
-# as many workers as there are cores; two of them run the live tests, each one after the other. OPTIONS: of pytest. A test that fails is asked
-# once more, for many of them talk to real processes on a machine that others use too; the end says which (RERUN), and each is to be mended
+# two workers more than there are cores: three run the live tests, each one after the other, which wait most of their time. OPTIONS: of
+# pytest. A test that fails is asked once more, for many of them talk to real processes on a machine that others use too; the end says which (RERUN), and each is to be mended
 pytest: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -n auto --reruns 1 -rR $(OPTIONS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --reruns 1 -rR $(OPTIONS)
 
 # each prints its ratios and writes a row into benchmarks/RESULTS.md; half an hour on two cores
 bench: $(VENV)/installed-test

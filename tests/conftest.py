@@ -1,4 +1,4 @@
-"""What holds for the whole run: live tests two at a time, what CI must have seen, and the last lines.
+"""What holds for the whole run: live tests three at a time, what CI must have seen, and the last lines.
 
 With pytest-xdist the hooks below run in the process that prints, and the tests in others: what those saw comes over as
 properties of the tests' reports, and ``docs/supported.md`` as the output of a worker.
@@ -38,6 +38,22 @@ LIVE_BESIDE = (
     "tests/live/test_tap.py",
 )
 """Live tests that do nothing but talk to targets of their own: a second worker runs these, one after the other."""
+LIVE_RECORDED = (
+    "tests/live/test_advice.py",
+    "tests/live/test_allocations.py",
+    "tests/live/test_exceptions.py",
+    "tests/live/test_gc.py",
+    "tests/live/test_gcdump.py",
+    "tests/live/test_heap.py",
+    "tests/live/test_jit.py",
+    "tests/live/test_requests.py",
+    "tests/live/test_source_lines.py",
+    "tests/live/test_startup.py",
+    "tests/live/test_tasks.py",
+    "tests/live/test_thread_pool.py",
+    "tests/live/test_waits.py",
+)
+"""Live tests that record programs of their own and look at the recordings: a third one."""
 LIVE_UNLESS_ALONE = ("tests/docs/test_walk.py",)
 """Its pages see no other .NET processes where each has a pid namespace of its own, and name theirs by a name that others may have."""
 WHOLE = 1000
@@ -54,7 +70,7 @@ def signals_of_another_test_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Live tests share targets and measure time and descriptors: each half of them runs on one worker, one after the other.
+    """Live tests share targets and measure time and descriptors: each third of them runs on one worker, one after the other.
 
     Instead of ``--dist loadgroup``, which does nothing where pytest 9.2 meets xdist 3.8.
     """
@@ -66,6 +82,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(LIVE_BESIDE):
                 return "live, beside"
+            if nodeid.startswith(LIVE_RECORDED):
+                return "live, recorded"
             return "live" if nodeid.startswith(one_by_one) else nodeid
 
     return LiveOnOneWorker(config, log)
