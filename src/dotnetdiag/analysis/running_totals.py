@@ -32,9 +32,9 @@ from dotnetdiag.events import Scalar, Struct
 _NANO = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # to make a frozen one takes three times as long, and each value makes one
 class RunningSeries:
-    """One series by now.
+    """One series by now: nobody changes it.
 
     ``begin_ns`` is the begin of the first interval, ``utc_ns`` the time of the last value (both since 1970; 0 where the recording does not tell
     it). ``rate`` is that of the last interval, per second, which was ``interval_s`` long. What the module's table does not tell for the kind is
