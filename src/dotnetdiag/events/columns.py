@@ -406,6 +406,10 @@ class Spans:
         self.buffer, self.starts, self.lengths = buffer, starts, lengths
         self.encoding, self.ascii = encoding, ascii_only
 
+    def take(self, rows: Array) -> Spans:
+        """Those of some rows."""
+        return Spans(self.buffer, self.starts[rows], self.lengths[rows], self.encoding, self.ascii)
+
     def pool(self) -> tuple[Array, Array]:
         """Offsets and bytes: copied, or made UTF-8."""
         if self.encoding == "utf16":
@@ -462,8 +466,7 @@ class Text(_Variable):
         rows = _rows(rows)
         if self._spans is not None:
             spans = self._spans
-            picked = Spans(spans.buffer, spans.starts[rows], spans.lengths[rows], spans.encoding, spans.ascii)
-            return Text.from_spans(picked, _pick(self.valid, rows))
+            return Text.from_spans(spans.take(rows), _pick(self.valid, rows))
         return Text(*self._taken(rows), _pick(self.valid, rows))
 
 
