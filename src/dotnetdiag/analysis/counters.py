@@ -349,9 +349,7 @@ class CountersFold:
             notes.append(f"{self._registry.refused:,} values of series beyond the limit are left out")
         if self._registry.undescribed:
             notes.append(f"{self._registry.undescribed:,} instruments beyond the limit are not described")
-        sessions = dict.fromkeys(
-            key.instrument.session for key in self._registry.keys.values() if not key.kind.is_event_counter
-        )
+        sessions = self._registry.sessions
         if len(sessions) > 1:
             notes.append(f"values of {len(sessions)} sessions: {', '.join(sessions)}")
         notes += map(notice_text, self._metrics.notices)
@@ -383,7 +381,7 @@ def _is_ascending(values: Array) -> bool:
 
 def _columns(rows: CounterRows, series: tuple[Series, ...], which: Array) -> dict[str, Column]:
     def coded(texts: list[str]) -> Coded:
-        return Coded(Text.from_pylist(texts), which)
+        return Coded(texts, which)
 
     delta, interval = rows.figure("delta"), rows.figure("interval_s")
     both = _valid(delta) & _valid(interval) & (interval.values > 0)

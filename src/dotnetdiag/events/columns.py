@@ -473,12 +473,21 @@ class Text(_Variable):
 class Coded(Text):
     """A column of few different texts: ``which`` says of each row which of ``texts`` it has. Written out when its bytes are asked for."""
 
-    __slots__ = ("texts", "which")
+    __slots__ = ("_texts", "which")
 
-    def __init__(self, texts: Text, which: Array, valid: Mask | None = None) -> None:
+    def __init__(self, texts: Text | Sequence[str], which: Array, valid: Mask | None = None) -> None:
+        """``texts`` that are no column become one when somebody asks for it."""
         self._offsets = self._data = None
         self._spans, self.valid = None, valid
-        self.texts, self.which = texts, which
+        self._texts: Text | Sequence[str] = texts
+        self.which = which
+
+    @property
+    def texts(self) -> Text:
+        """Those that there are."""
+        if not isinstance(self._texts, Text):
+            self._texts = Text.from_pylist(self._texts)
+        return self._texts
 
     @classmethod
     def naming(cls, numbers: Scalar, name: Callable[[int], str]) -> Coded:
@@ -506,7 +515,7 @@ class Coded(Text):
     def take(self, rows: Array | Sequence[int]) -> Coded:
         """The column of some rows."""
         rows = _rows(rows)
-        return Coded(self.texts, self.which[rows], _pick(self.valid, rows))
+        return Coded(self._texts, self.which[rows], _pick(self.valid, rows))
 
 
 class Bytes(_Variable):
