@@ -388,8 +388,9 @@ def _columns(rows: CounterRows, series: tuple[Series, ...], which: Array) -> dic
     with np.errstate(all="ignore"):
         rate = np.divide(delta.values, interval.values, out=np.zeros(len(rows)), where=both)
     known = ~np.isnat(rows.utc_ns.view("datetime64[ns]"))
-    pids = np.array([one.pid or 0 for one in series], np.int64)[which] if series else which
-    told = np.array([one.pid is not None for one in series], np.bool_)[which] if series else which.astype(np.bool_)
+    of_series = [one.instrument.key.pid for one in series]
+    pids = np.array([pid or 0 for pid in of_series], np.int64)[which]
+    told = np.array([pid is not None for pid in of_series], np.bool_)[which]
     names = dict.fromkeys((*QUANTILES, *rows.quantiles))
     quantiles = {name: rows.quantile(name) for name in names}
     some = np.zeros(len(rows), np.bool_)

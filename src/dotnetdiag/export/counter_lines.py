@@ -49,10 +49,10 @@ class CounterLines:
         if not len(counters):
             return ""
         unknown = Whose(None, None)
-        kept = {
-            one.number: self._of(one, processes.get(-1 if one.pid is None else one.pid, unknown))
-            for one in counters.series
-        }
+        kept = {}
+        for one in counters.series:
+            pid = one.instrument.key.pid
+            kept[one.number] = self._of(one, unknown if pid is None else processes.get(pid, unknown))
         if len(self._kept) > len(kept) + _SPARE:
             self._kept = {}
         self._kept |= kept

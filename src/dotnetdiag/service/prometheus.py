@@ -8,7 +8,7 @@ and the tags. The words are written by the library ``prometheus_client`` (the ex
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -18,7 +18,7 @@ from dotnetdiag.analysis.running_totals import RunningSeries
 from dotnetdiag.analysis.series import Instrument, Series
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.service.fleet_state import FleetSnapshot, ServedProcess
-from dotnetdiag.service.prometheus_names import COUNTER, FAMILIES, GAUGE, BaseUnit, FamilyNames, label_names
+from dotnetdiag.service.prometheus_names import COUNTER, FAMILIES, GAUGE, SUMMARY, BaseUnit, FamilyNames, label_names
 from dotnetdiag.service.prometheus_text import Encode, Family, Format, Head, Line, printable
 
 _UP = "dotnetdiag_up"
@@ -187,7 +187,7 @@ class _Families:
 class _Entry:
     """What stays the same of a series."""
 
-    __slots__ = ("_labels", "_lines", "_numbered", "_unit", "instrument", "key", "name", "process")
+    __slots__ = ("_labels", "_line", "_lines", "_numbered", "_unit", "instrument", "key", "name", "process")
 
     def __init__(
         self,
@@ -201,8 +201,10 @@ class _Entry:
         self.instrument, self.process, self.key, self.name = instrument, process, key, name
         self._unit, self._labels = unit, labels
         self._numbered = False
+        self._line: Line | None = None
+        """That of a series with one sample."""
         self._lines: dict[tuple[str, str], Line] = {}
-        """By what is behind the name, and quantile."""
+        """Those of a summary, by what is behind the name, and quantile."""
 
     @property
     def unit(self) -> str:
@@ -211,32 +213,36 @@ class _Entry:
 
     def add(self, one: RunningSeries, family: Family, duplicates: AlikeNumbers) -> None:
         """Its samples, to those of the family."""
-        for end, quantile, value in _samples(one, self.key[2], self._unit.factor):
-            line = self._lines.get((end, quantile)) or self._line(end, quantile, one.series.number, duplicates)
-            family.lines.append(line)
-            family.values.append(value)
+        kind = self.key[2]
+        if kind == SUMMARY:
+            for end, quantile, value in _samples(one, self._unit.factor):
+                line = self._lines.get((end, quantile))
+                if line is None:
+                    line = self._lines[end, quantile] = self._new_line(end, quantile, one.series.number, duplicates)
+                family.add(line, value)
+            return
+        figure = one.total if kind == COUNTER else one.value
+        if figure is not None:
+            if self._line is None:
+                self._line = self._new_line("_total" if kind == COUNTER else "", "", one.series.number, duplicates)
+            family.lines.append(self._line)
+            family.values.append(figure * self._unit.factor)
 
-    def _line(self, end: str, quantile: str, number: int, duplicates: AlikeNumbers) -> Line:
+    def _new_line(self, end: str, quantile: str, number: int, duplicates: AlikeNumbers) -> Line:
         if not self._numbered:
             self._numbered = True
             again = duplicates.number(number, self.name, self._labels)
             if again > 1:
                 self._labels = {**self._labels, _AGAIN: str(again)}
-        labels = {**self._labels, "quantile": quantile} if quantile else self._labels
-        made = self._lines[end, quantile] = Line(self.name + end, labels)
-        return made
+        return Line(self.name + end, {**self._labels, "quantile": quantile} if quantile else self._labels)
 
 
 def _family_of(series: Series) -> str:
     return FAMILIES[meant_kind(series)]
 
 
-def _samples(one: RunningSeries, family: str, factor: float) -> Sequence[tuple[str, str, float]]:
-    """What is behind the name, the quantile, and the value."""
-    if family == COUNTER:
-        return () if one.total is None else (("_total", "", one.total * factor),)
-    if family == GAUGE:
-        return () if one.value is None else (("", "", one.value * factor),)
+def _samples(one: RunningSeries, factor: float) -> list[tuple[str, str, float]]:
+    """Of a summary: what is behind the name, the quantile, and the value."""
     made = [
         ("", quantile, value * factor)
         for quantile, value in sorted(one.quantiles.items(), key=lambda pair: float(pair[0]))
