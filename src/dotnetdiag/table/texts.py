@@ -63,14 +63,16 @@ def value_texts(column: Column) -> list[Any]:
     if isinstance(column, Scalar) and column.kind == Kind.TIMESTAMP:
         return ["null" if text is None else f'"{text}"' for text in time_texts(column)]
     if isinstance(column, Scalar):
-        if column.values.dtype.kind == "f":
-            numbers = number_texts(column.values.tolist())
-            if column.valid is None:
-                return numbers
-            return [text if valid else "null" for text, valid in zip(numbers, column.valid.tolist(), strict=True)]
-        values = column.to_pylist()
         made: list[Any]
-        if column.values.dtype.kind == "b":
+        if column.values.dtype == np.float64:
+            made = list(number_texts(column.values.tolist()))
+            if column.valid is not None:
+                made = [text if valid else "null" for text, valid in zip(made, column.valid.tolist(), strict=True)]
+            return made
+        values = column.to_pylist()
+        if column.values.dtype.kind == "f":  # singles print shorter than doubles of the same value
+            made = ["null" if value is None else number_text(value) for value in values]
+        elif column.values.dtype.kind == "b":
             made = ["null" if value is None else "true" if value else "false" for value in values]
         elif column.kind in _QUOTED:
             made = ["null" if value is None else encode_basestring(str(value)) for value in values]
