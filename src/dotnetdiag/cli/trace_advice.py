@@ -52,8 +52,6 @@ def _show(made: AdviceReport, file: Path) -> None:
     if made.lacking:
         echo()
     if others:
-        echo(
-            f"no events of: {', '.join(others)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)"
-        )
+        echo(f"no events of: {', '.join(others)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)")
     for name, why in never.items():
         echo(f"no {name}: {why}")
