@@ -25,6 +25,9 @@ class Session(FakeSession):
         assert timeout_s == 0, "who looks at many sessions waits for none"
         return super().read(size, timeout_s=0.0001)
 
+    def has_arrived(self) -> bool:
+        return not self._pieces.empty()
+
 
 def rows(window: EventTable | None) -> list[tuple[int, int]]:
     """(process id, number) of each event."""

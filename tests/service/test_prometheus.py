@@ -6,12 +6,14 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import parser
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics import parser as openmetrics
 from tests.service.made import NOW_NS, running, served, snapshot
 
@@ -329,7 +331,7 @@ def test_names_that_are_not_used_any_more_are_forgotten(monkeypatch: pytest.Monk
     for name in ("a", "b", "c", "d"):
         parsed(snapshot(running(name, total=1.0)), pages=pages)
     assert len(pages._families._names) == 1
-    assert len(pages._families._labels) == 1
+    assert len(pages._families._entries) == 1
 
 
 def test_without_the_library_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,8 +365,67 @@ def any_series(draw: st.DrawFn) -> RunningSeries:
     )
 
 
+def some_series(most: int) -> st.SearchStrategy[list[RunningSeries]]:
+    return st.lists(any_series(), max_size=most, unique_by=lambda one: one.series.number)
+
+
 @settings(deadline=None)
-@given(st.lists(any_series(), max_size=6, unique_by=lambda one: one.series.number), st.sampled_from(BOTH))
+@given(some_series(6), st.sampled_from(BOTH))
 def test_whatever_programs_call_their_series_the_page_can_be_read(made: list[RunningSeries], accept: str) -> None:
     families, _ = parsed(snapshot(*made), accept)
     assert "dotnetdiag_up" in families
+
+
+FORMATS = (
+    *BOTH,
+    "application/openmetrics-text;version=1.0.0;escaping=values",
+    "text/plain;version=1.0.0;escaping=allow-utf-8",
+)
+
+
+def of_the_library(pages: PrometheusPages, accept: str) -> bytes:
+    """The page of the last snapshot as the library writes all of it."""
+    metrics = []
+    for family in pages._families._families:
+        metric = family.head.metric()
+        for line, value in zip(family.lines, family.values, strict=True):
+            metric.add_sample(line.name, dict(line.labels), value)
+        metrics.append(metric)
+    encode, _ = choose_encoder(accept)
+    return encode(SimpleNamespace(collect=lambda: metrics))
+
+
+@settings(deadline=None)
+@given(some_series(4), some_series(4), st.sampled_from(FORMATS))
+def test_a_page_is_what_the_library_writes(
+    first: list[RunningSeries], second: list[RunningSeries], accept: str
+) -> None:
+    pages = PrometheusPages()
+    for series in (first, second, first):
+        pages.show(snapshot(*series))
+        assert pages.page(accept).body == of_the_library(pages, accept)
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+def test_values_are_written_as_the_library_does_when_a_series_goes_on(accept: str) -> None:
+    pages, values = PrometheusPages(), [0.0, -0.0, 999999.5, 1e6, 1234567.25, 1e15, 1e16, 1e22, 1e-7, -1e7, 0.1 + 0.2]
+    for value in (*values, float("inf"), float("-inf"), float("nan")):
+        pages.show(snapshot(running("room", CounterKind.GAUGE, value=value), running(number=1, total=abs(value))))
+        assert pages.page(accept).body == of_the_library(pages, accept)
+
+
+def test_lines_of_series_that_are_gone_are_not_kept() -> None:
+    pages = PrometheusPages()
+    for number in range(50):
+        parsed(snapshot(running(f"orders{number}", number=number, total=1.0)), pages=pages)
+    (form,) = pages._families._formats.values()
+    assert len(form._starts) < 20
+    assert len(form._heads) < 20
+
+
+def test_who_asks_for_many_formats_makes_few_be_kept() -> None:
+    pages = PrometheusPages()
+    pages.show(snapshot(running(total=1.0)))
+    for version in range(9):
+        pages.page(f"application/openmetrics-text;version=1.0.{version}")
+    assert len(pages._families._formats) <= 2

@@ -34,6 +34,8 @@ QUANTILES = ("0.5", "0.95", "0.99")
 """Those that runtimes tell."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?|-?Infinity|NaN", re.ASCII)
 """How .NET writes a double for everybody (``InvariantCulture``, format ``R``)."""
+_NUMBERS = re.compile(rf"(?:{_NUMBER.pattern})?(?:\n(?:{_NUMBER.pattern})?)*+", re.ASCII)
+"""Some of them, or nothings, with line feeds between them: to match each by itself took most of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +111,14 @@ def _joined(columns: list[Scalar]) -> Scalar:
 
 def parsed_numbers(column: Text) -> tuple[Scalar, Array]:
     """The numbers that texts are, none where a text is empty; and a mask of the rows whose text is no number."""
-    texts, which = distinct_texts(column)
-    wrong = np.array([bool(text) and not _NUMBER.fullmatch(text) for text in texts], np.bool_)
-    values = [float(text) if text and not bad else 0.0 for text, bad in zip(texts, wrong.tolist(), strict=True)]
-    valid = np.array([bool(text) for text in texts], np.bool_) & ~wrong
-    return Scalar(np.array(values, np.float64)[which], valid[which], Kind.F8), wrong[which]
+    texts = [text or "" for text in column.to_pylist()]
+    wrong = np.zeros(len(texts), np.bool_)
+    joined = "\n".join(texts)
+    if not _NUMBERS.fullmatch(joined) or joined.count("\n") != max(len(texts) - 1, 0):
+        wrong[:] = [bool(text) and not _NUMBER.fullmatch(text) for text in texts]
+        texts = ["" if bad else text for text, bad in zip(texts, wrong.tolist(), strict=True)]
+    values = np.array([float(text) if text else 0.0 for text in texts], np.float64)
+    return Scalar(values, np.array([bool(text) for text in texts], np.bool_), Kind.F8), wrong
 
 
 def parsed_quantiles(column: Text, names: set[str], most: int = QUANTILES_LIMIT) -> tuple[dict[str, Scalar], Array]:

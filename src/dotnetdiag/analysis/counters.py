@@ -349,9 +349,7 @@ class CountersFold:
             notes.append(f"{self._registry.refused:,} values of series beyond the limit are left out")
         if self._registry.undescribed:
             notes.append(f"{self._registry.undescribed:,} instruments beyond the limit are not described")
-        sessions = dict.fromkeys(
-            key.instrument.session for key in self._registry.keys.values() if not key.kind.is_event_counter
-        )
+        sessions = self._registry.sessions
         if len(sessions) > 1:
             notes.append(f"values of {len(sessions)} sessions: {', '.join(sessions)}")
         notes += map(notice_text, self._metrics.notices)
@@ -383,15 +381,16 @@ def _is_ascending(values: Array) -> bool:
 
 def _columns(rows: CounterRows, series: tuple[Series, ...], which: Array) -> dict[str, Column]:
     def coded(texts: list[str]) -> Coded:
-        return Coded(Text.from_pylist(texts), which)
+        return Coded(texts, which)
 
     delta, interval = rows.figure("delta"), rows.figure("interval_s")
     both = _valid(delta) & _valid(interval) & (interval.values > 0)
     with np.errstate(all="ignore"):
         rate = np.divide(delta.values, interval.values, out=np.zeros(len(rows)), where=both)
     known = ~np.isnat(rows.utc_ns.view("datetime64[ns]"))
-    pids = np.array([one.pid or 0 for one in series], np.int64)[which] if series else which
-    told = np.array([one.pid is not None for one in series], np.bool_)[which] if series else which.astype(np.bool_)
+    of_series = [one.instrument.key.pid for one in series]
+    pids = np.array([pid or 0 for pid in of_series], np.int64)[which]
+    told = np.array([pid is not None for pid in of_series], np.bool_)[which]
     names = dict.fromkeys((*QUANTILES, *rows.quantiles))
     quantiles = {name: rows.quantile(name) for name in names}
     some = np.zeros(len(rows), np.bool_)

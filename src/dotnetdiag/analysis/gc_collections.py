@@ -225,11 +225,11 @@ class _Process:
         self.has_generations = np.zeros(self.count, np.bool_)
         rows = _owners(self.starts, self.is_background, stops, started, per_heap)
         known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
-        own, values = rows[known], per_heap[VALUES][known]
+        own, told = rows[known], per_heap[VALUES][known]
         if (own[1:] > own[:-1]).all():  # as nearly always: one row for each
-            self.generations[own] = values
+            self.generations[own] = told
         else:
-            np.add.at(self.generations, own, values)
+            np.add.at(self.generations, own, told)
         self.has_generations[rows[known]] = True
         self.per_heap, self.per_heap_row = per_heap, np.full(self.count, -1)
         self.per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]

@@ -29,17 +29,18 @@ from dotnetdiag.analysis.counter_rows import (
     whole_rows,
 )
 from dotnetdiag.analysis.distinct import combined, distinct_texts
+from dotnetdiag.analysis.known_series import UNMET, KnownSeries, code_of, numbers_of, slots_of
 from dotnetdiag.analysis.series import (
     REFUSED,
-    UNWANTED,
     CounterKind,
     Instrument,
     InstrumentKey,
     SeriesKey,
     SeriesRegistry,
 )
-from dotnetdiag.events import EventSchema, Scalar
+from dotnetdiag.events import EventSchema, Scalar, Text
 from dotnetdiag.events import Table as Payloads
+from dotnetdiag.events.columns import Spans
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.trace.table import EventTable
 
@@ -64,6 +65,10 @@ _NUMBERS: Mapping[int, Mapping[str, str]] = {
     19: {"count": "count", "sum": "sum", "minimum": "min", "maximum": "max"},
 }
 """Their fields that are numbers."""
+_IDENTITY = ("sessionId", "meterName", "instrumentName", "unit", "tags", "meterVersion")
+"""Texts that tell a series; the last was not always there."""
+_FOREIGN = -3
+"""In the place of the number of a series: of sessions that do not count."""
 _REQUIRED: Mapping[int, str] = {4: "rate", 5: "lastValue", 6: "quantiles", 16: "rate", 19: "count"}
 NOTICES: Mapping[int, str] = {
     9: "Error",
@@ -111,7 +116,7 @@ class MetricsReader:
     ) -> None:
         self._registry = registry
         self._sessions = None if sessions is None else frozenset(sessions)
-        self._intervals: dict[tuple[int, str], float] = {}
+        self._known = KnownSeries()
         self._quantiles: set[str] = set(QUANTILES) if only_usual else set()
         self._most_quantiles = len(QUANTILES) if only_usual else QUANTILES_LIMIT
         self._notices: dict[tuple[int, str, str, str], Notice] = {}
@@ -130,7 +135,7 @@ class MetricsReader:
 
     def forget(self, pid: int) -> None:
         """What is of a process that has ended."""
-        self._intervals = {key: seconds for key, seconds in self._intervals.items() if key[0] != pid}
+        self._known.forget(pid)
         self._notices = {key: notice for key, notice in self._notices.items() if key[0] != pid}
         self.beats.pop(pid, None)
         for is_free in (False, True):
@@ -142,25 +147,25 @@ class MetricsReader:
         by_id: dict[int, list[int]] = {}
         for number in numbers:
             by_id.setdefault(window.schemas[number].event_id, []).append(number)
-        starts = [self._starts(window, number, pids) for number in by_id.get(COLLECTION_START, ())]
+        starts = [start for number in by_id.get(COLLECTION_START, ()) for start in self._starts(window, number, pids)]
         for event in (INSTRUMENT_PUBLISHED, BEGIN_REPORTING, END_REPORTING):
             for number in by_id.get(event, ()):
                 self._announce(window, number, pids, event)
         for event in NOTICES:
             for number in by_id.get(event, ()):
                 self._note(window, number, pids, event)
-        intervals = _Intervals(starts, self._intervals)
+        times = _Times(window, starts, self._known.seconds)
         made = []
         for event in VALUES:
             for number in by_id.get(event, ()):
-                rows = self._values(window, number, pids, event, intervals)
+                rows = self._values(window, number, pids, event, times)
                 if rows is not None:
                     made.append(rows)
-        intervals.remember(self._intervals)
+        times.remember(self._known.seconds)
         return made
 
-    def _starts(self, window: EventTable, number: int, pids: Array) -> list[tuple[int, int, str, float]]:
-        """(place, pid, session, seconds) of each interval: few, for there is one for many values."""
+    def _starts(self, window: EventTable, number: int, pids: Array) -> list[tuple[int, int, float]]:
+        """(session, place, seconds) of each interval of sessions that count: few, for there is one for many values."""
         places, payloads = window.rows_of(number), window.part(number)
         session = text_field(payloads, "sessionId")
         begin, end = (number_field(payloads, name) for name in ("intervalStartTime", "intervalEndTime"))
@@ -171,8 +176,16 @@ class MetricsReader:
         seconds = (end.values.astype(np.int64) - begin.values.astype(np.int64)) / _TICKS_S
         sessions, which = distinct_texts(session)
         counts = np.array([self._sessions is None or one in self._sessions for one in sessions], np.bool_)
-        self.beats.update(pids[places[rows[counts[which[rows]]]]].tolist())
-        return [(int(places[row]), int(pids[places[row]]), sessions[which[row]], float(seconds[row])) for row in rows.tolist()]  # fmt: skip
+        rows = rows[counts[which[rows]]]
+        at = places[rows]
+        whose = pids[at].tolist()
+        self.beats.update(whose)
+        return [
+            (self._known.slot(pid, sessions[code]), place, length)
+            for pid, code, place, length in zip(
+                whose, which[rows].tolist(), at.tolist(), seconds[rows].tolist(), strict=True
+            )
+        ]
 
     def _whole(self, payloads: Payloads) -> Array:
         """The rows that are whole; the others are counted."""
@@ -244,19 +257,44 @@ class MetricsReader:
                     ms=float(ms[row]), pid=None if pid < 0 else pid, session=key[1], event=key[2], text=key[3], count=1
                 )
 
-    def _values(
-        self, window: EventTable, number: int, pids: Array, event: int, intervals: _Intervals
-    ) -> CounterRows | None:
-        places, payloads = window.rows_of(number), window.part(number)
-        names = ("sessionId", "meterName", "instrumentName", "unit", "tags")
-        texts = [text_field(payloads, name) for name in (*names, "meterVersion")]
-        if any(column is None for column in texts[: len(names)]) or _REQUIRED[event] not in payloads:
+    def _values(self, window: EventTable, number: int, pids: Array, event: int, times: _Times) -> CounterRows | None:
+        places, payloads = window.rows_of(number), window.spans_part(number)
+        texts = [text_field(payloads, name) for name in _IDENTITY]
+        if any(column is None for column in texts[: len(_IDENTITY) - 1]) or _REQUIRED[event] not in payloads:
             self.damaged += len(places)
             return None
         rows = self._whole(payloads)
+        figures, quantiles, wrong = self._figures(payloads, event)
+        if wrong.any():
+            self.damaged += int(np.count_nonzero(wrong[rows]))
+            rows = rows[~wrong[rows]]
+        ids = number_field(payloads, "instrumentId")
+        own = np.zeros(len(places), np.int64) if ids is None else ids.values.astype(np.int64)
+        codes = self._codes(payloads, [one for one in texts if one is not None], event, pids[places], own, rows)
+        series = numbers_of(codes)
+        self.foreign += int(np.count_nonzero(series == _FOREIGN))
+        self._registry.refused += int(np.count_nonzero(series == REFUSED))
+        kept = series >= 0
+        rows, series, slots = rows[kept], series[kept], slots_of(codes[kept])
+        at_place = places[rows]
+        return CounterRows(
+            place=at_place,
+            time=window.headers.time[at_place],
+            ms=times.ms[at_place],
+            utc_ns=times.utc_ns[at_place],
+            series=series,
+            figures={
+                **{name: column.take(rows) for name, column in figures.items()},
+                "interval_s": times.intervals(at_place, slots),
+            },
+            quantiles={name: column.take(rows) for name, column in quantiles.items()},
+        )
+
+    def _figures(self, payloads: Payloads, event: int) -> tuple[dict[str, Scalar], dict[str, Scalar], Array]:
+        """Figures and quantiles of all rows, and a mask of those whose texts are no numbers."""
         figures: dict[str, Scalar] = {}
         quantiles: dict[str, Scalar] = {}
-        wrong = np.zeros(len(places), np.bool_)
+        wrong = np.zeros(len(payloads), np.bool_)
         for name, figure in _TEXTS.get(event, {}).items():
             text = text_field(payloads, name)
             if text is not None:
@@ -271,74 +309,81 @@ class MetricsReader:
         if text is not None:
             quantiles, bad = parsed_quantiles(text, self._quantiles, self._most_quantiles)
             wrong |= bad
-        self.damaged += int(np.count_nonzero(wrong[rows]))
-        rows = rows[~wrong[rows]]
-        known = [distinct_texts(column) if column is not None else ([""], np.zeros(len(places), np.int64)) for column in texts]  # fmt: skip
-        ids = number_field(payloads, "instrumentId")
-        own = np.zeros(len(places), np.int64) if ids is None else ids.values.astype(np.int64)
-        firsts, which = combined([pids[places[rows]], own[rows], *(codes[rows] for _, codes in known)], len(rows))
-        series, sessions = np.full(len(firsts), UNWANTED, np.int64), []
-        counts, refused = np.bincount(which, minlength=len(firsts)).tolist(), 0
-        first = rows[firsts]
-        of_first = [[words[code] for code in codes[first].tolist()] for words, codes in known]
-        whose, which_of = pids[places[first]].tolist(), own[first].tolist()
-        for at, (pid, instrument, session, meter, name, unit, tags, version) in enumerate(
-            zip(whose, which_of, *of_first, strict=True)
-        ):
-            sessions.append((pid, session))
+        return figures, quantiles, wrong
+
+    def _codes(
+        self, payloads: Payloads, texts: list[Text], event: int, pids: Array, instruments: Array, rows: Array
+    ) -> Array:
+        """Session and series of each of some rows (``pids`` and ``instruments`` are of all): known by their bytes, or looked up now."""
+        form, spans = _leading(payloads, texts)
+        if not spans:
+            return self._looked_up(texts, event, pids[rows], instruments[rows], rows)
+        pids, instruments, spans = pids[rows], instruments[rows], [one.take(rows) for one in spans]
+        codes = self._known.find((event, form), pids, instruments, spans)
+        new = np.flatnonzero(codes == UNMET)
+        if len(new):
+            pids, instruments, spans = pids[new], instruments[new], [one.take(new) for one in spans]
+            codes[new] = found = self._looked_up(texts, event, pids, instruments, rows[new])
+            lasting = np.where(numbers_of(found) == REFUSED, UNMET, found)  # there may be room another time
+            self._known.learn((event, form), pids, instruments, spans, lasting)
+        return codes
+
+    def _looked_up(self, texts: list[Text], event: int, pids: Array, instruments: Array, rows: Array) -> Array:
+        """The same of rows that were not met: ``pids`` and ``instruments`` are of these, ``texts`` of all."""
+        words = [distinct_texts(column.take(rows)) for column in texts]
+        firsts, which = combined([pids, instruments, *(codes for _, codes in words)], len(rows))
+        codes = np.zeros(len(firsts), np.int64)
+        for at, first in enumerate(firsts.tolist()):
+            session, meter, name, unit, tags, *more = (known[int(which_text[first])] for known, which_text in words)
+            pid = int(pids[first])
             if self._sessions is not None and session not in self._sessions:
-                self.foreign += counts[at]
+                codes[at] = code_of(0, _FOREIGN)
                 continue
-            key = InstrumentKey(None if pid < 0 else pid, session, meter, version, name, instrument)
-            series[at] = number = self._registry.number(SeriesKey(key, VALUES[event], unit, tags))
-            refused += counts[at] if number == REFUSED else 0
-        self._registry.refused += refused
-        figures["interval_s"] = Scalar(np.zeros(len(places)), np.zeros(len(places), np.bool_), Kind.F8)
-        intervals.fill(figures["interval_s"], rows, places, which, sessions)
-        of_row = series[which]
-        rows, of_row = rows[of_row >= 0], of_row[of_row >= 0]
-        at_place = places[rows]
-        headers = window.headers[at_place]
-        return CounterRows(
-            place=at_place,
-            time=headers.time,
-            ms=window.trace.meaning.ms(headers),
-            utc_ns=window.trace.meaning.utc_ns(headers),
-            series=of_row,
-            figures={name: column.take(rows) for name, column in figures.items()},
-            quantiles={name: column.take(rows) for name, column in quantiles.items()},
-        )
+            version = more[0] if more else ""
+            key = InstrumentKey(None if pid < 0 else pid, session, meter, version, name, int(instruments[first]))
+            series = self._registry.number(SeriesKey(key, VALUES[event], unit, tags))
+            codes[at] = code_of(self._known.slot(pid, session) if series >= 0 else 0, series)
+        return codes[which]
 
 
-class _Intervals:
-    """How long the intervals were that values are of: as the last start of their session says, in the window or before it."""
+def _leading(payloads: Payloads, texts: list[Text]) -> tuple[tuple[tuple[str, str], ...], list[Spans]]:
+    """What texts a payload begins with, and where they lie, if they are those that are given, so that their bytes are as one; none if not."""
+    form, spans = [], []
+    for name, column in list(payloads.columns.items())[: len(texts)]:
+        span = column.spans if isinstance(column, Text) and any(column is text for text in texts) else None
+        if span is None:
+            return (), []
+        form.append((name, span.encoding))
+        spans.append(span)
+    return tuple(form), spans
 
-    def __init__(
-        self, starts: list[list[tuple[int, int, str, float]]], before: Mapping[tuple[int, str], float]
-    ) -> None:
+
+class _Times:
+    """When the events of a window were, and how long the intervals that their values are of: as the last start of their session says, in the window
+    or before it. ``starts`` are (session, place, seconds), ``before`` the seconds by session.
+    """
+
+    def __init__(self, window: EventTable, starts: list[tuple[int, int, float]], before: list[float]) -> None:
+        self.ms, self.utc_ns = window.trace.meaning.ms(window.headers), window.trace.meaning.utc_ns(window.headers)
+        self._starts = sorted(starts)
         self._before = before
-        self._starts: dict[tuple[int, str], list[tuple[int, float]]] = {}
-        for place, pid, session, seconds in sorted(start for some in starts for start in some):
-            self._starts.setdefault((pid, session), []).append((place, seconds))
+        self._rows = len(window)
+        self._keys = np.array([slot * self._rows + place for slot, place, _ in self._starts], np.int64)
+        self._seconds = np.array([seconds for *_, seconds in self._starts], np.float64)
 
-    def fill(self, column: Scalar, rows: Array, places: Array, which: Array, sessions: list[tuple[int, str]]) -> None:
-        """Set the intervals of some rows: ``which`` of the kinds each is, of which ``sessions`` each kind is."""
-        assert column.valid is not None
-        keys = {key: number for number, key in enumerate(dict.fromkeys(sessions))}
-        of_row = np.array([keys[key] for key in sessions], np.int64)[which] if sessions else which
-        for key, number in keys.items():
-            own = rows[of_row == number]
-            started = self._starts.get(key, [])
-            before = self._before.get(key, 0.0)
-            seconds = np.array([before, *(length for _, length in started)])
-            at = np.searchsorted(np.array([place for place, _ in started], np.int64), places[own], side="right")
-            column.values[own] = seconds[at]
-            column.valid[own] = seconds[at] > 0
+    def intervals(self, places: Array, slots: Array) -> Scalar:
+        """Of some rows of the window, each of a session."""
+        seconds = np.array(self._before, np.float64)[slots] if len(slots) else np.zeros(0)
+        if len(self._keys):
+            at = np.searchsorted(self._keys, slots * self._rows + places, side="right") - 1
+            told = (at >= 0) & (self._keys[at] >= slots * self._rows)
+            seconds[told] = self._seconds[at[told]]
+        return Scalar(seconds, seconds > 0, Kind.F8)
 
-    def remember(self, into: dict[tuple[int, str], float]) -> None:
+    def remember(self, into: list[float]) -> None:
         """Keep the last of each session for the next window."""
-        for key, started in self._starts.items():
-            into[key] = started[-1][1]
+        for slot, _, seconds in self._starts:
+            into[slot] = seconds
 
 
 def _number(text: str) -> int:

@@ -32,9 +32,9 @@ from dotnetdiag.events import Scalar, Struct
 _NANO = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)  # to make a frozen one, by keywords, takes three times as long, and each value makes one
 class RunningSeries:
-    """One series by now.
+    """One series by now: nobody changes it.
 
     ``begin_ns`` is the begin of the first interval, ``utc_ns`` the time of the last value (both since 1970; 0 where the recording does not tell
     it). ``rate`` is that of the last interval, per second, which was ``interval_s`` long. What the module's table does not tell for the kind is
@@ -167,16 +167,7 @@ class RunningTotals:
                 if value is None and one.kind is CounterKind.UP_DOWN_COUNTER and delta is not None:
                     shown = delta + ((before.value or 0.0) if before is not None else 0.0)  # .NET 7 tells no sum
             self._latest[number] = RunningSeries(
-                series=one,
-                begin_ns=begin_ns,
-                utc_ns=utc_ns,
-                value=shown,
-                rate=rate,
-                interval_s=interval_s,
-                total=added,
-                count=counted,
-                sum=summed,
-                quantiles=found,
+                one, begin_ns, utc_ns, shown, rate, interval_s, added, counted, summed, found
             )
 
     def forget(self, pid: int) -> None:

@@ -139,8 +139,15 @@ class SeriesRegistry:
         """By process: meters, and texts of their tags."""
         self._meters: Counter[tuple[int | None, str]] = Counter()
         """Instruments of meters, by process and name."""
+        self._sessions: dict[str, int] = {}
+        """How many series of meters each has."""
         self._series: dict[int, Series] = {}
         """Those that were made since something was announced last: each is asked for in every window."""
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """Those that series of meters are of, in the order in which they came."""
+        return tuple(self._sessions)
 
     @property
     def has_given(self) -> bool:
@@ -161,6 +168,8 @@ class SeriesRegistry:
                 return UNWANTED
             number, self._given = self._given, self._given + 1
             self._numbers[key], self.keys[number] = number, key
+            if not key.kind.is_event_counter:
+                self._sessions[key.instrument.session] = self._sessions.get(key.instrument.session, 0) + 1
             self._texts_of(key).learn([key.tags])
         return number
 
@@ -169,7 +178,8 @@ class SeriesRegistry:
         self._series.clear()
         for key in [key for key in self._numbers if key.instrument.pid == pid]:
             number = self._numbers.pop(key)
-            self.keys.pop(number, None)
+            if self.keys.pop(number, None) is not None and not key.kind.is_event_counter:
+                self._forget_session(key.instrument.session)
             self._characters -= _characters(*key.instrument[1:5], key.unit, key.tags)
         for own in [own for own in self.instruments if own.pid == pid]:
             one = self.instruments.pop(own)
@@ -180,6 +190,12 @@ class SeriesRegistry:
         for counted in (self._counts, self._announced, self._characters_of):
             counted.pop(pid, None)
         self._forget_texts()
+
+    def _forget_session(self, session: str) -> None:
+        """One series of it."""
+        self._sessions[session] -= 1
+        if not self._sessions[session]:
+            del self._sessions[session]
 
     def _forget_texts(self) -> None:
         """Those that nobody has any more: each new one is read with all that are known."""

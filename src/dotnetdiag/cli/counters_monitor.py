@@ -22,6 +22,7 @@ from dotnetdiag.cli.signals import pressed, stopping
 from dotnetdiag.tui.counter_values import shown_values
 
 if TYPE_CHECKING:
+    from dotnetdiag.export.counter_lines import CounterLines
     from dotnetdiag.recipes.counter_watch import CounterOptions, CounterTargets, CounterUpdate, CounterWatch
     from dotnetdiag.recipes.thresholds import Threshold
 
@@ -149,28 +150,35 @@ def _status(watch: CounterWatch, update: CounterUpdate) -> str:
 
 def _pieces(watch: CounterWatch, form: str, until_s: float | None) -> Iterator[bytes]:
     """What to write for each interval."""
-    started = False
+    from dotnetdiag.export.counter_lines import CounterLines
+
+    lines, started = CounterLines(clean_json), False
     for update in watch.updates(until_s):
         say_changes(update)
         if update.counters is None or not len(update.counters):
             continue
         if form == TABLE:
             text = "".join(f"{line}\n" for line in value_lines(shown_values(update.counters), update.everyone))
-        else:
-            text = _rows(update, form, heading=not started)
+        elif form == "csv":
+            text = _csv(update, heading=not started)
             started = True
+        else:
+            text = _lines(update, lines)
         yield text.encode("utf-8", "backslashreplace")
 
 
-def _rows(update: CounterUpdate, form: str, *, heading: bool) -> str:
-    from dotnetdiag.export import csv_table, json_lines
+def _csv(update: CounterUpdate, *, heading: bool) -> str:
+    from dotnetdiag.export import csv_table
     from dotnetdiag.recipes.counter_files import rows_of
 
     assert update.counters is not None
     buffer = io.BytesIO()
-    table = rows_of(update.counters, update.everyone)
-    if form == "csv":
-        csv_table.write(table, buffer, heading=heading)
-        return buffer.getvalue().decode()
-    json_lines.write(table, buffer)
-    return clean_json(buffer.getvalue().decode("utf-8", "surrogatepass"))
+    csv_table.write(rows_of(update.counters, update.everyone), buffer, heading=heading)
+    return buffer.getvalue().decode()
+
+
+def _lines(update: CounterUpdate, lines: CounterLines) -> str:
+    from dotnetdiag.recipes.counter_files import whose
+
+    assert update.counters is not None
+    return lines.text(update.counters, whose(update.everyone))

@@ -44,6 +44,10 @@ class StreamedSession(Followed):
         """Have ``save`` return soon with what is in the file, and ``close`` not wait for the rest. As ``stop``, from anywhere."""
         self._progress.is_aborted = True
 
+    def has_arrived(self) -> bool:
+        """Whether bytes, or the end, wait to be read. Never waits; false where the system does not say, and when the session is over."""
+        return self._stream.has_arrived()  # type: ignore[no-any-return]
+
     def _begin_stop(self) -> None:
         raise NotImplementedError
 

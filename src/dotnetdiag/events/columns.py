@@ -406,6 +406,10 @@ class Spans:
         self.buffer, self.starts, self.lengths = buffer, starts, lengths
         self.encoding, self.ascii = encoding, ascii_only
 
+    def take(self, rows: Array) -> Spans:
+        """Those of some rows."""
+        return Spans(self.buffer, self.starts[rows], self.lengths[rows], self.encoding, self.ascii)
+
     def pool(self) -> tuple[Array, Array]:
         """Offsets and bytes: copied, or made UTF-8."""
         if self.encoding == "utf16":
@@ -462,20 +466,28 @@ class Text(_Variable):
         rows = _rows(rows)
         if self._spans is not None:
             spans = self._spans
-            picked = Spans(spans.buffer, spans.starts[rows], spans.lengths[rows], spans.encoding, spans.ascii)
-            return Text.from_spans(picked, _pick(self.valid, rows))
+            return Text.from_spans(spans.take(rows), _pick(self.valid, rows))
         return Text(*self._taken(rows), _pick(self.valid, rows))
 
 
 class Coded(Text):
     """A column of few different texts: ``which`` says of each row which of ``texts`` it has. Written out when its bytes are asked for."""
 
-    __slots__ = ("texts", "which")
+    __slots__ = ("_texts", "which")
 
-    def __init__(self, texts: Text, which: Array, valid: Mask | None = None) -> None:
+    def __init__(self, texts: Text | Sequence[str], which: Array, valid: Mask | None = None) -> None:
+        """``texts`` that are no column become one when somebody asks for it."""
         self._offsets = self._data = None
         self._spans, self.valid = None, valid
-        self.texts, self.which = texts, which
+        self._texts: Text | Sequence[str] = texts
+        self.which = which
+
+    @property
+    def texts(self) -> Text:
+        """Those that there are."""
+        if not isinstance(self._texts, Text):
+            self._texts = Text.from_pylist(self._texts)
+        return self._texts
 
     @classmethod
     def naming(cls, numbers: Scalar, name: Callable[[int], str]) -> Coded:
@@ -503,7 +515,7 @@ class Coded(Text):
     def take(self, rows: Array | Sequence[int]) -> Coded:
         """The column of some rows."""
         rows = _rows(rows)
-        return Coded(self.texts, self.which[rows], _pick(self.valid, rows))
+        return Coded(self._texts, self.which[rows], _pick(self.valid, rows))
 
 
 class Bytes(_Variable):

@@ -2,7 +2,7 @@
 
 To ask fifty windows of sixty events costs fifty times as much as to ask one of three thousand: a window has its price, not its rows. So what all
 sessions have sent becomes one window, whose clock counts nanoseconds since 1970, and in which the number of a session stands in the place of a
-process id: of two containers both may be 1.
+process id: of two containers both may be 1. Of the headers it has types, times and payloads, no threads, stacks and activities.
 
 Rule 1: there are no threads. What has come waits in the sockets, and in the buffers of the runtimes behind them, until :meth:`LiveFleet.take` asks
 each for what is there; it waits for none. (A thread for each session took 1.5 ms of the processor a second.)
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from dotnetdiag.nettrace import (
     ThreadInfo,
     TraceInfo,
 )
-from dotnetdiag.nettrace.columns import COLUMN_NAMES
+from dotnetdiag.nettrace.columns import COLUMN_TYPES
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.fields import FieldSource, join_fields
 from dotnetdiag.trace.header import HeaderMeaning
@@ -43,6 +43,8 @@ from dotnetdiag.trace.table import EventTable
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 PIECE_BYTES = 1 << 16
+FEW_ROWS = 200
+"""As a session has in a second: to number their types arrays would take ten times as long as Python does."""
 MOST_TYPES = 4096
 """Of events that nobody wants, which are remembered for all sessions."""
 LEAVE_S, LOOK_S = 0.5, 0.002
@@ -53,13 +55,19 @@ TAKE_BYTES = 8 << 20
 """So much is taken of one session at a time; what it has beyond waits for the next."""
 
 
+class FleetSession(Session, Protocol):
+    """What is needed of ``client.TraceSession`` besides."""
+
+    def has_arrived(self) -> bool: ...
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Member:
     """One session. ``numbers`` are by metadata id: the record, and its number in joined windows (0: not wanted)."""
 
     number: int
     part: int
-    session: Session
+    session: FleetSession
     closed_after: ExitStack
     reader: Reader = field(default_factory=Reader)
     numbers: dict[int, tuple[Metadata, int]] = field(default_factory=dict)
@@ -71,6 +79,17 @@ class _Member:
         """Whether what has come behind damage is no stream any more. ``position``: that of the reader before the last ``size`` bytes."""
         self.stuck_bytes = self.stuck_bytes + size if self.reader.position == position else 0
         return self.reader.damage is not None and self.stuck_bytes > BROKEN_BYTES
+
+
+class _Part(NamedTuple):
+    """Rows of one session that are wanted: the number of each one's type, its time since 1970 in ns, and where in the buffer its payload is."""
+
+    buffer: Array
+    member: int
+    numbers: Array
+    time: Array
+    offsets: Array
+    lengths: Array
 
 
 class LiveFleet:
@@ -112,7 +131,7 @@ class LiveFleet:
         """Those of the sessions that run."""
         return frozenset(member.number for member in self._members)
 
-    def add(self, number: int, session: Session, closed_after: ExitStack | None = None, *, part: int = 0) -> None:
+    def add(self, number: int, session: FleetSession, closed_after: ExitStack | None = None, *, part: int = 0) -> None:
         """Have a session, which is ours from here on: its events have ``number`` for a process id. ``closed_after`` is closed behind it.
 
         Sessions of one number belong together, each a ``part``: when one of them ends by itself, the others are ended.
@@ -244,6 +263,9 @@ class LiveFleet:
             batches += reader.feed(data)
             if member.is_broken(position, len(data)):
                 return str(reader.damage)
+            # to read, and be told that there is nothing, costs as much as to read what is there
+            if len(data) < PIECE_BYTES and member.stopped_at is None and not member.session.has_arrived():
+                break
         if member.stopped_at is not None:
             now = time.monotonic()
             member.stopped_at = now if size else member.stopped_at
@@ -272,30 +294,30 @@ class LiveFleet:
 
     # joining ----------------------------------------------------------------------------------------------------------
 
-    def _part(self, member: _Member, batch: EventBatch) -> tuple[Array, HeaderColumns] | None:
-        """The buffer of a batch, and the rows of it that are wanted, with what they are in a joined window."""
+    def _part(self, member: _Member, batch: EventBatch) -> _Part | None:
+        """The rows of a batch that are wanted."""
         headers, info = batch.headers, member.reader.info
         if info is None:
             return None
-        distinct, which = np.unique(headers.metadata_id, return_inverse=True)
-        numbers = np.array([self._number(member, batch, known) for known in distinct.tolist()], np.uint32)[which]
-        wanted = np.flatnonzero(numbers)
-        if not len(wanted):
-            return None
-        if len(wanted) < len(headers):
-            headers, numbers = headers[wanted], numbers[wanted]
-        none = np.zeros(len(headers), np.uint32)  # the tables of these are of one session
-        own = replace(
-            headers,
-            metadata_id=numbers,
-            thread=np.full(len(headers), member.number, np.uint64),
-            time=info.utc_ns(headers.time),
-            stack=none,
-            activity=none,
-            related=none,
-            label_list=none,
-        )
-        return batch.buffer, own
+        numbers = self._numbers_of(member, batch)
+        offsets, lengths, time = headers.payload_offset, headers.payload_length, headers.time
+        if not numbers.all():
+            wanted = np.flatnonzero(numbers)
+            if not len(wanted):
+                return None
+            numbers, offsets, lengths, time = numbers[wanted], offsets[wanted], lengths[wanted], time[wanted]
+        return _Part(batch.buffer, member.number, numbers, info.utc_ns(time), offsets, lengths)
+
+    def _numbers_of(self, member: _Member, batch: EventBatch) -> Array:
+        """The type of each row in joined windows."""
+        ids = batch.headers.metadata_id
+        if len(ids) > FEW_ROWS:
+            distinct, which = np.unique(ids, return_inverse=True)
+            made: Array = np.array([self._number(member, batch, one) for one in distinct.tolist()], np.uint32)[which]
+            return made
+        listed = ids.tolist()
+        known = {one: self._number(member, batch, one) for one in set(listed)}
+        return np.array(list(map(known.__getitem__, listed)), np.uint32)
 
     def _number(self, member: _Member, batch: EventBatch, metadata_id: int) -> int:
         """What events of a type of a stream have for a metadata id in joined windows, the same for a type of many streams; 0 for none."""
@@ -321,25 +343,17 @@ class LiveFleet:
         member.numbers[metadata_id] = metadata, number
         return number
 
-    def _joined(self, parts: list[tuple[Array, HeaderColumns]]) -> EventTable:
-        starts = np.cumsum([0, *(len(buffer) for buffer, _ in parts)])
-        headers = HeaderColumns.concatenate(
-            [
-                replace(rows, payload_offset=rows.payload_offset + start)
-                for (_, rows), start in zip(parts, starts.tolist(), strict=False)
-            ]
-        )
-        order = np.argsort(headers.time, kind="stable")
-        headers = HeaderColumns(*(np.array(getattr(headers, name))[order] for name in COLUMN_NAMES))
+    def _joined(self, parts: list[_Part]) -> EventTable:
+        headers = _headers(parts)
         there = np.unique(headers.metadata_id).tolist()
-        numbers = np.unique(headers.thread).tolist()
+        numbers = sorted({part.member for part in parts})
         meaning = HeaderMeaning(
             TraceInfo(start_ns=self._begin_ns, sync_ticks=self._begin_ns, frequency=1_000_000_000),
             {number: ThreadInfo(index=number, process_id=number) for number in numbers},
             thread_rows=True,
         )
         context = LiveContext(
-            buffer=np.concatenate([buffer for buffer, _ in parts]),
+            buffer=np.concatenate([part.buffer for part in parts]),
             meaning=meaning,
             guids=GuidTable(),
             overrides={},
@@ -352,3 +366,22 @@ class LiveFleet:
         if there != self._there:
             self._there, self._fields = there, join_fields(schemas)
         return EventTable(context, schemas, headers, fields=self._fields)
+
+
+def _headers(parts: list[_Part]) -> HeaderColumns:
+    """Of the rows of all parts, in time order, with payloads in their buffers one behind another."""
+    counts = [len(part.time) for part in parts]
+    starts = np.cumsum([0, *(len(part.buffer) for part in parts)])[:-1]
+    time = np.concatenate([part.time for part in parts])
+    order = np.argsort(time, kind="stable")
+    none = np.zeros(len(time), np.uint64)  # what a session says of its threads and stacks is not kept
+    given: dict[str, Array] = {
+        "metadata_id": np.concatenate([part.numbers for part in parts])[order],
+        "thread": np.repeat(np.array([part.member for part in parts], np.uint64), counts)[order],
+        "time": time[order],
+        "payload_offset": (np.concatenate([part.offsets for part in parts]) + np.repeat(starts, counts))[order],
+        "payload_length": np.concatenate([part.lengths for part in parts])[order],
+    }
+    return HeaderColumns(
+        **{name: given[name] if name in given else none.astype(kind) for name, kind in COLUMN_TYPES.items()}
+    )

@@ -48,7 +48,22 @@ class HeaderColumns:
             # a mask would be counted for every column: of rows here and there this takes 40 % of the time
             rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
             return HeaderColumns(*(getattr(self, name).take(rows) for name in COLUMN_NAMES))
-        return HeaderColumns(*(getattr(self, name)[rows] for name in COLUMN_NAMES))
+        # written out: a stream cuts small windows, and to go through the names took as long as all else of it
+        return HeaderColumns(
+            self.metadata_id[rows],
+            self.sequence[rows],
+            self.capture_thread[rows],
+            self.thread[rows],
+            self.processor[rows],
+            self.stack[rows],
+            self.time[rows],
+            self.activity[rows],
+            self.related[rows],
+            self.payload_offset[rows],
+            self.payload_length[rows],
+            self.is_sorted[rows],
+            self.label_list[rows],
+        )
 
     @classmethod
     def allocate(cls, rows: int) -> Self:

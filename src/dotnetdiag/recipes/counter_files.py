@@ -19,6 +19,7 @@ from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.export.counter_lines import Whose
 from dotnetdiag.export.growing import FORMS, Growing, GrowingCsv, GrowingJson, growing
 from dotnetdiag.recipes.counter_watch import CounterOptions, CounterProcess, CounterTargets, CounterUpdate, CounterWatch
 from dotnetdiag.recipes.outputs import check_outputs, is_stream, open_in_place
@@ -58,6 +59,13 @@ def rows_of(counters: Counters, processes: Sequence[CounterProcess]) -> Table:
     columns["pid"] = Scalar(np.array(pids, np.int64), np.array(pids, np.int64) >= 0, Kind.I8)
     columns["process"] = Text.from_pylist([None if one is None else one.name for one in own])
     return Table(columns, title=table.title, units=table.units, notes=table.notes, losses=table.losses)
+
+
+def whose(processes: Sequence[CounterProcess]) -> dict[int, Whose]:
+    """The same of each process, by its number."""
+    return {
+        one.number: Whose(None if one.pid is None or one.pid > MOST_PID else one.pid, one.name) for one in processes
+    }
 
 
 class CounterFile:

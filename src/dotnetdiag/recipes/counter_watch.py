@@ -74,6 +74,10 @@ Named: TypeAlias = int | str | Client
 CLIENT_IDS = 1000
 LOOK_S = 1.0
 """How often sessions are read at least, and new processes are looked for."""
+LOOKED_S = 0.9
+"""A look for new processes that is younger is young enough: who looks in each interval of a second does so a little earlier and later."""
+EARLY_S = 0.002
+"""Who wakes so little before an interval ends does not wait, and read all sessions, once more."""
 PORTS_S = 0.1
 """How often it is looked who has come to a port of ours."""
 
@@ -179,19 +183,22 @@ class CounterWatch:
         following = time.monotonic() + step
         while not self._stopped.is_set() and (until_s is None or time.monotonic() < until_s):
             changes: list[CounterChange] = []
+            ends = following if until_s is None else min(following, until_s)
             while True:
                 self._rejoin()
                 self._look()
+                left = ends - time.monotonic()
+                if left > 0 and not self._is_over and self._wait(min(left, LOOK_S)):
+                    break
                 changes += self._arrivals()
                 window = self._fleet.take()
                 if window is not None:
                     self.fold.feed(window)
                     self._has_begun = True
                 changes += self._departures()
-                left = (following if until_s is None else min(following, until_s)) - time.monotonic()
-                is_over = not (self._may_grow or self._fleet.numbers or self._beginning or self._rejoining)
-                if left <= 0 or is_over or self._wait(min(left, LOOK_S)):
+                if self._is_over or ends - time.monotonic() < EARLY_S:
                     break
+            is_over = self._is_over
             following += step * max(1, int((time.monotonic() - following) / step) + 1)
             taken = self.fold.take() if self._has_begun else None
             self._feel_beats()
@@ -215,6 +222,11 @@ class CounterWatch:
     def _may_grow(self) -> bool:
         """Whether others may join that are waited for."""
         return self._targets.grows or (bool(self._ports) and (self._targets.stays or not self._ports.has_met))
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether all are gone, and nobody comes."""
+        return not (self._may_grow or self._fleet.numbers or self._beginning or self._rejoining)
 
     def _wait(self, seconds: float) -> bool:
         """Whether it is the end. Who comes to a port of ours does not wait that long."""
@@ -241,7 +253,7 @@ class CounterWatch:
     def _look(self) -> None:
         """Begin with the processes that have come since the last look, and once more with those that could not be watched."""
         now = time.monotonic()
-        if not (self._targets.grows or self._again_s) or now - self._looked_s < LOOK_S:
+        if not (self._targets.grows or self._again_s) or now - self._looked_s < LOOKED_S:
             return
         self._looked_s = now
         due = [pid for pid, at in self._again_s.items() if at <= now]

@@ -50,16 +50,18 @@ class FleetSnapshot:
     def iter_series(self) -> Iterator[tuple[ServedProcess, RunningSeries]]:
         """Those of processes that are up, as far as their runtimes still report them."""
         up = {one.process.number: one for one in self.processes if one.is_up}
+        numbers = [one.series.instrument.key.pid or 0 for one in self.series]
         newest: dict[int, int] = {}
-        for one in self.series:
-            number = one.series.pid or 0
-            newest[number] = max(newest.get(number, 0), one.utc_ns)
-        for one in self.series:
-            process = up.get(one.series.pid or 0)
+        for number, one in zip(numbers, self.series, strict=True):
+            if one.utc_ns > newest.get(number, 0):
+                newest[number] = one.utc_ns
+        usual_ns = (STALE_INTERVALS * self.interval_s + SLACK_S) * 1e9
+        for number, one in zip(numbers, self.series, strict=True):
+            process = up.get(number)
             if process is None or one.ended:
                 continue
-            limit_s = STALE_INTERVALS * max(self.interval_s, one.interval_s or 0) + SLACK_S
-            if newest[one.series.pid or 0] - one.utc_ns <= limit_s * 1e9:
+            age_ns = newest.get(number, 0) - one.utc_ns
+            if age_ns <= usual_ns or age_ns <= (STALE_INTERVALS * (one.interval_s or 0) + SLACK_S) * 1e9:
                 yield process, one
 
 
@@ -72,6 +74,8 @@ class FleetState:
         self._valued_s: dict[int, float] = {}
         """By process: when it had its last values."""
         self._services: dict[int, str] = {}
+        self._served: dict[int, ServedProcess] = {}
+        """As it was told last, which is the same object as long as nothing changes."""
         self._over: dict[int, tuple[ServedProcess, float]] = {}
         """Those that have ended, and until when they are told."""
         self._lost = self._damaged = self._refused = 0
@@ -83,7 +87,7 @@ class FleetState:
             self._totals.feed(counters)
             self._lost = max(self._lost, counters.rows.losses.lost or 0)
             self._damaged, self._refused = counters.damaged, counters.refused
-            self._valued_s |= {one.pid: now for one in counters.series if one.pid is not None}
+            self._valued_s |= {pid: now for one in counters.series if (pid := one.instrument.key.pid) is not None}
         for change in update.changes:
             if not change.joined:
                 self._end(change.process, now)
@@ -97,7 +101,10 @@ class FleetState:
                 continue
             self._services[process.number] = service
             is_up = now - self._valued_s.get(process.number, now) <= limit_s
-            served.append(ServedProcess(process=process, service=service, is_up=is_up))
+            told = ServedProcess(process=process, service=service, is_up=is_up)
+            known = self._served.get(process.number)
+            served.append(known if known == told else told)
+        self._served = {one.process.number: one for one in served}
         return FleetSnapshot(
             processes=(*(one for one, _ in self._over.values()), *served),
             series=self._totals.latest(),

@@ -7,12 +7,10 @@ and the tags. The words are written by the library ``prometheus_client`` (the ex
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from dotnetdiag.analysis.alike_series import AlikeNumbers
 from dotnetdiag.analysis.meant_kinds import meant_kind
@@ -20,12 +18,11 @@ from dotnetdiag.analysis.running_totals import RunningSeries
 from dotnetdiag.analysis.series import Instrument, Series
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.service.fleet_state import FleetSnapshot, ServedProcess
-from dotnetdiag.service.prometheus_names import COUNTER, FAMILIES, GAUGE, SUMMARY, FamilyNames, label_names
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+from dotnetdiag.service.prometheus_names import COUNTER, FAMILIES, GAUGE, SUMMARY, BaseUnit, FamilyNames, label_names
+from dotnetdiag.service.prometheus_text import Encode, Family, Format, Head, Line, printable
 
 _UP = "dotnetdiag_up"
+_UP_HELP = "Whether a process is watched, with values or none yet (1), or has ended, failed, or gone silent after its first value (0)."
 _OWN = {
     "dotnetdiag_counters_lost_events": "Events of counters that never came: a buffer was full in the target.",
     "dotnetdiag_counters_damaged_events": "Events of counters that could not be read.",
@@ -38,9 +35,10 @@ _PROCESS_LABELS = ("pid", "process", "service", "diagnostic_port")
 _SCOPE_LABELS = (f"{_SCOPE}name", f"{_SCOPE}version")
 _AGAIN = "duplicate"
 """The label of a series that has all labels of another: instruments may differ in what nobody can see. It stays with its series."""
-_SURROGATES = re.compile("[\ud800-\udfff]")
 MOST_FORMATS = 4
 """Pages of one snapshot that are kept."""
+FORMATS_REMEMBERED = 2
+"""Those of which the text of series is kept."""
 SNAPSHOTS_OF_NAMES = 1000
 """Names that no series has had are forgotten after so many pages."""
 
@@ -96,7 +94,7 @@ class PrometheusPages:
             if page is None:
                 if self._families.snapshot is not snapshot:
                     self._families.build(snapshot, self._scrapes)
-                page = Page(body=encode(self._families), content_type=content_type)
+                page = Page(body=self._families.text(encode, content_type), content_type=content_type)
                 self._keep(snapshot, page)
             return page
 
@@ -112,83 +110,149 @@ class PrometheusPages:
 
 
 class _Families:
-    """The families of a snapshot: what the library calls a collector. Names stay the same from one to the next."""
+    """The families of a snapshot, and their text. Names stay the same from one to the next, and so do the lines of a series, but for values."""
 
     def __init__(self) -> None:
         self.snapshot: FleetSnapshot | None = None
         self._names = FamilyNames(_RESERVED)
-        self._labels: dict[int, tuple[Instrument, ServedProcess, dict[str, str]]] = {}
+        self._entries: dict[int, _Entry] = {}
+        """By series, of those that were in the last snapshot."""
+        self._up: dict[tuple[tuple[str, str], ...], Line] = {}
+        self._own = {name: Line(f"{name}_total", {}) for name in _OWN}
         self._duplicates = AlikeNumbers()
-        self._families: list[Metric] = []
+        self._families: list[Family] = []
+        self._formats: dict[str, Format] = {}
         self._built = 0
-
-    def collect(self) -> list[Metric]:
-        """All of them, by name."""
-        return self._families
 
     def build(self, snapshot: FleetSnapshot, scrapes: int) -> None:
         """Replace them by those of another snapshot."""
-        made: dict[str, _Family] = {}
-        used, labels = set(), {}
+        made: dict[str, Family] = {}
+        entries: dict[int, _Entry] = {}
         self._duplicates.keep(one.series.number for one in snapshot.series if not one.ended)
         for process, one in snapshot.iter_series():
             series = one.series
-            family = _family_of(series)
-            key = series.name, series.unit, family
-            used.add(key)
-            name, unit = self._names.name(*key)
-            if name not in made:
+            entry = self._entries.get(series.number)
+            if (
+                entry is None
+                or entry.instrument is not series.instrument
+                or (entry.process is not process and entry.process != process)
+            ):
+                entry = self._entry(process, one)
+            entries[series.number] = entry
+            family = made.get(entry.name)
+            if family is None:
                 help_text = series.instrument.description or f"{series.name} of {series.provider}"
-                made[name] = _Family(name, help_text, family, unit.word, self._duplicates)
-            known = self._labels.get(series.number)
-            if known is None or known[0] is not series.instrument or known[1] != process:
-                known = series.instrument, process, _labels_of(process, one)
-            labels[series.number] = known
-            made[name].add(one, known[2], unit.factor)
-        self._labels = labels
+                family = made[entry.name] = Family(Head(entry.name, help_text, entry.key[2], entry.unit))
+            entry.add(one, family, self._duplicates)
+        self._entries = entries
         self._built += 1
         if self._built % SNAPSHOTS_OF_NAMES == 0:
-            self._names.keep(used)
-        families = [one.metric for one in made.values() if one.metric.samples]
-        self._families = sorted([*families, *_own(snapshot, scrapes)], key=lambda one: one.name)
+            self._names.keep(entry.key for entry in entries.values())
+        families = [family for family in made.values() if family.lines]
+        self._families = sorted([*families, *self._of_ours(snapshot, scrapes)], key=lambda one: one.head.name)
         self.snapshot = snapshot
 
+    def text(self, encode: Encode, content_type: str) -> bytes:
+        """All of them, by name, in a format."""
+        if content_type not in self._formats and len(self._formats) >= FORMATS_REMEMBERED:  # who asks names the version
+            self._formats.clear()
+        form = self._formats.setdefault(content_type, Format(encode))
+        form.keep(self._families)
+        parts = [part for family in self._families for part in (form.head(family.head), *form.lines(family))]
+        return "".join([*parts, form.tail]).encode()
 
-class _Family:
-    """One, of which no two samples have the same labels."""
+    def _entry(self, process: ServedProcess, one: RunningSeries) -> _Entry:
+        series = one.series
+        key = series.name, series.unit, _family_of(series)
+        name, unit = self._names.name(*key)
+        return _Entry(series.instrument, process, key, name, unit, _labels_of(process, one))
 
-    def __init__(self, name: str, help_text: str, family: str, unit: str, duplicates: AlikeNumbers) -> None:
-        self.metric = _metric(name, help_text, family, unit)
-        self._name, self._duplicates = name, duplicates
+    def _of_ours(self, snapshot: FleetSnapshot, scrapes: int) -> Iterator[Family]:
+        up = Family(Head(_UP, _UP_HELP, GAUGE, ""))
+        told: dict[tuple[tuple[str, str], ...], ServedProcess] = {}
+        for process in sorted(snapshot.processes, key=lambda one: one.process.number):
+            # of two that are told alike the one that came last: a process id is used again
+            told[tuple(_process_labels(process).items())] = process
+        self._up = {labels: self._up.get(labels) or Line(_UP, dict(labels)) for labels in told}
+        for line, process in zip(self._up.values(), told.values(), strict=True):
+            up.add(line, float(process.is_up))
+        yield up
+        values = (snapshot.lost, snapshot.damaged, snapshot.refused, scrapes)
+        for (name, help_text), value in zip(_OWN.items(), values, strict=True):
+            own = Family(Head(name, help_text, COUNTER, ""))
+            own.add(self._own[name], float(value))
+            yield own
 
-    def add(self, one: RunningSeries, labels: Mapping[str, str], factor: float) -> None:
-        samples = list(_samples(one, self.metric.type, factor))
-        if not samples:
+
+class _Entry:
+    """What stays the same of a series."""
+
+    __slots__ = ("_labels", "_line", "_lines", "_numbered", "_unit", "instrument", "key", "name", "process")
+
+    def __init__(
+        self,
+        instrument: Instrument,
+        process: ServedProcess,
+        key: tuple[str, str, str],
+        name: str,
+        unit: BaseUnit,
+        labels: Mapping[str, str],
+    ) -> None:
+        self.instrument, self.process, self.key, self.name = instrument, process, key, name
+        self._unit, self._labels = unit, labels
+        self._numbered = False
+        self._line: Line | None = None
+        """That of a series with one sample."""
+        self._lines: dict[tuple[str, str], Line] = {}
+        """Those of a summary, by what is behind the name, and quantile."""
+
+    @property
+    def unit(self) -> str:
+        """The word that ends the name."""
+        return self._unit.word
+
+    def add(self, one: RunningSeries, family: Family, duplicates: AlikeNumbers) -> None:
+        """Its samples, to those of the family."""
+        kind = self.key[2]
+        if kind == SUMMARY:
+            for end, quantile, value in _samples(one, self._unit.factor):
+                line = self._lines.get((end, quantile))
+                if line is None:
+                    line = self._lines[end, quantile] = self._new_line(end, quantile, one.series.number, duplicates)
+                family.add(line, value)
             return
-        number = self._duplicates.number(one.series.number, self._name, labels)
-        own = {**labels, _AGAIN: str(number)} if number > 1 else dict(labels)
-        for end, more, value in samples:
-            self.metric.add_sample(self.metric.name + end, {**own, **more} if more else own, value)
+        figure = one.total if kind == COUNTER else one.value
+        if figure is not None:
+            if self._line is None:
+                self._line = self._new_line("_total" if kind == COUNTER else "", "", one.series.number, duplicates)
+            family.lines.append(self._line)
+            family.values.append(figure * self._unit.factor)
+
+    def _new_line(self, end: str, quantile: str, number: int, duplicates: AlikeNumbers) -> Line:
+        if not self._numbered:
+            self._numbered = True
+            again = duplicates.number(number, self.name, self._labels)
+            if again > 1:
+                self._labels = {**self._labels, _AGAIN: str(again)}
+        return Line(self.name + end, {**self._labels, "quantile": quantile} if quantile else self._labels)
 
 
 def _family_of(series: Series) -> str:
     return FAMILIES[meant_kind(series)]
 
 
-def _samples(one: RunningSeries, family: str, factor: float) -> Iterator[tuple[str, Mapping[str, str], float]]:
-    """What is behind the name, labels besides, and the value."""
-    if family == COUNTER and one.total is not None:
-        yield "_total", {}, one.total * factor
-    elif family == GAUGE and one.value is not None:
-        yield "", {}, one.value * factor
-    elif family == SUMMARY:
-        for quantile, value in sorted(one.quantiles.items(), key=lambda pair: float(pair[0])):
-            if value >= 0 and 0 <= float(quantile) <= 1:  # OpenMetrics has no others
-                yield "", {"quantile": quantile}, value * factor
-        if one.count is not None:
-            yield "_count", {}, one.count
-        if one.sum is not None and one.sum >= 0:
-            yield "_sum", {}, one.sum * factor
+def _samples(one: RunningSeries, factor: float) -> list[tuple[str, str, float]]:
+    """Of a summary: what is behind the name, the quantile, and the value."""
+    made = [
+        ("", quantile, value * factor)
+        for quantile, value in sorted(one.quantiles.items(), key=lambda pair: float(pair[0]))
+        if value >= 0 and 0 <= float(quantile) <= 1  # OpenMetrics has no others
+    ]
+    if one.count is not None:
+        made.append(("_count", "", float(one.count)))
+    if one.sum is not None and one.sum >= 0:
+        made.append(("_sum", "", one.sum * factor))
+    return made
 
 
 def _labels_of(process: ServedProcess, one: RunningSeries) -> dict[str, str]:
@@ -203,7 +267,7 @@ def _labels_of(process: ServedProcess, one: RunningSeries) -> dict[str, str]:
     tags = {**instrument.tags, **one.series.tags}
     labels = label_names(tags, (*_PROCESS_LABELS, *scope, _AGAIN))
     made = {**_process_labels(process), **scope, **{label: tags[tag] for tag, label in labels.items()}}
-    return {label: text for label, value in made.items() if (text := _text(value))}
+    return {label: text for label, value in made.items() if (text := printable(value))}
 
 
 def _process_labels(process: ServedProcess) -> dict[str, str]:
@@ -216,41 +280,7 @@ def _process_labels(process: ServedProcess) -> dict[str, str]:
         "service": process.service,
         "diagnostic_port": at_port,
     }
-    return {label: text for label, value in made.items() if (text := _text(value))}
-
-
-def _text(value: str) -> str:
-    """What UTF-8 can say of it."""
-    return _SURROGATES.sub("\ufffd", value)
-
-
-def _own(snapshot: FleetSnapshot, scrapes: int) -> Iterator[Metric]:
-    up = _metric(
-        _UP,
-        "Whether a process is watched, with values or none yet (1), or has ended, failed, or gone silent after its first value (0).",
-        GAUGE,
-        "",
-    )
-    told: dict[tuple[tuple[str, str], ...], ServedProcess] = {}
-    for process in sorted(snapshot.processes, key=lambda one: one.process.number):
-        # of two that are told alike the one that came last: a process id is used again
-        told[tuple(_process_labels(process).items())] = process
-    for labels, process in told.items():
-        up.add_sample(_UP, dict(labels), int(process.is_up))
-    yield up
-    values = (snapshot.lost, snapshot.damaged, snapshot.refused, scrapes)
-    for (name, help_text), value in zip(_OWN.items(), values, strict=True):
-        made = _metric(name, help_text, COUNTER, "")
-        made.add_sample(f"{name}_total", {}, value)
-        yield made
-
-
-def _metric(name: str, help_text: str, family: str, unit: str) -> Metric:
-    from prometheus_client.metrics_core import Metric
-
-    # the library would add a unit that the name does not end with
-    own = unit if unit and name.endswith(f"_{unit}") else ""
-    return Metric(name, _text(" ".join(help_text.split())) or name, family, own)
+    return {label: text for label, value in made.items() if (text := printable(value))}
 
 
 def _check_library() -> None:

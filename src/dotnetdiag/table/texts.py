@@ -37,6 +37,15 @@ def number_text(value: float) -> str:
     return repr(value)
 
 
+def number_texts(values: list[float]) -> list[str]:
+    """:func:`number_text` of each; of many in a quarter of the time."""
+    limit = _WHOLE_LIMIT
+    return [
+        text[:-2] if text[-2:] == ".0" and -limit < value < limit else text if "n" not in text else number_text(value)
+        for text, value in zip(map(repr, values), values, strict=True)
+    ]
+
+
 def time_texts(column: Scalar) -> list[str | None]:
     """Times as ISO 8601 with nine decimals and ``Z``."""
     texts = np.datetime_as_string(column.values.view("datetime64[ns]"), unit="ns").tolist()
@@ -54,9 +63,15 @@ def value_texts(column: Column) -> list[Any]:
     if isinstance(column, Scalar) and column.kind == Kind.TIMESTAMP:
         return ["null" if text is None else f'"{text}"' for text in time_texts(column)]
     if isinstance(column, Scalar):
+        made: list[Any]
+        if column.values.dtype == np.float64:
+            made = list(number_texts(column.values.tolist()))
+            if column.valid is not None:
+                made = [text if valid else "null" for text, valid in zip(made, column.valid.tolist(), strict=True)]
+            return made
         values = column.to_pylist()
-        if column.values.dtype.kind == "f":
-            made: list[Any] = ["null" if value is None else number_text(value) for value in values]
+        if column.values.dtype.kind == "f":  # singles print shorter than doubles of the same value
+            made = ["null" if value is None else number_text(value) for value in values]
         elif column.values.dtype.kind == "b":
             made = ["null" if value is None else "true" if value else "false" for value in values]
         elif column.kind in _QUOTED:
@@ -76,7 +91,7 @@ def value_texts(column: Column) -> list[Any]:
     if isinstance(column, Bytes):
         return ["null" if raw is None else f'"hex:{raw.hex()}"' for raw in column.to_pylist()]
     if isinstance(column, Maps):
-        known = list(map(_map_text, column.maps))
+        known = list(map(map_text, column.maps))
         texts = [known[number] for number in column.which.tolist()]
     elif isinstance(column, ListOf):
         inner, bounds = list(map(str, value_texts(column.child))), column.offsets.tolist()
@@ -90,7 +105,8 @@ def value_texts(column: Column) -> list[Any]:
     return [text if valid else "null" for text, valid in zip(texts, column.valid.tolist(), strict=True)]
 
 
-def _map_text(texts: Mapping[str, str]) -> str:
+def map_text(texts: Mapping[str, str]) -> str:
+    """An object of texts."""
     pairs = [f"{encode_basestring(name)}:{encode_basestring(text)}" for name, text in texts.items()]
     return f"{{{','.join(pairs)}}}"
 

@@ -212,12 +212,10 @@ class EventTable(Table):
         schema = self.schemas[number]
         if schema.self_describing:
             fields = None
-        rows = self.headers if len(self.schemas) == 1 else self.headers[self.rows_of(number)]
         made = decode(
             schema,
             self.trace.buffer,
-            rows.payload_offset,
-            rows.payload_length,
+            *self._spans_of(number),
             fields=fields,
             infer_layout=False,
         )
@@ -234,6 +232,16 @@ class EventTable(Table):
             own = dict.fromkeys(source.by_type[number] for source in sources if number in source.by_type)
             if len(own) > 1 and number not in self._decoded:
                 self._ahead[number] = frozenset(own), self.part(number, tuple(own))
+
+    def spans_part(self, number: int) -> Payloads:
+        """The same of all fields, with texts that still lie in the payloads, where most of them may not be needed. It is not kept."""
+        schema, (offsets, lengths) = self.schemas[number], self._spans_of(number)
+        return decode(schema, self.trace.buffer, offsets, lengths, lazy_text=True, infer_layout=False)
+
+    def _spans_of(self, number: int) -> tuple[Array, Array]:
+        """Where the payloads of one type lie."""
+        rows: Any = slice(None) if len(self.schemas) == 1 else self.rows_of(number)
+        return self.headers.payload_offset[rows], self.headers.payload_length[rows]
 
     def load(self) -> None:
         """Decode everything at once: cheaper than column by column when all are wanted."""
