@@ -42,6 +42,7 @@ def test_collections_of_a_process_that_runs(runtime: str) -> None:
     made = ask(runtime, "gc", "gc", "gen0=3", "gen1=3", "gen2=4")
     assert made.totals.induced == 10
     assert made.totals.pause_percent is not None
+    assert set(made.collections.values("reason")) <= {"Induced", "InducedNotForced", "AllocSmall"}
     assert 0 < made.totals.pause_ms < 1000 * DURATION_S
 
 
@@ -69,7 +70,32 @@ def test_exceptions_of_a_process_that_runs_have_their_methods(runtime: str) -> N
     ],
 )
 def test_every_question_has_an_answer(kind: str, mode: str, words: list[str]) -> None:
-    assert ask("10", mode, kind, *words).totals.count > 0
+    totals = ask("10", mode, kind, *words).totals
+    assert totals.count > 0
+    assert getattr(totals, "unfinished", 0) <= 1  # of what went on when the session began or ended
+
+
+@pytest.mark.parametrize("runtime", ["8", "10"])
+def test_awaits_of_a_process_that_runs_have_their_ends(runtime: str) -> None:
+    totals = ask(runtime, "async", "tasks", "rounds=5").totals
+    assert totals.count > 10
+    assert totals.unfinished == 0
+
+
+def test_threads_of_a_process_that_runs_say_how_long_they_waited() -> None:
+    made = ask("10", "contention", "threads", "rounds=10")
+    assert any(made.threads.values("wait_ms"))
+    assert any(made.threads.values("lock_ms"))
+
+
+@pytest.mark.parametrize("kind", ["gc", "loader", "requests"])
+def test_a_process_in_which_nothing_happens_has_an_empty_answer(kind: str) -> None:
+    with workload("10", "gc", "wait=stdin", "linger=stdin") as target:
+        made = dd.ask(target.pid, kind, duration=1)
+        target.say()
+        target.say()
+    assert len(made.notes) == 1
+    assert made.notes[0].startswith("no ")
 
 
 def test_ctrl_c_ends_a_watch_with_its_report() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import threading
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -15,10 +16,12 @@ from dotnetdiag.analysis.stacks import StacksFold
 from dotnetdiag.errors import FormatError, GrammarError, TargetStopped, UsageError
 from dotnetdiag.events import Source
 from dotnetdiag.live import Account, LiveEvents
+from dotnetdiag.live import windows as windows_of_sessions
 from dotnetdiag.live.hand_over import HandOver
-from dotnetdiag.live.windows import WINDOW_ROWS
-from dotnetdiag.nettrace import LabelList, Metadata
+from dotnetdiag.live.windows import HELD_S, WINDOW_ROWS
+from dotnetdiag.nettrace import HeaderColumns, LabelList, Metadata
 from dotnetdiag.trace.json_lines import JsonLines
+from dotnetdiag.trace.settling import Settling
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -403,3 +406,116 @@ def test_what_the_runtime_carries_in_an_event_is_an_event_of_its_own() -> None:
     live = LiveEvents(session, names=["GC/CommittedUsage"])
     assert [(event.name, event["TotalCommittedInFree"]) for event in live] == [("GC/CommittedUsage", 4)] * 2
     assert live.account.filtered == 1
+
+
+def settled(session: FakeSession) -> LiveEvents:
+    return LiveEvents(session, settled=True, queue_bytes=1 << 30)
+
+
+def test_settled_windows_follow_each_other_in_time_though_threads_are_written_one_after_the_other() -> None:
+    made, session = Made(), FakeSession()
+    live = settled(session)
+    windows = live.windows()
+    for n, time, thread, is_sorted in ((1, 100, 1, True), (3, 300, 1, False), (5, 500, 1, False)):
+        made.number(n, time, thread=thread, is_sorted=is_sorted)
+    made.number(2, 200, thread=2)
+    session.say(made.take())
+    session.say(quiet())
+    assert numbers(next(windows)) == [1]  # others as old as the second may follow
+    made.number(4, 400, thread=2, is_sorted=False)
+    made.number(6, 600, thread=3)
+    session.say(made.take())
+    session.say(quiet())
+    assert numbers(next(windows)) == [2, 3, 4, 5]
+    session.say(made.finish())
+    session.say(None)
+    assert [numbers(window) for window in windows] == [[6]]
+    assert live.account == Account(shown=6)
+
+
+def test_settled_windows_end_at_sequence_points() -> None:
+    made, session = Made(), FakeSession()
+    for n, time in ((1, 100), (2, 200)):
+        made.number(n, time, is_sorted=False)
+    made.writer.write_sequence_point(250)
+    made.number(3, 300, is_sorted=False)
+    session.say(made.take() + made.finish())
+    session.say(None)
+    assert [numbers(window) for window in settled(session).windows()] == [[1, 2], [3]]
+
+
+def test_what_a_stream_never_settles_is_given_out_by_its_age() -> None:
+    made, session = Made(), FakeSession()
+    windows = settled(session).windows()
+    second = 1_000_000_000
+    for n, time in ((1, 0), (2, second), (3, 2 * second), (4, HELD_S * second + 1)):
+        made.number(n, time, is_sorted=False)
+    session.say(made.take())
+    session.say(quiet())
+    assert numbers(next(windows)) == [1]
+    session.say(made.finish())
+    session.say(None)
+    assert [numbers(window) for window in windows] == [[2, 3, 4]]
+
+
+@pytest.mark.parametrize("limit", ["HELD_ROWS", "HELD_BYTES"])
+def test_of_what_a_stream_never_settles_no_more_is_held_than_fits(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows_of_sessions, limit, 10 if limit == "HELD_ROWS" else 40)
+    made, session = Made(), FakeSession()
+    windows = settled(session).windows()
+    for n in (*range(0, 20, 2), *range(1, 20, 2)):
+        made.number(n, n, thread=n % 2 + 1, is_sorted=False)
+    session.say(made.take())
+    session.say(quiet())
+    assert numbers(next(windows)) == list(range(15))
+    session.say(made.finish())
+    session.say(None)
+    assert [numbers(window) for window in windows] == [list(range(15, 20))]
+
+
+def test_a_flood_that_is_not_settled_waits_until_there_is_twice_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows_of_sessions, "SORTED_ROWS", 4)
+    sizes = []
+    order = Settling.order
+
+    def counted(settling: Settling, headers: HeaderColumns) -> Any:
+        sizes.append(len(headers))
+        return order(settling, headers)
+
+    monkeypatch.setattr(Settling, "order", counted)
+    made, session = Made(), FakeSession()
+    made.number(0, 100)
+    for n in range(1, 100):
+        made.number(n, 100 + n, is_sorted=False)
+        session.say(made.take())
+    session.say(made.finish())
+    session.say(None)
+    assert [n for window in settled(session).windows() for n in numbers(window)] == list(range(100))
+    assert sizes == [100]
+
+
+def test_settled_windows_share_the_numbers_of_activities_and_not_their_stacks_and_labels() -> None:
+    made, session = Made(version=6), FakeSession()
+    one, two = UUID(int=1), UUID(int=2)
+    for n, (time, activity) in enumerate([(100, one), (200, two), (300, one)]):
+        labels = made.writer.add_labels(LabelList(opcode=n + 1))
+        stack = made.writer.add_stack([n + 1])
+        made.number(n, time, activity=activity, stack=stack, labels=labels)
+    data = made.take()
+    session.say(data)
+    session.say(quiet())
+    session.say(made.finish())
+    session.say(None)
+    live = LiveEvents(session, settled=True, stacks=True)
+    first, last = live.windows()
+    assert [*first.headers.activity.tolist(), *last.headers.activity.tolist()] == [1, 2, 1]
+    assert [row.activity for row in (*first, *last)] == [one, two, one]
+    assert [len(first.trace.stacks), len(last.trace.stacks)] == [4, 2]
+    assert [*first.values("opcode"), *last.values("opcode")] == [1, 2, 3]
+
+
+def test_a_window_of_nothing_is_of_the_session() -> None:
+    live = settled(FakeSession(Made().finish(), None))
+    assert list(live.windows()) == []
+    window = live.nothing()
+    assert (len(window), window.fields, window.losses.lost) == (0, (), 0)

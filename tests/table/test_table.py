@@ -173,6 +173,14 @@ def test_a_table_without_columns_or_rows_is_one() -> None:
         assert table.to_arrow().column_names == list(table.columns)
 
 
+def test_a_table_with_other_notes_is_the_same_table() -> None:
+    table = made(notes=["one"])
+    other = table.with_notes(["two", "three"])
+    assert (table.notes, other.notes) == (("one",), ("two", "three"))
+    assert (other.title, other.units, other.columns, len(other)) == (table.title, table.units, table.columns, 3)
+    assert other.values("name") == table.values("name")
+
+
 def test_the_repr_shows_rows_and_says_what_is_missing() -> None:
     lines = repr(made(notes=["filtered"], losses=Losses(lost=5, damage="cut at 7"))).splitlines()
     assert lines[0] == "<Table things: 3 rows, columns name, count, share, is_on, raw, when, odd>"

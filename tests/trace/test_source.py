@@ -16,6 +16,7 @@ from dotnetdiag.nettrace import EventBatch, HeaderColumns, Scan, read, scan, sca
 from dotnetdiag.recipes.contents import describe
 from dotnetdiag.trace import payloads, source
 from dotnetdiag.trace.payloads import Payloads
+from dotnetdiag.trace.settling import Rows, Settling
 from dotnetdiag.trace.source import Source, wanted_of
 from dotnetdiag.trace.trace import Trace
 
@@ -188,17 +189,17 @@ def test_no_more_rows_are_held_than_are_asked_for(monkeypatch: pytest.MonkeyPatc
     data = unsettled(40, 100)
     sorted_rows = []
 
-    def order(headers: HeaderColumns, ranks: source._Ranks) -> source.Rows:
+    def order(settling: Settling, headers: HeaderColumns) -> Rows:
         sorted_rows.append(len(headers))
-        return in_order(headers, ranks)
+        return in_order(settling, headers)
 
     def small_batches() -> Iterator[EventBatch]:
         for batch in whole_batches():
             for first in range(0, len(batch), 100):
                 yield replace(batch, headers=batch.headers[first : first + 100])
 
-    in_order = source._order
-    monkeypatch.setattr(source, "_order", order)
+    in_order = Settling.order
+    monkeypatch.setattr(Settling, "order", order)
     made = Source(data)
     whole_batches = made.batches
     monkeypatch.setattr(made, "batches", small_batches)

@@ -118,6 +118,7 @@ class GcFold:
         self._seconds = seconds
         self._events = GcEvents()
         self._window: EventTable | None = None
+        self._words: dict[str, Callable[[int], str] | None] = {"Reason": None, "Type": None}
 
     def wants(self, schema: EventSchema) -> bool:
         """Events that tell of collections."""
@@ -126,12 +127,13 @@ class GcFold:
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._window = window
+        self._words = {name: known or words_of(window, having(START), name) for name, known in self._words.items()}
         self._events.feed(window)
 
     def result(self) -> GcReport:
         """The answer."""
         by_process = [made for pid in self._pids() if (made := _Process(self._events, pid)).count]
-        columns = _columns(by_process, self._window)
+        columns = _columns(by_process, self._words)
         columns["induced_by"], induced = self._induced(by_process)
         trace = None if self._window is None else self._window.trace
         notes = () if by_process else (NO_EVENTS,)
@@ -436,14 +438,14 @@ def _total(one: _Process, name: str, known: Array | None = None) -> Array:
     )
 
 
-def _columns(processes: Sequence[_Process], window: EventTable | None) -> dict[str, Column]:
+def _columns(processes: Sequence[_Process], words: Mapping[str, Callable[[int], str] | None]) -> dict[str, Column]:
     def joined(make: Callable[[_Process], Array]) -> Array:
         return np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
 
     def named(field: str, own: Mapping[int, str]) -> Column:
         numbers = joined(lambda one: one.starts[field]).astype(np.int64)
-        words = (None if window is None else words_of(window, having(START), field)) or str
-        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda one: own.get(one) or words(one))
+        told = words[field] or str
+        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda one: own.get(one) or told(one))
 
     columns: dict[str, Column] = {
         "pid": whole(joined(lambda one: one.starts.pid)),

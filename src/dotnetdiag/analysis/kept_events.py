@@ -188,11 +188,12 @@ def named(*names: str) -> Callable[[EventSchema], bool]:
 
 
 def words_of(window: EventTable, wants: Callable[[EventSchema], bool], field: str) -> Callable[[int], str] | None:
-    """The words that a type has for the numbers of a field; None where no such type is known yet."""
+    """The words that a type has for the numbers of a field; None where the window has no such type, or none with words: windows of a session
+    have the types of their own events alone, so who asks keeps what was told before.
+    """
     for number, schema in window.schemas.items():
-        if wants(schema):
-            given = window.enumerations_of(number).get(field)
-            return None if given is None else given.text
+        if wants(schema) and (given := window.enumerations_of(number).get(field)) is not None:
+            return given.text
     return None
 
 

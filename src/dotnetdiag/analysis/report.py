@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
 
 from dotnetdiag.table import Table
 
@@ -14,6 +14,14 @@ class Report:
 
     totals: Any
     notes: tuple[str, ...]
+
+    def with_notes(self, notes: tuple[str, ...]) -> Self:
+        """The same with other notes, in its tables too."""
+        if notes == self.notes:
+            return self
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        tables = {name: one.with_notes(notes) for name, one in found.items() if isinstance(one, Table)}
+        return replace(self, **tables, notes=notes)
 
     def document(self) -> dict[str, Any]:
         """As :meth:`to_json`, with tables in the place of their rows."""

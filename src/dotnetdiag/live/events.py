@@ -109,11 +109,13 @@ class LiveEvents:
         frame_names: Names | None = None,
         symbols: LiveSymbols | None = None,
         queue_bytes: int = QUEUE_BYTES,
+        settled: bool = False,
     ) -> None:
         """``names`` of events in any spelling, ``where`` a filter, as of ``Trace.events``; ``fields`` are those that the caller looks at:
         ``notes`` tell which no event had. ``providers`` are those asked for,
         which matters for the few that are written unasked. ``stacks`` keeps call stacks, ``frame_names`` names them; ``symbols`` get the
-        events that tell of methods, also of windows that are dropped. The session is ours from here on: after an error it is closed.
+        events that tell of methods, also of windows that are dropped. ``settled``: for questions; windows follow each other in time, and come
+        when nothing older can follow, and ids of activities mean the same in all. The session is ours from here on: after an error it is closed.
         Raises UsageError, GrammarError, and TransportError for want of a thread.
         """
         self._session = session
@@ -135,6 +137,7 @@ class LiveEvents:
                 names=frame_names,
                 symbols_now=no_symbols if symbols is None else symbols.now,
                 losses_now=self._losses,
+                settled=settled,
             )
             self._queue: HandOver[EventTable] = HandOver(queue_bytes)
             self._numbers: dict[Metadata, int] = {}
@@ -198,6 +201,10 @@ class LiveEvents:
                 yield window
         self.stop()
         self._queue.end()
+
+    def nothing(self) -> EventTable:
+        """A window without events, for a question that none came for; after :meth:`windows` has ended."""
+        return self._maker.nothing()
 
     def _chosen(self, window: EventTable) -> EventTable:
         if self._where is not None:
@@ -316,7 +323,7 @@ class LiveEvents:
                 if error is None:
                     for batch in self._reader.close():
                         self._take(batch)
-                    self._release()
+                    self._release(self._maker.make())
             except DiagnosticsError as found:
                 error = found
             self._queue.end(error)
@@ -330,9 +337,9 @@ class LiveEvents:
             if self._is_late():
                 self._queue.end()
             try:
-                data = self._session.read(READ_BYTES, timeout_s=QUIET_S if len(self._maker) else TICK_S)
+                data = self._session.read(READ_BYTES, timeout_s=QUIET_S if self._maker.has_new else TICK_S)
             except TimedOut:
-                self._release()
+                self._release(self._maker.make_settled())
                 if self._stopping is not None and now - self._stopping > STOP_TIMEOUT_S:
                     self.ended = "the target did not end the session"
                     return
@@ -354,6 +361,8 @@ class LiveEvents:
     def _take(self, batch: EventBatch) -> None:
         """Rows of the types asked for, under numbers that stay the same for the whole session."""
         batch = self._carried.typed_batch(batch)
+        if self._maker.see(batch):
+            self._release(self._maker.make())
         distinct, which = np.unique(batch.headers.metadata_id, return_inverse=True)
         numbers, schemas = [], {}
         for at, metadata_id in enumerate(distinct.tolist()):
@@ -380,7 +389,7 @@ class LiveEvents:
         version_6 = self._reader.format.startswith("nettrace 6")
         self._maker.add(batch, rows, schemas, self._reader.info, self._reader.threads if version_6 else None)
         if self._maker.full:
-            self._release()
+            self._release(self._maker.make_settled())
 
     def _schema(self, number: int, known: Metadata) -> EventSchema | None:
         """The type of a number; None for one that nobody asked for."""
@@ -401,8 +410,8 @@ class LiveEvents:
                     self._fields |= {field.name.lower() for field in schema.fields[0].layout.fields}
         return self._schemas[number]
 
-    def _release(self) -> None:
-        for window, size in self._maker.make():
+    def _release(self, windows: Iterable[tuple[EventTable, int]]) -> None:
+        for window, size in windows:
             if self._symbols is not None:
                 self._symbols.add(window)
                 if self._for_symbols:

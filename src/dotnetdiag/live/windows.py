@@ -3,6 +3,9 @@
 A runtime empties its buffers about every 100 ms, and writes what it has thread by thread. What came together is one
 window, sorted by time, as long as it is not too large for that: a flood is cut where it must be, and then the events of
 one thread may stand before older ones of another.
+
+Who needs all windows in the order of time has them settled: events are held until nothing older can follow, by the rule that is that of
+files (``trace.settling``).
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from dotnetdiag.nettrace import (
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.context import Recording
 from dotnetdiag.trace.header import HeaderMeaning, overrides
+from dotnetdiag.trace.settling import Settling
 from dotnetdiag.trace.stack_names import StackNames
 from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
@@ -42,6 +46,11 @@ SORTED_BYTES = 8 << 20
 """So many events, or bytes of payload, are sorted together at most, and given out whatever follows."""
 WINDOW_ROWS = 1 << 13
 """Windows of more are cut: lines of text take many times the memory of their events."""
+HELD_ROWS = 1 << 18
+HELD_BYTES = 64 << 20
+"""Of events that are not settled no more are held: a stream that never says so is given out as it comes, about."""
+HELD_S = 5
+"""So much older than the latest, events are given out whatever the stream says: a runtime empties its buffers every 100 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +103,8 @@ class LiveContext:
 
 class WindowMaker:
     """Collects rows of batches, and makes windows of them. ``stacks``: keep call stacks, which cost memory; ``symbols_now`` tells what
-    their addresses stand for, and ``losses_now`` what the session has lost.
+    their addresses stand for, and ``losses_now`` what the session has lost. ``settled``: windows follow each other in time, and ids of
+    activities mean the same in all; each batch is to be given to :meth:`see` then.
     """
 
     def __init__(
@@ -104,28 +114,45 @@ class WindowMaker:
         names: Names | None = None,
         symbols_now: Callable[[], Symbols] = no_symbols,
         losses_now: Callable[[], Losses] = Losses,
+        settled: bool = False,
     ) -> None:
         self._stacks_wanted, self._names, self._symbols_now, self._losses_now = stacks, names, symbols_now, losses_now
         self._meaning: HeaderMeaning | None = None
+        self._settling = Settling() if settled else None
+        self._guids = GuidTable()
         self._clear()
 
     def _clear(self) -> None:
         self._headers: list[HeaderColumns] = []
         self._payloads: list[Array] = []
         self._schemas: dict[int, EventSchema] = {}
-        self._guids = GuidTable()
+        if self._settling is None:
+            self._guids = GuidTable()
         self._labels: list[LabelList] = [LabelList()]
         self._stacks = StackTable()
         self._rows = self._size = 0
+        self._held = self._held_bytes = 0
+        self._has_new = False
 
     def __len__(self) -> int:
         """Rows that wait."""
         return self._rows
 
     @property
+    def has_new(self) -> bool:
+        """Whether rows were added since windows were made."""
+        return self._has_new
+
+    @property
     def full(self) -> bool:
         """Whether it is time to make windows."""
-        return self._rows >= SORTED_ROWS or self._size >= SORTED_BYTES
+        return self._rows >= max(SORTED_ROWS, 2 * self._held) or self._size >= max(SORTED_BYTES, 2 * self._held_bytes)
+
+    def see(self, batch: EventBatch) -> bool:
+        """Take note of what a batch, whole, says of the order of time, before rows of it are added. Whether all that waits is to be made
+        windows first.
+        """
+        return self._settling is not None and self._settling.see(batch) and self._rows > 0
 
     def add(
         self,
@@ -141,22 +168,30 @@ class WindowMaker:
         """
         if self._meaning is None or threads is not None:
             self._meaning = HeaderMeaning(info, dict(threads or {}), thread_rows=threads is not None)
-        offsets, data = gather(batch.buffer, rows.payload_offset, rows.payload_length.astype(np.int64))
+        self._append(batch.buffer, rows, batch.guids, batch.labels, batch.stacks)
+        self._schemas.update(schemas)
+
+    def _append(
+        self, buffer: Array, rows: HeaderColumns, guids: GuidTable, labels: Sequence[LabelList], stacks: StackTable
+    ) -> None:
+        offsets, data = gather(buffer, rows.payload_offset, rows.payload_length.astype(np.int64))
         own = replace(
             rows[:],
             payload_offset=offsets[:-1] + self._size,
-            activity=self._guid_ids(batch.guids, rows.activity),
-            related=self._guid_ids(batch.guids, rows.related),
-            label_list=self._label_ids(batch.labels, rows.label_list),
-            stack=self._stack_ids(batch.stacks, rows.stack),
+            activity=self._guid_ids(guids, rows.activity),
+            related=self._guid_ids(guids, rows.related),
+            label_list=self._label_ids(labels, rows.label_list),
+            stack=self._stack_ids(stacks, rows.stack),
         )
         self._headers.append(HeaderColumns(*(np.array(getattr(own, name)) for name in _COLUMNS)))
         self._payloads.append(data)
-        self._schemas.update(schemas)
         self._rows += len(rows)
         self._size += len(data)
+        self._has_new = True
 
     def _guid_ids(self, guids: GuidTable, ids: Array) -> Array:
+        if guids is self._guids:
+            return ids
         return _mapped(ids, lambda number: self._guids.intern(guids[number].bytes_le))
 
     def _label_ids(self, labels: Sequence[LabelList], ids: Array) -> Array:
@@ -176,17 +211,57 @@ class WindowMaker:
             self._stacks = StackTable(stacks.pointer_size)
         return _mapped(ids, lambda number: self._stacks.intern(stacks.raw(number)))
 
-    def make(self) -> list[tuple[EventTable, int]]:
-        """All rows in windows of at most ``WINDOW_ROWS``, and about how many bytes each holds. Begins anew."""
-        if not self._rows:
+    def make_settled(self) -> list[tuple[EventTable, int]]:
+        """As :meth:`make`; of a maker of settled windows, what is settled by now. The others wait on."""
+        if self._settling is None:
+            return self.make()
+        if not self._has_new:
             return []
         assert self._meaning is not None
         headers = HeaderColumns.concatenate(self._headers)
-        headers = headers[sort_order(headers)]
+        self._headers = [headers]
+        most = min(HELD_ROWS, HELD_BYTES * self._rows // max(self._size, 1))
+        too_old = int(headers.time.max()) - HELD_S * self._meaning.info.frequency
+        count = int(np.count_nonzero(headers.time < max(self._settling.until, too_old)))
+        made = self.make(max(count, self._rows - most // 2 if self._rows - count > most else 0))
+        self._held, self._held_bytes, self._has_new = self._rows, self._size, False
+        return made
+
+    def make(self, count: int | None = None) -> list[tuple[EventTable, int]]:
+        """All rows, or the first ``count`` of them in time, in windows of at most ``WINDOW_ROWS``, and about how many bytes each holds. The
+        others wait on, and otherwise it begins anew.
+        """
+        count = self._rows if count is None else count
+        if not count:
+            return []
+        headers = HeaderColumns.concatenate(self._headers)
+        headers = headers[sort_order(headers) if self._settling is None else self._settling.order(headers)]
+        context, schemas, labels = self._context(), self._schemas, self._labels
+        row_bytes = _ROW_BYTES + (self._size + self._stacks.size_bytes) / self._rows
+        rest = headers[count:]
+        self._clear()
+        if len(rest):
+            there = np.unique(rest.metadata_id).tolist()
+            self._schemas = {number: schemas[number] for number in there}
+            self._append(context.buffer, rest, context.guids, labels, context.stacks)
+        elif count <= WINDOW_ROWS:
+            return [(EventTable(context, schemas, headers), int(count * row_bytes))]
+        made = []
+        for first in range(0, count, WINDOW_ROWS):
+            piece = _piece(context, schemas, headers[first : min(first + WINDOW_ROWS, count)])
+            made.append((piece, int(len(piece) * row_bytes)))
+        return made
+
+    def nothing(self) -> EventTable:
+        """A window without events."""
+        return EventTable(self._context(), {}, HeaderColumns.allocate(0))
+
+    def _context(self) -> LiveContext:
+        """That of all rows that wait."""
         payloads = self._payloads
-        context = LiveContext(
-            buffer=payloads[0] if len(payloads) == 1 else np.concatenate(payloads),
-            meaning=self._meaning,
+        return LiveContext(
+            buffer=payloads[0] if len(payloads) == 1 else np.concatenate([np.zeros(0, np.uint8), *payloads]),
+            meaning=self._meaning or HeaderMeaning(None, {}, thread_rows=False),
             guids=self._guids,
             overrides=overrides(self._labels) if len(self._labels) > 1 else {},
             stacks=self._stacks,
@@ -196,17 +271,6 @@ class WindowMaker:
             keeps_stacks=self._stacks_wanted,
             recording=self,
         )
-        rows = self._rows
-        row_bytes = _ROW_BYTES + (self._size + self._stacks.size_bytes) / rows
-        whole = EventTable(context, self._schemas, headers)
-        self._clear()
-        if rows <= WINDOW_ROWS:
-            return [(whole, int(rows * row_bytes))]
-        made = []
-        for first in range(0, rows, WINDOW_ROWS):
-            piece = _piece(context, whole.schemas, headers[first : first + WINDOW_ROWS])
-            made.append((piece, int(len(piece) * row_bytes)))
-        return made
 
 
 def _piece(context: LiveContext, schemas: Mapping[int, EventSchema], rows: HeaderColumns) -> EventTable:

@@ -22,52 +22,133 @@ if TYPE_CHECKING:
     from dotnetdiag.client import Client
 
 SAMPLER = "Microsoft-DotNETCore-SampleProfiler:0:4"
-NAMES = f"{CLR_PROVIDER}:0x38:5"
-"""Methods as they are compiled; what was compiled before is named by a short session of its own."""
+NAMES = f"{CLR_PROVIDER}:0x38:4"
+"""Methods when they were compiled; what was compiled before is named by a short session of its own. The level is that of all other keywords of the
+runtime too, and verbose would bring ticks of allocations to a question of collections.
+"""
 _TPL = "System.Threading.Tasks.TplEventSource"
 _WEB = (
-    "Microsoft.AspNetCore.Hosting:0xffffffffffffffff:5,System.Net.Http:0xffffffffffffffff:5,System.Net.NameResolution:0xffffffffffffffff:5,"
-    f"System.Net.Sockets:0xffffffffffffffff:5,System.Net.Security:0xffffffffffffffff:5,{_TPL}:0x80:4"
+    *(
+        f"{provider}:0xffffffffffffffff:5"
+        for provider in (
+            "Microsoft.AspNetCore.Hosting",
+            "Microsoft-AspNetCore-Server-Kestrel",
+            "System.Net.Http",
+            "System.Net.NameResolution",
+            "System.Net.Sockets",
+            "System.Net.Security",
+            "Grpc.AspNetCore.Server",
+            "Grpc.Net.Client",
+        )
+    ),
+    "Microsoft.Data.SqlClient.EventSource:0x1:4",
+    "Microsoft-AdoNet-SystemData:0x1:4",
+    f"{_TPL}:0x80:4",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveKind:
-    """A question: its fold, by module and name, the providers that it needs, as texts, and whether it wants to know how long was recorded."""
+    """A question: its fold, by module and name, the providers that it needs, as texts, and whether it wants to know how long was recorded.
+    ``instead``: what is said in the place of a note of the module, by the name of that, which tells what to record: it is asked for here.
+    """
 
     module: str
     fold: str
     providers: str
     is_timed: bool = False
+    instead: Mapping[str, str]
 
     def asked(self, seconds: Callable[[], float]) -> Any:
         """The fold."""
         made = getattr(import_module(f"dotnetdiag.analysis.{self.module}"), self.fold)
         return made(seconds=seconds) if self.is_timed else made()
 
+    def noted(self, made: Any) -> Any:
+        """An answer, of a session with all of ``providers``, with what is to be said in the place of its notes."""
+        module = import_module(f"dotnetdiag.analysis.{self.module}")
+        texts = {getattr(module, name): text for name, text in self.instead.items()}
+        return made.with_notes(tuple(texts.get(note, note) for note in made.notes))
 
-def _kind(module: str, fold: str, *providers: str, is_timed: bool = False) -> LiveKind:
-    return LiveKind(module=module, fold=fold, providers=",".join((*providers, NAMES)), is_timed=is_timed)
+
+def _kind(module: str, fold: str, *providers: str, is_timed: bool = False, **instead: str) -> LiveKind:
+    return LiveKind(
+        module=module, fold=fold, providers=",".join((*providers, NAMES)), is_timed=is_timed, instead=instead
+    )
 
 
 KINDS: Mapping[str, LiveKind] = {
-    "allocations": _kind("allocations", "AllocationsFold", f"{CLR_PROVIDER}:0x1:5", is_timed=True),
-    "contention": _kind("waits", "ContentionFold", f"{CLR_PROVIDER}:0x4000:4"),
-    "exceptions": _kind("exceptions", "ExceptionsFold", f"{CLR_PROVIDER}:0x8000:4", is_timed=True),
-    "gc": _kind("gc_collections", "GcFold", f"{CLR_PROVIDER}:0x1:4", is_timed=True),
-    "jit": _kind("jit", "JitFold", f"{CLR_PROVIDER}:0x1000000010:5"),
-    "loader": _kind("loader", "LoaderFold", f"{CLR_PROVIDER}:0x1c:4"),
-    "logs": _kind("logs", "LogsFold", "Microsoft-Extensions-Logging:0x4:5", _WEB),
-    "requests": _kind("requests", "RequestsFold", _WEB, f"{CLR_PROVIDER}:0xc001:5", SAMPLER),
-    "tasks": _kind("tasks", "TasksFold", f"{_TPL}:0xb:4"),
+    "allocations": _kind(
+        "allocations",
+        "AllocationsFold",
+        f"{CLR_PROVIDER}:0x1:5",
+        is_timed=True,
+        NO_EVENTS="no allocations: no thread came to a tick, of which there is one for some 100 KB",
+    ),
+    "contention": _kind(
+        "waits",
+        "ContentionFold",
+        f"{CLR_PROVIDER}:0x4000:4",
+        NO_CONTENTION="no contention: no thread waited for a lock",
+    ),
+    "exceptions": _kind(
+        "exceptions",
+        "ExceptionsFold",
+        f"{CLR_PROVIDER}:0x8000:4",
+        is_timed=True,
+        NO_EVENTS="no exceptions: none was thrown",
+    ),
+    "gc": _kind(
+        "gc_collections",
+        "GcFold",
+        f"{CLR_PROVIDER}:0x1:4",
+        is_timed=True,
+        NO_EVENTS="no collections: none took place",
+    ),
+    "jit": _kind("jit", "JitFold", f"{CLR_PROVIDER}:0x1000000010:5", NO_EVENTS="no methods: none was compiled"),
+    "loader": _kind(
+        "loader",
+        "LoaderFold",
+        f"{CLR_PROVIDER}:0xc:4",
+        NO_EVENTS="no assemblies: none was loaded; most are at the start",
+        NO_BINDS="how long binds took and which failed is not told: there were none, or the runtime does not (.NET 5 and later do)",
+    ),
+    "logs": _kind(
+        "logs", "LogsFold", "Microsoft-Extensions-Logging:0x4:5", *_WEB, NO_EVENTS="no messages: nothing was logged"
+    ),
+    "requests": _kind(
+        "requests",
+        "RequestsFold",
+        *_WEB,
+        "Microsoft-Extensions-Logging:0x4:4",
+        f"{CLR_PROVIDER}:0x4001:5",
+        SAMPLER,
+        NO_EVENTS="no requests: there were none",
+        NO_ACTIVITIES="no activity ids: what is within what is not known, nor what a request spent",
+    ),
+    "tasks": _kind("tasks", "TasksFold", f"{_TPL}:0xb:5", NO_EVENTS="no tasks: none was awaited"),
     "threadpool": _kind(
         "thread_pool",
         "ThreadPoolFold",
         f"{CLR_PROVIDER}:0x10000:4",
         "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5",
+        NO_EVENTS="no thread pool: it did nothing",
+        NO_QUEUE="how long work waited is not told: none was queued",
     ),
-    "threads": _kind("threads", "ThreadsFold", f"{CLR_PROVIDER}:0x4001c001:5", SAMPLER),
-    "waits": _kind("waits", "WaitsFold", f"{CLR_PROVIDER}:0x40000004000:5"),
+    "threads": _kind(
+        "threads",
+        "ThreadsFold",
+        f"{CLR_PROVIDER}:0x4000001c001:5",
+        SAMPLER,
+        NO_EVENTS="no threads: none was seen to do anything",
+        NO_SAMPLES="how long threads ran is not told: the runtime took no samples",
+    ),
+    "waits": _kind(
+        "waits",
+        "WaitsFold",
+        f"{CLR_PROVIDER}:0x40000004000:5",
+        NO_WAITS="no waits: nothing waited, or the runtime does not tell (.NET 9 and later do)",
+    ),
 }
 """By the name of the report."""
 
@@ -75,9 +156,12 @@ KINDS: Mapping[str, LiveKind] = {
 class LiveReport:
     """A session that runs, and its question. Leaving the ``with`` block closes the session."""
 
-    def __init__(self, live: LiveEvents, kind: LiveKind, name_methods: Callable[[], object]) -> None:
-        """``name_methods`` takes the names of what was compiled until now."""
+    def __init__(
+        self, live: LiveEvents, kind: LiveKind, name_methods: Callable[[], object], *, has_all: bool = True
+    ) -> None:
+        """``name_methods`` takes the names of what was compiled until now. ``has_all``: the session has the providers of the question."""
         self.live, self._name_methods = live, name_methods
+        self._kind, self._has_all = kind, has_all
         self._begun, self._ended = time.monotonic(), math.inf
         self._fold = kind.asked(lambda: self._ended - self._begun)
 
@@ -90,14 +174,17 @@ class LiveReport:
         self.live.close()
 
     def result(self) -> Any:
-        """What came until the session ended, which is waited for: an object as the functions of :mod:`questions` give. Raises UsageError where
-        nothing came at all.
-        """
+        """What came until the session ended, which is waited for: an object as the functions of :mod:`questions` give."""
+        is_empty = True
         for window in self.live.windows():
+            is_empty = False
             self._fold.feed(window)
+        if is_empty:
+            self._fold.feed(self.live.nothing())
         self._ended = time.monotonic()
         self._name_methods()  # methods that were compiled ahead are not announced when they are called for the first time
-        return self._fold.result()
+        made = self._fold.result()
+        return self._kind.noted(made) if self._has_all else made
 
 
 def live_kind(name: str) -> LiveKind:
@@ -119,15 +206,16 @@ def start_report(
     :func:`watching.start_watching`. Raises UnknownName for a question that there is not, and what that raises.
     """
     asked = live_kind(kind)
-    if not (options.providers or options.presets or options.clr_events):
+    has_all = not (options.providers or options.presets or options.clr_events)
+    if has_all:
         options = replace(options, providers=asked.providers)
     was_held = is_held(client)
     symbols = LiveSymbols()
-    live = start_watching(client, options, over=over, suspended=suspended, symbols=symbols)
+    live = start_watching(client, options, over=over, suspended=suspended, symbols=symbols, settled=True)
     try:
         if not was_held:  # otherwise nothing was compiled yet
             read_names(client, symbols)
     except BaseException:
         live.close()
         raise
-    return LiveReport(live, asked, lambda: read_names(client, symbols))
+    return LiveReport(live, asked, lambda: read_names(client, symbols), has_all=has_all)

@@ -79,10 +79,11 @@ def start_watching(
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None,
     chosen: Composition | None = None,
     symbols: LiveSymbols | None = None,
+    settled: bool = False,
 ) -> LiveEvents:
     """The events of a session that runs when this returns. ``over`` is the address of the port that the client is of; ``suspended`` is
     called with what still holds the runtime at its start: nothing comes before it is resumed over each. With ``symbols`` the windows have
-    stacks, and events of any name; ``chosen`` is another session than that of the options.
+    stacks, and events of any name; ``chosen`` is another session than that of the options, ``settled`` as of ``LiveEvents``.
     """
     chosen, where = chosen or options.composed(), None if options.where is None else Where(options.where)
     seconds = seconds_of(options.duration)
@@ -96,6 +97,7 @@ def start_watching(
         providers=[provider.name or "" for provider in chosen.providers],
         stacks=symbols is not None,
         symbols=symbols,
+        settled=settled,
     )
     try:
         if options.resume and is_held(client) is not False and (held := resume(client, over=over)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -118,6 +119,12 @@ class Table:
         def __getattr__(self, name: str) -> object:
             hint = f"; the column is table[{name!r}]" if not name.startswith("_") and name in self else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    def with_notes(self, notes: Sequence[str]) -> Table:
+        """The same table with other notes."""
+        made = copy.copy(self)
+        made._notes = tuple(notes)
+        return made
 
     # columns ----------------------------------------------------------------------------------------------------------
 

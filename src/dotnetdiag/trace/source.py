@@ -36,11 +36,11 @@ from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES, TypeCounts, count_types
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads
+from dotnetdiag.trace.settling import NEVER, Ranks, Rows, Settling
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.summary import Totals
 
-Rows: TypeAlias = npt.NDArray[np.int64]
 Wanted: TypeAlias = npt.NDArray[np.uint32]
 """Metadata ids, ascending."""
 Wants: TypeAlias = Wanted | Callable[[], Wanted] | None
@@ -51,7 +51,6 @@ WINDOW_ROWS = 1 << 14
 """Rows of a window, when there are so many: enough that a decode call per event type pays. Printing four times as many
 is a tenth faster and takes twice the memory (110 to 227 MB on 4 million events).
 """
-_NEVER = int(np.iinfo(np.int64).min)
 GROUPED_ROWS = 1 << 20
 """Events that are sorted by their types together, which takes 40 MB: a call for each type has to pay."""
 _DENSE_IDS = 1 << 20
@@ -176,8 +175,8 @@ class Source:
         self._passes += 1
         this = self._passes
         left = 0
-        last = _NEVER
-        noting, noted, ranks = self._to_note, list[EventBatch](), _Ranks()
+        last = NEVER
+        noting, noted, ranks = self._to_note, list[EventBatch](), Ranks()
         self._to_note = None
         for batch in self.scan.iter_batches(executor=self._executor):
             last = max(last, int(batch.headers.time.max()))
@@ -191,7 +190,7 @@ class Source:
                 self._let_go(left, here)
                 left = here
         self._let_go(left, len(self.buffer))
-        self.last_tick = None if last == _NEVER else last
+        self.last_tick = None if last == NEVER else last
         if noting is not None:
             self._noted = noting, self._ordered(noted, ranks)
         self._end_pass(this)
@@ -325,7 +324,7 @@ class Source:
         if self._kept is None and rows <= NOTED_ROWS:
             self._to_note = wanted
 
-    def _ordered(self, batches: list[EventBatch], ranks: _Ranks | None = None) -> HeaderColumns:
+    def _ordered(self, batches: list[EventBatch], ranks: Ranks | None = None) -> HeaderColumns:
         rows = list(_in_time_order(iter(batches), None, None, self.in_file_order, ranks=ranks))
         return HeaderColumns.concatenate(rows) if rows else HeaderColumns.allocate(0)
 
@@ -392,26 +391,6 @@ def _pieces(headers: HeaderColumns, size: int) -> Iterator[HeaderColumns]:
         yield headers[first : first + size]
 
 
-class _Ranks:
-    """Capture threads in the order in which they appear in the file: it decides between equal times."""
-
-    def __init__(self) -> None:
-        self._ranks: dict[int, int] = {}
-
-    def see(self, threads: npt.NDArray[np.uint64]) -> None:
-        if not len(threads):
-            return
-        changes = np.flatnonzero(threads[1:] != threads[:-1]) + 1
-        for thread in dict.fromkeys([int(threads[0]), *threads[changes].tolist()]):
-            self._ranks.setdefault(thread, len(self._ranks))
-
-    def of(self, threads: npt.NDArray[np.uint64]) -> Rows:
-        """Of rows that come from one buffer for a while, and then from another."""
-        begins = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
-        ranks = np.array([self._ranks[thread] for thread in threads[begins].tolist()], np.int64)
-        return np.repeat(ranks, np.diff(np.append(begins, len(threads))))
-
-
 def _noting(batches: Iterator[EventBatch], wanted: Wanted, found: list[EventBatch]) -> Iterator[EventBatch]:
     """The same batches; what of them is ``wanted`` is kept."""
     for batch in batches:
@@ -432,12 +411,12 @@ def _in_time_order(
     in_file_order: bool,
     limit: int | None = None,
     size: int = WINDOW_ROWS,
-    ranks: _Ranks | None = None,
+    ranks: Ranks | None = None,
 ) -> Iterator[HeaderColumns]:
     """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing."""
-    ranks = _Ranks() if ranks is None else ranks
+    settling = Settling(ranks)
     held: list[HeaderColumns] = []
-    count, enough, segment, settled = 0, size, 0, _NEVER
+    count, enough = 0, size
 
     def release(until: int | None) -> Iterator[HeaderColumns]:
         """Held rows before a time (None: all) in order; the others stay held."""
@@ -452,23 +431,18 @@ def _in_time_order(
             if (
                 limit is not None and sum(map(len, held)) > limit
             ):  # sorted before their time: what follows is no earlier
-                held = [held[0][_order(held[0], ranks)[:limit]]]
+                held = [held[0][settling.order(held[0])[:limit]]]
         count = sum(map(len, held))
-        order = _order(rows, ranks)
+        order = settling.order(rows)
         for first in range(0, len(rows), size):
             yield rows[order[first : first + size]]
 
     for batch in batches:
         headers = batch.headers
-        if batch.segment != segment:
+        if not in_file_order and settling.see(batch):
             if held:
                 yield from release(None)
-            segment, settled, enough = batch.segment, _NEVER, size
-        if not in_file_order:
-            ranks.see(headers.capture_thread)
-            times = headers.time[headers.is_sorted]
-            if len(times):
-                settled = max(settled, int(times.max()))
+            enough = size
         asked = wanted() if callable(wanted) else wanted
         rows: Mask | None = None if asked is None else lookup(asked, headers.metadata_id)
         if ticks is not None:
@@ -484,16 +458,7 @@ def _in_time_order(
         held.append(headers)
         count += len(headers)
         if count >= enough:
-            yield from release(settled)
+            yield from release(settling.until)
             enough = max(size, 2 * count)
     if held:
         yield from release(None)
-
-
-def _order(headers: HeaderColumns, ranks: _Ranks) -> Rows:
-    order: Rows = np.argsort(headers.time, kind="stable")
-    time = headers.time[order]
-    if not (time[1:] == time[:-1]).any():
-        return order
-    rank = np.where(headers.is_sorted, -1, ranks.of(headers.capture_thread))
-    return np.lexsort((rank, headers.time))

@@ -1,0 +1,147 @@
+"""Questions to sessions: what is asked for is enough, and the answers are those of a recording with the same bytes."""
+
+from __future__ import annotations
+
+import math
+import re
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.live_room.made import FakeSession, Made, quiet
+from tests.nettrace.recordings import data_of, recordings
+
+import dotnetdiag as dd
+from dotnetdiag.events.catalogue import _raw
+from dotnetdiag.live import LiveEvents, LiveSymbols
+from dotnetdiag.live.events import OWN_PROVIDERS
+from dotnetdiag.providers.composition import compose
+from dotnetdiag.providers.keywords import CLR_PROVIDER
+from dotnetdiag.recipes.live_report import KINDS, LiveReport
+from dotnetdiag.trace.trace import Trace
+
+SESSIONS = [name for name in recordings() if data_of(name).startswith(b"Nettrace\x14\0\0\0!")]
+"""Recordings in the format that sessions have."""
+PIECE = 20_000
+MEASURED = ("bytes_per_second", "per_second", "pause_percent")
+"""Of the time of the session."""
+ESTIMATED = ("objects",)
+"""Sums of fractions, to a whole number."""
+
+
+def answer(kind: str, *pieces: bytes, has_all: bool = True) -> Any:
+    session = FakeSession()
+    for piece in pieces:
+        session.say(piece)
+        session.say(quiet())
+    session.say(None)
+    live = LiveEvents(
+        session, stacks=True, symbols=LiveSymbols(), providers=OWN_PROVIDERS, queue_bytes=1 << 30, settled=True
+    )
+    with LiveReport(live, KINDS[kind], lambda: None, has_all=has_all) as asked:
+        return asked.result()
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(f"{value:.4g}")
+    if isinstance(value, dict):
+        value = {name: one for name, one in value.items() if name not in MEASURED}
+        return {name: rounded(float(one) if name in ESTIMATED and one else one) for name, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def cut(data: bytes) -> list[bytes]:
+    return [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recording_that_arrives_bit_by_bit_has_the_same_answer(kind: str, name: str) -> None:
+    data = data_of(name)
+    whole, arrived = getattr(dd, kind)(Trace(data)).to_json(), answer(kind, *cut(data), has_all=False).to_json()
+    assert rounded(arrived["totals"]) == rounded(whole["totals"])
+    assert arrived["notes"] == whole["notes"]
+    for table in whole.keys() - {"totals", "notes"}:
+        assert rounded(arrived[table]) == rounded(whole[table]), table
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_process_in_which_nothing_happens_has_an_empty_answer(kind: str) -> None:
+    made = Made()
+    report = answer(kind, made.finish())
+    assert getattr(report.totals, "count", 0) == 0
+    assert len(report.notes) == 1
+    assert report.notes[0].startswith("no ")
+    assert advises(report.notes[0]) is None
+    for table in report.document().values():
+        if isinstance(table, dd.Table):
+            assert table.notes == report.notes
+
+
+def test_a_session_of_other_providers_is_told_which_it_should_have() -> None:
+    data = Made().finish()
+    assert "profiles gc-collect" in answer("gc", data, has_all=False).notes[0]
+
+
+def advises(note: str) -> re.Match[str] | None:
+    """Whether a note tells what to record."""
+    return re.search(r"recording (lacks|has no )|record with|\(record|keyword|profile|provider|:0x", note)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_note_advises_to_record_what_the_question_asks_for(kind: str) -> None:
+    asked = KINDS[kind]
+    module = import_module(f"dotnetdiag.analysis.{asked.module}")
+    others = [one for one in KINDS.values() if one.module == asked.module and one is not asked]
+    told_by_others = {name for one in others for name in one.instead}
+    notes = {name: text for name, text in vars(module).items() if name.isupper() and isinstance(text, str)}
+    assert asked.instead.keys() <= notes.keys()
+    for name, text in notes.items():
+        if re.match(r"(no|how|which|of) ", text) and name not in told_by_others:
+            assert advises(asked.instead.get(name, text)) is None
+
+
+OPTIONAL = {
+    "AllocationSampling": "ticks tell the same",
+    "GC/AllocationTick": "a question of collections is to cost next to nothing",
+    "Method/R2RGetEntryPoint": "one for each method that is called",
+    "Method/InliningSucceeded": "many for each method",
+    "Method/InliningFailed": "many for each method",
+    "Method/InliningFailedAnsi": "many for each method",
+    "ThreadPoolWorkerThread/Start": "names threads alone",
+    "ThreadPoolWorkerThread/Wait": "names threads alone",
+    "TypeLoad/Start": "some thousands at a start",
+    "TypeLoad/Stop": "some thousands at a start",
+}
+"""What answers do without, and why it is not asked for."""
+ESSENTIAL = {"allocations": {"GC/AllocationTick"}, "threads": {"GC/AllocationTick"}, "requests": {"GC/AllocationTick"}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_question_asks_for_all_events_of_the_runtime_that_its_answer_is_made_of(kind: str) -> None:
+    asked = KINDS[kind]
+    (provider,) = (one for one in session_of(kind) if one.name == CLR_PROVIDER)
+    fold = asked.asked(lambda: 1.0)
+    lacking = set()
+    for number, (name, *_, versions) in _raw()[CLR_PROVIDER]["events"].items():
+        version, (level, keywords, _) = max(versions.items(), key=lambda one: int(one[0]))
+        schema: Any = SimpleNamespace(provider=CLR_PROVIDER, event_id=int(number), name=name, version=int(version))
+        if fold.wants(schema) and not (keywords & provider.keywords and level <= provider.level):
+            lacking.add(name)
+    assert lacking <= OPTIONAL.keys() - ESSENTIAL.get(kind, set())
+
+
+def session_of(kind: str) -> tuple[Any, ...]:
+    return compose(providers=KINDS[kind].providers, presets=None, rundown=False).providers
+
+
+def test_a_question_of_collections_is_not_verbose() -> None:
+    (provider,) = session_of("gc")
+    assert (provider.level, provider.keywords & ~0x38) == (4, 1)
+
+
+def test_ends_of_awaits_are_asked_for() -> None:
+    (provider,) = (one for one in session_of("tasks") if one.name == "System.Threading.Tasks.TplEventSource")
+    assert (provider.level, provider.keywords) == (5, 0xB)
