@@ -111,8 +111,9 @@ def say_pause(done: CollectedHeap) -> None:
 def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
     """Collect a heap, with lines about it on stderr. Ctrl-C ends it at once."""
     from dotnetdiag.cli.recording import ends_nicely
-    from dotnetdiag.recipes.collect import Observer, Stop
+    from dotnetdiag.recipes.collect_options import Observer
     from dotnetdiag.recipes.heap_collect import HeapObserver, collect_heap
+    from dotnetdiag.recipes.stop import Stop
 
     stop = stop or Stop()
     progress = Progress()

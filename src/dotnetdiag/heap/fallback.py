@@ -33,6 +33,18 @@ def find(wanted: Array, address: Array, order: Array) -> Array:
     return found
 
 
+_CHUNK = 1 << 18
+
+
+def steps(address: Array, bounds: Array, values: Array) -> Array:
+    """By a search for each address."""
+    found = np.empty(len(address), np.int8)
+    for first in range(0, len(address), _CHUNK):
+        at = np.searchsorted(bounds, address[first : first + _CHUNK], side="right")
+        found[first : first + _CHUNK] = values[at]
+    return found
+
+
 # graphs ---------------------------------------------------------------------------------------------------------------
 
 
@@ -137,7 +149,7 @@ def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Arra
 
 # records of nodes -----------------------------------------------------------------------------------------------------
 
-_LONGEST = 5
+_LONGEST, _LARGEST = 5, 0x7FFFFFFF
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
@@ -213,7 +225,7 @@ def _records(
     first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array
 ) -> Iterator[list[int]]:
     """The numbers of each record; none for a node of which nothing is known."""
-    for node, (kind, size) in enumerate(zip(types.tolist(), sizes.tolist(), strict=True)):
+    for node, (kind, size) in enumerate(zip(types.tolist(), np.minimum(sizes, _LARGEST).tolist(), strict=True)):
         children = targets[int(starts[first + node]) : int(starts[first + node + 1])].tolist()
         if not kind and not size and not children:
             yield []
