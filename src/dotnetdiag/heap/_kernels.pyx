@@ -274,6 +274,18 @@ ctypedef fused Size:
     uint64_t
 
 
+def add_by_group(const uint32_t[::1] which, const Size[::1] sizes, int64_t[::1] counts, uint64_t[::1] totals):
+    """How many nodes each group has, and their sizes together; a group that is none is left out."""
+    cdef int64_t n = which.shape[0], groups = counts.shape[0], i
+    if sizes.shape[0] != n or totals.shape[0] != groups:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            if which[i] < groups:
+                counts[which[i]] += 1
+                totals[which[i]] += sizes[i]
+
+
 cdef inline int64_t clipped(int64_t value, int64_t most) noexcept nogil:
     return 0 if value < 0 else most if value > most else value
 

@@ -109,6 +109,22 @@ def _common(dominator: dict[int, int], rank: dict[int, int], one: int, other: in
     return one
 
 
+_BINCOUNT_ROWS = 1 << 20
+
+
+def sums(which: Array, sizes: Array, count: int) -> tuple[Array, Array]:
+    """By ``bincount``, some rows at a time."""
+    number, size = np.zeros(count, np.int64), np.zeros(count, np.uint64)
+    for first in range(0, len(which), _BINCOUNT_ROWS):
+        groups, values = which[first : first + _BINCOUNT_ROWS], sizes[first : first + _BINCOUNT_ROWS]
+        number += np.bincount(groups, minlength=count)
+        if values.dtype.itemsize <= 4:  # sums of so few 32-bit numbers are exact in a double
+            size += np.bincount(groups, values, minlength=count).astype(np.uint64)
+        else:
+            np.add.at(size, groups, values)
+    return number, size
+
+
 def retained_by_type(dominator: Array, types: Array, retained: Array, kinds: int) -> Array:
     """A walk in depth that knows of which types it is inside."""
     below: dict[int, list[int]] = {}

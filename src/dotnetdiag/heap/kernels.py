@@ -214,6 +214,15 @@ def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[
     return by_node, retained
 
 
+def sums(which: Array, sizes: Array, count: int) -> tuple[Array, Array]:
+    """(how many, u64 bytes) of each of ``count`` groups; ``which`` is the group of each node. Exact, and in bounded memory beside it."""
+    if KERNELS is None:
+        return fallback.sums(which, sizes, count)
+    counts, totals = np.zeros(count, np.int64), np.zeros(count, np.uint64)
+    KERNELS.add_by_group(np.ascontiguousarray(which, np.uint32), np.ascontiguousarray(sizes), counts, totals)
+    return counts, totals
+
+
 def retained_by_type(dominator: Array, types: Array, retained: Array, kinds: int) -> Array:
     """What the nodes of each type keep alive together, u64: a node that another of its type dominates adds nothing."""
     if KERNELS is None:

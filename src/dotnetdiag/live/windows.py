@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from dotnetdiag.events import EventSchema, ListOf, Source, Text, as_bytes, infer
 from dotnetdiag.events.kernels import gather
-from dotnetdiag.live.symbols import no_symbols
 from dotnetdiag.nettrace import (
     EventBatch,
     GuidTable,
@@ -27,11 +26,12 @@ from dotnetdiag.nettrace import (
     sort_order,
 )
 from dotnetdiag.table import Losses
-from dotnetdiag.trace.context import Recording
 from dotnetdiag.trace.header import HeaderMeaning, overrides
-from dotnetdiag.trace.stack_names import StackNames
-from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.context import Recording
+    from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Names: TypeAlias = Callable[[StackTable, HeaderColumns], list[tuple[str, ...]]]
@@ -44,6 +44,13 @@ _MOST = 8
 """All of a buffer but one part in so many is most of it."""
 WINDOW_ROWS = 1 << 13
 """Windows of more are cut: lines of text take many times the memory of their events."""
+
+
+def no_symbols() -> Symbols:
+    """Of a session that keeps none: an address is an address."""
+    from dotnetdiag.live.symbols import LiveSymbols
+
+    return LiveSymbols().now()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +87,9 @@ class LiveContext:
         """Call stacks, leaf first."""
         if self.names is not None:
             return self.names(self.stacks, headers)
-        return StackNames(cast(Recording, self)).frames_of(headers)
+        from dotnetdiag.trace.stack_names import StackNames
+
+        return StackNames(cast("Recording", self)).frames_of(headers)
 
     def frames_column(self, headers: HeaderColumns) -> ListOf:
         """The same as a column; none where there is no stack."""
