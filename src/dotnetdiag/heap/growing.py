@@ -15,7 +15,7 @@ import numpy as np
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LEAST_BYTES = 1 << 16
-_HUGE_BYTES = 4 << 20
+_HUGE_BYTES = 32 << 20
 _WIDER = {np.dtype(np.uint32): np.dtype(np.uint64)}
 
 
