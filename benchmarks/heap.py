@@ -6,6 +6,10 @@ finished file. The reference for opening is ``oracle.dll gcdump``, which is dotn
 the whole process ``dotnetdiag gcdump report``, which reckons what each type keeps alive besides. dotnet-gcdump itself needs a package of its
 own and is not run here.
 
+What collecting cannot do without, besides what the runtime needs: 0.09 s of Python and its modules until the session is asked for, 0.1 s in which
+the runtime looks whether its session goes on before it tells of modules, and a thread that takes the bytes: 0.18 s of 267 MB, beside 0.32 s
+for the columns. Python with numpy and click is 0.1 s of the report, with our modules 0.13 s, which is a third of the reference's time.
+
 Wanted: collect <= 1.6 x sending, peak <= 250 MB; dominators and retained sizes of 5.6 million objects <= 3 s; report <= 0.2 x the reference.
 Run: ``python benchmarks/heap.py [rounds]``.
 """

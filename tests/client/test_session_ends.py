@@ -95,6 +95,14 @@ def saves(session: Any, file: Path) -> None:
     assert session.save(file, duration=0.1) == file.stat().st_size
 
 
+def stops_and_reads_into_a_buffer(session: Any, file: Path) -> None:
+    session.stop()
+    view = memoryview(bytearray(1000))
+    with file.open("wb") as out:
+        while size := session.read_into(view):
+            out.write(view[:size])
+
+
 def closes(session: Any, file: Path) -> None:
     session.close()
 
@@ -112,12 +120,13 @@ def fails_in_its_block(session: Any, file: Path) -> None:
 LEAVES: tuple[Callable[[Any, Path], None], ...] = (
     stops_and_reads,
     stops_and_iterates,
+    stops_and_reads_into_a_buffer,
     saves,
     closes,
     leaves_its_block,
     fails_in_its_block,
 )
-KEEPS = (stops_and_reads, stops_and_iterates, saves)
+KEEPS = (stops_and_reads, stops_and_iterates, stops_and_reads_into_a_buffer, saves)
 
 
 def raised(leave: Callable[[Any, Path], None], problem: type[DiagnosticsError] | None) -> type[BaseException] | None:

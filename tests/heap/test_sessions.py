@@ -11,9 +11,10 @@ from tests.heap.help import heap_of, heaps_of, oracle_types, types_of
 from tests.heap.sessions import A, B, C, Session, usual
 
 from dotnetdiag.heap import Heap, Segment, kernels
-from dotnetdiag.heap.bulk_events import NODES
+from dotnetdiag.heap.bulk_events import EDGES, NODES, layout
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import AddressIndex, Interner
+from dotnetdiag.heap.walk import Walk
 
 
 @pytest.fixture(params=["compiled", "numpy"], autouse=True)
@@ -295,6 +296,55 @@ def test_ids_are_numbered_in_the_order_of_their_first_sight() -> None:
         expected = [known.setdefault(value, len(known)) for value in values.tolist()]
         assert interner.codes(values).tolist() == expected
     assert interner.values == list(known)
+
+
+@pytest.mark.parametrize("pointer_size", [4, 8])
+def test_rows_become_columns_whatever_their_numbers_are(pointer_size: int) -> None:
+    """More types than the table of types begins with; then a size, and a count, that need more than 32 bits."""
+    chance = np.random.default_rng(5)
+    rows = np.zeros(6000, layout(NODES, pointer_size))
+    rows["address"] = np.arange(6000) * 24 + 0x1000
+    rows["size"], rows["type"] = chance.integers(24, 1 << 32, 6000), chance.integers(0, 3000, 6000)
+    rows["edges"] = chance.integers(0, 5, 6000)
+    rows["size"][4000], rows["edges"][5000] = 1 << 33, 1 << 32
+    walk = Walk(pointer_size)
+    for number, first in enumerate(range(0, 6000, 2008)):
+        walk.take(NODES, number, rows[first : first + 2008])
+    known: dict[int, int] = {}
+    assert walk.address.rows.tolist() == rows["address"].tolist()
+    assert walk.size.rows.tolist() == rows["size"].tolist()
+    assert walk.edge_start.rows.tolist() == [0, *np.cumsum(rows["edges"]).tolist()]
+    assert walk.type_code.rows.tolist() == [known.setdefault(kind, len(known)) for kind in rows["type"].tolist()]
+    assert walk.types.values == list(known)
+
+
+@pytest.mark.parametrize("pointer_size", [4, 8])
+def test_targets_of_references_are_addresses(pointer_size: int) -> None:
+    rows = np.zeros(100, layout(EDGES, pointer_size))
+    rows["target"] = np.random.default_rng(6).integers(0, 1 << (8 * pointer_size - 1), 100)
+    walk = Walk(pointer_size)
+    for number in range(3):
+        walk.take(EDGES, number, rows)
+    assert walk.edges == 300
+    assert walk.target.rows.view(np.uint64).tolist() == rows["target"].tolist() * 3
+
+
+def test_an_address_has_the_value_between_its_bounds() -> None:
+    chance = np.random.default_rng(8)
+    bounds = np.unique(chance.integers(0, 1 << 63, 50, dtype=np.uint64))
+    values = chance.integers(-1, 5, len(bounds) + 1).astype(np.int8)
+    address = np.concatenate([bounds, bounds - np.uint64(1), chance.integers(0, 1 << 63, 1000, dtype=np.uint64), [0]])
+    address = address.astype(np.uint64)
+    expected = values[np.searchsorted(bounds, address, side="right")]
+    assert kernels.steps(address, bounds, values).tolist() == expected.tolist()
+
+
+def test_sums_of_groups_are_exact() -> None:
+    which = np.array([2, 0, 2, 2], np.uint32)
+    for sizes in (np.array([1, 2, 3, (1 << 32) - 1], np.uint32), np.array([1, 2, 3, (1 << 60) + 1], np.uint64)):
+        count, size = kernels.sums(which, sizes, 3)
+        assert count.tolist() == [1, 0, 3]
+        assert size.tolist() == [2, 0, 4 + int(sizes[3])]
 
 
 def test_a_column_grows_and_becomes_wider_when_it_must() -> None:

@@ -18,7 +18,8 @@ from tests.nettrace.recordings import recording
 from dotnetdiag.cli.trace_report import COMMANDS, WORSE
 from dotnetdiag.errors import DiagnosticsError, GrammarError, UnknownName, UsageError
 from dotnetdiag.recipes import exporting
-from dotnetdiag.recipes.diffing import DiffOptions, Limit, compare, parse_limit
+from dotnetdiag.recipes.diffing import DiffOptions, compare, parse_limit
+from dotnetdiag.recipes.limit import Limit
 from dotnetdiag.recipes.report import ReportOptions, ViewOptions, parse_time_range, report, view
 from dotnetdiag.trace.method_names import Style
 

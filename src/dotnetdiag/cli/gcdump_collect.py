@@ -57,7 +57,6 @@ def collect(
     lean_numpy()
     from dotnetdiag.recipes.heap_collect import HeapOptions
     from dotnetdiag.recipes.heap_convert import new_path, write_collected
-    from dotnetdiag.recipes.heap_reports import summary
 
     options = HeapOptions(target=target, timeout=timeout, buffer_mb=buffer_mb)
     with write_collected(options, output, force=force) as writing:
@@ -69,6 +68,8 @@ def collect(
     if verbose:
         echo(f"{done.size_bytes:,} bytes came in {done.duration_s:.2f} s, in {done.attempts} sessions.", err=True)
     if as_json:
+        from dotnetdiag.recipes.heap_reports import summary
+
         json_text({"path": str(path), "size_bytes": size, "duration_s": done.duration_s, **summary(done.heap)})
     else:
         echo(f"Writing gcdump to '{path}'...")

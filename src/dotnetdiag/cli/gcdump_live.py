@@ -111,8 +111,8 @@ def say_pause(done: CollectedHeap) -> None:
 def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
     """Collect a heap, with lines about it on stderr. Ctrl-C ends it at once."""
     from dotnetdiag.cli.recording import ends_nicely
-    from dotnetdiag.recipes.collect import Observer, Stop
     from dotnetdiag.recipes.heap_collect import HeapObserver, collect_heap
+    from dotnetdiag.recipes.stop import Stop
 
     stop = stop or Stop()
     progress = Progress()
@@ -120,7 +120,7 @@ def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
         waiting=say_waiting(options.target), started=_started, progress=progress.show, again=progress.again
     )
     try:
-        with ends_nicely(stop, Observer(), enter=False):
+        with ends_nicely(stop, None, enter=False):
             return collect_heap(options, observer, stop)
     finally:
         progress.clear()

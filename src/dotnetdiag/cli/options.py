@@ -220,9 +220,6 @@ def target_of(
     startup: Startup | None = None,
 ) -> Target | None:
     """None when none is given. Raises UsageError when several are."""
-    from dotnetdiag.recipes.startup import Startup
-    from dotnetdiag.recipes.target import Target
-
     given = sum(value is not None for value in (pid, name, wait_for, port, router))
     if given > 1:  # in the words of dotnet-trace, as in all that follows
         also = "" if wait_for is None else " --wait-for,"
@@ -231,6 +228,9 @@ def target_of(
         )
     if not given:
         return None
+    from dotnetdiag.recipes.startup import Startup
+    from dotnetdiag.recipes.target import Target
+
     return Target(pid=pid, name=name, wait_for=wait_for, port=port, router=router, startup=startup or Startup())
 
 

@@ -196,10 +196,11 @@ class Display:
 
 @contextmanager
 def ends_nicely(
-    stop: Stop, observer: Observer | FollowObserver, *, enter: bool, on_enter: Callable[[], None] | None = None
+    stop: Stop, observer: Observer | FollowObserver | None, *, enter: bool, on_enter: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once, and so does the first one
-    where its end has begun already. What is not recorded yet they end as they end every verb. ``on_enter`` is what Enter does instead, each time.
+    where its end has begun already. What is not recorded yet they end as they end every verb. ``on_enter`` is what Enter does instead, each time;
+    ``observer`` is told of the signal for a program that was started.
     """
     from dotnetdiag.errors import Cancelled
 
@@ -219,7 +220,8 @@ def ends_nicely(
         elif again or stop.end_has_begun:
             stop.cancel()
         else:
-            observer.child_signal = number
+            if observer is not None:
+                observer.child_signal = number
             stop.stop()
 
     ended = threading.Event()

@@ -107,9 +107,14 @@ class TraceSession(StreamedSession):
         """The next 1..size bytes; ``b""`` when the session is over. Raises TimedOut, after which it can be read again, and what
         broke the session.
         """
-        view, deadline = receive_buffer(size), Deadline(timeout_s)
+        view = receive_buffer(size)
+        return bytes(view[: self.read_into(view, timeout_s=timeout_s)])
+
+    def read_into(self, view: memoryview, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> int:
+        """As :meth:`read`, into the caller's buffer: how many bytes, 0 when the session is over."""
+        deadline = Deadline(timeout_s)
         with self._turn(timeout_s):
-            return bytes(view[: receive_into(self._progress, self._stream, view, deadline)])
+            return receive_into(self._progress, self._stream, view, deadline)
 
     def save(
         self,

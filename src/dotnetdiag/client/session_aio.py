@@ -60,9 +60,14 @@ class AsyncTraceSession(StreamedSession):
 
     async def read(self, size: int = CHUNK, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> bytes:
         """As ``TraceSession.read``."""
-        view, deadline = receive_buffer(size), Deadline(timeout_s)
+        view = receive_buffer(size)
+        return bytes(view[: await self.read_into(view, timeout_s=timeout_s)])
+
+    async def read_into(self, view: memoryview, *, timeout_s: float | None = DRAIN_TIMEOUT_S) -> int:
+        """As ``TraceSession.read_into``."""
+        deadline = Deadline(timeout_s)
         async with self._turn(timeout_s):
-            return bytes(view[: await self._receive_into(view, deadline)])
+            return await self._receive_into(view, deadline)
 
     @asynccontextmanager
     async def _turn(self, timeout_s: float | None) -> AsyncIterator[None]:

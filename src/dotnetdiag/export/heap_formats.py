@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export import FORMATS
-from dotnetdiag.heap.heap import Heap
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.heap import Heap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ Rule 2: nothing is recursive: a list of five million objects is as deep as it is
 Rule 3: numbers are loaded as the machine has them, so ``kernels.py`` takes these loops on little ends only.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from dotnetdiag.wire.prefetch cimport prefetch
 
@@ -17,6 +18,32 @@ cdef enum:
 
 
 # addresses and ids ------------------------------------------------------------------------------------------------------
+
+cdef inline int64_t code_of(
+    uint64_t value, int32_t[::1] slots, uint64_t[::1] ids, int64_t* count, uint64_t key
+) noexcept nogil:
+    """The number of a value, a new one where it is not known; -1 where there is no room for one more."""
+    cdef int64_t size = slots.shape[0], at = <int64_t> ((value * key) >> 32) & (size - 1)
+    cdef int32_t code
+    while True:
+        code = slots[at]
+        if code < 0 or code >= count[0] or ids[code] == value:
+            break
+        at = (at + 1) & (size - 1)
+    if code < 0 or code >= count[0]:
+        if count[0] >= ids.shape[0]:
+            return -1
+        code = <int32_t> count[0]
+        ids[code] = value
+        slots[at] = code
+        count[0] += 1
+    return code
+
+
+cdef inline bint is_table(int32_t[::1] slots, uint64_t[::1] ids, int64_t count) noexcept nogil:
+    cdef int64_t size = slots.shape[0]
+    return size > 0 and not size & (size - 1) and size >= 2 * ids.shape[0] and 0 <= count <= ids.shape[0]
+
 
 def intern(
     const uint64_t[::1] values,
@@ -30,35 +57,122 @@ def intern(
     """Number the values from ``done`` on, in the order in which they are first seen; ``ids`` has ``count`` of them. (done, count): fewer than all
     where there is no room for one more.
     """
-    cdef int64_t n = values.shape[0], size = slots.shape[0], room = ids.shape[0], i = done, at
-    cdef uint64_t value, last = 0
-    cdef int32_t code, last_code = -1
-    if codes.shape[0] < n or size & (size - 1) or size < 2 * room or done < 0 or count < 0 or count > room:
+    cdef int64_t n = values.shape[0], i = done, code = -1
+    cdef uint64_t last = 0
+    if codes.shape[0] < n or done < 0 or not is_table(slots, ids, count):
         raise ValueError("arrays that do not fit")
     with nogil:
         while i < n:
-            value = values[i]
-            if last_code >= 0 and value == last:
-                codes[i] = <uint32_t> last_code
-                i += 1
-                continue
-            at = <int64_t> ((value * key) >> 32) & (size - 1)
-            while True:
-                code = slots[at]
-                if code < 0 or code >= count or ids[code] == value:
+            if code < 0 or values[i] != last:
+                last = values[i]
+                code = code_of(last, slots, ids, &count, key)
+                if code < 0:
                     break
-                at = (at + 1) & (size - 1)
-            if code < 0 or code >= count:
-                if count >= room:
-                    break
-                code = <int32_t> count
-                ids[count] = value
-                slots[at] = code
-                count += 1
             codes[i] = <uint32_t> code
-            last, last_code = value, code
             i += 1
     return i, count
+
+
+# rows of blocks (gcdump.md, section 6) ----------------------------------------------------------------------------------
+
+cdef enum:
+    WIDE_NODE = 32
+    NARROW_NODE = 28
+    WIDE_EDGE = 12
+    NARROW_EDGE = 8
+
+
+cdef inline uint64_t pointer_at(const uint8_t* place, bint wide) noexcept nogil:
+    cdef uint64_t eight
+    cdef uint32_t four
+    if wide:
+        memcpy(&eight, place, 8)
+        return eight
+    memcpy(&four, place, 4)
+    return four
+
+
+def take_nodes(
+    const uint8_t[::1] rows,
+    bint wide,
+    int64_t done,
+    uint64_t told,
+    uint64_t[::1] address,
+    uint32_t[::1] sizes,
+    uint32_t[::1] codes,
+    uint32_t[::1] ends,
+    int32_t[::1] slots,
+    uint64_t[::1] ids,
+    int64_t count,
+    uint64_t key,
+):
+    """Columns of the rows of objects from ``done`` on: ``codes`` number their types as :func:`intern` does, ``ends`` is where the references of
+    each end when ``told`` came before. (done, told, count): fewer than all where there is no room for one more type, and before an object whose
+    size or references do not fit into 32 bits.
+    """
+    cdef int64_t row = WIDE_NODE if wide else NARROW_NODE, n = rows.shape[0] // row, i = done, code = -1
+    cdef uint64_t last = 0, kind, size, references
+    cdef const uint8_t* place
+    if (
+        address.shape[0] != n or sizes.shape[0] != n or codes.shape[0] != n or ends.shape[0] != n or done < 0
+        or not is_table(slots, ids, count)
+    ):
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        while i < n:
+            place = &rows[i * row]
+            address[i] = pointer_at(place, wide)
+            place += 8 if wide else 4
+            memcpy(&size, place, 8)
+            memcpy(&kind, place + 8, 8)
+            memcpy(&references, place + 16, 8)
+            if size > 0xFFFFFFFFu or references > 0xFFFFFFFFu or told + references > 0xFFFFFFFFu:
+                break
+            if code < 0 or kind != last:
+                last = kind
+                code = code_of(kind, slots, ids, &count, key)
+                if code < 0:
+                    break
+            told += references
+            sizes[i] = <uint32_t> size
+            codes[i] = <uint32_t> code
+            ends[i] = <uint32_t> told
+            i += 1
+    return i, told, count
+
+
+def take_targets(const uint8_t[::1] rows, bint wide, uint64_t[::1] targets):
+    """The addresses that references lead to."""
+    cdef int64_t row = WIDE_EDGE if wide else NARROW_EDGE, n = rows.shape[0] // row, i
+    if targets.shape[0] != n:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            targets[i] = pointer_at(&rows[i * row], wide)
+
+
+def steps(const uint64_t[::1] address, const uint64_t[::1] bounds, const int8_t[::1] values, int8_t[::1] found):
+    """Of each address the value between the two bounds that it lies between; ``values`` has one more than bounds, which ascend."""
+    cdef int64_t n = address.shape[0], count = bounds.shape[0], i, low, high, middle
+    cdef uint64_t least = 1, most = 0, value
+    cdef int8_t current = 0
+    if values.shape[0] != count + 1 or found.shape[0] != n:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            value = address[i]
+            if not least <= value <= most:
+                low, high = 0, count
+                while low < high:
+                    middle = (low + high) // 2
+                    if bounds[middle] <= value:
+                        low = middle + 1
+                    else:
+                        high = middle
+                current = values[low]
+                least = bounds[low - 1] if low else 0
+                most = bounds[low] - 1 if low < count else 0xFFFFFFFFFFFFFFFFu
+            found[i] = current
 
 
 def fill_buckets(
@@ -158,6 +272,18 @@ ctypedef fused Start:
 ctypedef fused Size:
     uint32_t
     uint64_t
+
+
+def add_by_group(const uint32_t[::1] which, const Size[::1] sizes, int64_t[::1] counts, uint64_t[::1] totals):
+    """How many nodes each group has, and their sizes together; a group that is none is left out."""
+    cdef int64_t n = which.shape[0], groups = counts.shape[0], i
+    if sizes.shape[0] != n or totals.shape[0] != groups:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            if which[i] < groups:
+                counts[which[i]] += 1
+                totals[which[i]] += sizes[i]
 
 
 cdef inline int64_t clipped(int64_t value, int64_t most) noexcept nogil:
@@ -526,7 +652,11 @@ cdef inline int64_t number_size(int64_t v) noexcept nogil:
 
 cdef inline int64_t write_number(uint8_t[::1] out, int64_t at, int64_t v) noexcept nogil:
     """Behind the number, for which there is room."""
-    cdef int64_t size = number_size(v), i
+    cdef int64_t size, i
+    if -0x40 <= v < 0x40:
+        out[at] = <uint8_t> (v & 0x7F)
+        return at + 1
+    size = number_size(v)
     for i in range(size - 1, -1, -1):
         out[at] = <uint8_t> ((v >> (7 * i)) & 0x7F) | (0x80 if i else 0)
         at += 1
@@ -536,7 +666,7 @@ cdef inline int64_t write_number(uint8_t[::1] out, int64_t at, int64_t v) noexce
 def measure_nodes(
     int64_t first,
     const uint32_t[::1] types,
-    const uint32_t[::1] sizes,
+    const Size[::1] sizes,
     int32_t[::1] type_sizes,
     const Start[::1] starts,
     const uint32_t[::1] targets,
@@ -544,23 +674,25 @@ def measure_nodes(
     uint32_t[::1] offsets,
 ):
     """Where the record of each node from ``first`` on begins, 0 of those of which nothing is known, and where the last one ends. ``type_sizes`` takes the size of
-    the first node of each type, where it is -1.
+    the first node of each type, where it is -1. Sizes above 2^31 - 1 are written as that.
     """
     cdef int64_t n = types.shape[0], m = targets.shape[0], kinds = type_sizes.shape[0], i, p, begin, end
+    cdef int32_t size
     if sizes.shape[0] != n or offsets.shape[0] != n or first < 0 or starts.shape[0] < first + n + 1:
         raise ValueError("arrays that do not fit")
     with nogil:
         for i in range(n):
             begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
-            if (types[i] == 0 and sizes[i] == 0 and begin >= end) or types[i] >= kinds:
+            size = <int32_t> (LARGEST if sizes[i] > LARGEST else sizes[i])
+            if (types[i] == 0 and size == 0 and begin >= end) or types[i] >= kinds:
                 offsets[i] = 0
                 continue
             offsets[i] = <uint32_t> place
             if type_sizes[types[i]] < 0:
-                type_sizes[types[i]] = <int32_t> sizes[i]
-            place += number_size(<int64_t> types[i] * 2 + (1 if <uint32_t> type_sizes[types[i]] != sizes[i] else 0))
-            if <uint32_t> type_sizes[types[i]] != sizes[i]:
-                place += number_size(sizes[i])
+                type_sizes[types[i]] = size
+            place += number_size(<int64_t> types[i] * 2 + (type_sizes[types[i]] != size))
+            if type_sizes[types[i]] != size:
+                place += number_size(size)
             place += number_size(end - begin if end > begin else 0)
             for p in range(begin, end):
                 place += number_size(<int64_t> targets[p] - (first + i))
@@ -570,7 +702,7 @@ def measure_nodes(
 def write_nodes(
     int64_t first,
     const uint32_t[::1] types,
-    const uint32_t[::1] sizes,
+    const Size[::1] sizes,
     const int32_t[::1] type_sizes,
     const Start[::1] starts,
     const uint32_t[::1] targets,
@@ -579,22 +711,24 @@ def write_nodes(
     """The records of nodes as :func:`measure_nodes` has measured them; how many bytes they take."""
     cdef int64_t n = types.shape[0], m = targets.shape[0], kinds = type_sizes.shape[0], i, p, begin, end, at = 0, room
     cdef bint own
+    cdef int32_t size
     room = out.shape[0]
     if sizes.shape[0] != n or first < 0 or starts.shape[0] < first + n + 1:
         raise ValueError("arrays that do not fit")
     with nogil:
         for i in range(n):
             begin, end = clipped(<int64_t> starts[first + i], m), clipped(<int64_t> starts[first + i + 1], m)
-            if (types[i] == 0 and sizes[i] == 0 and begin >= end) or types[i] >= kinds:
+            size = <int32_t> (LARGEST if sizes[i] > LARGEST else sizes[i])
+            if (types[i] == 0 and size == 0 and begin >= end) or types[i] >= kinds:
                 continue
             if end < begin:
                 end = begin
             if at + 3 * LONGEST > room:
                 break
-            own = <uint32_t> type_sizes[types[i]] != sizes[i]
+            own = type_sizes[types[i]] != size
             at = write_number(out, at, <int64_t> types[i] * 2 + own)
             if own:
-                at = write_number(out, at, sizes[i])
+                at = write_number(out, at, size)
             at = write_number(out, at, end - begin)
             for p in range(begin, end):
                 if at + LONGEST > room:

@@ -14,7 +14,7 @@ import numpy as np
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.histogram import sums
+from dotnetdiag.heap.kernels import sums
 from dotnetdiag.heap.pseudo_nodes import STATIC
 from dotnetdiag.table import Table
 

@@ -23,7 +23,7 @@ from dotnetdiag.heap.walk import Walk
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_CHUNK = 1 << 19
+_CHUNK = 1 << 17
 _CCW_BYTES, _RCW_BYTES = 200, 1000
 """What the reference takes for the size of a wrapper, and adds to an object that has one."""
 

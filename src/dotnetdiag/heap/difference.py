@@ -13,7 +13,7 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.histogram import sums
+from dotnetdiag.heap.kernels import sums
 from dotnetdiag.heap.paths import BETWEEN, MOST_STEPS
 from dotnetdiag.heap.tree import Branches
 from dotnetdiag.table import Table

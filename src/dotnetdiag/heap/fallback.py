@@ -33,6 +33,18 @@ def find(wanted: Array, address: Array, order: Array) -> Array:
     return found
 
 
+_CHUNK = 1 << 18
+
+
+def steps(address: Array, bounds: Array, values: Array) -> Array:
+    """By a search for each address."""
+    found = np.empty(len(address), np.int8)
+    for first in range(0, len(address), _CHUNK):
+        at = np.searchsorted(bounds, address[first : first + _CHUNK], side="right")
+        found[first : first + _CHUNK] = values[at]
+    return found
+
+
 # graphs ---------------------------------------------------------------------------------------------------------------
 
 
@@ -97,6 +109,22 @@ def _common(dominator: dict[int, int], rank: dict[int, int], one: int, other: in
     return one
 
 
+_BINCOUNT_ROWS = 1 << 20
+
+
+def sums(which: Array, sizes: Array, count: int) -> tuple[Array, Array]:
+    """By ``bincount``, some rows at a time."""
+    number, size = np.zeros(count, np.int64), np.zeros(count, np.uint64)
+    for first in range(0, len(which), _BINCOUNT_ROWS):
+        groups, values = which[first : first + _BINCOUNT_ROWS], sizes[first : first + _BINCOUNT_ROWS]
+        number += np.bincount(groups, minlength=count)
+        if values.dtype.itemsize <= 4:  # sums of so few 32-bit numbers are exact in a double
+            size += np.bincount(groups, values, minlength=count).astype(np.uint64)
+        else:
+            np.add.at(size, groups, values)
+    return number, size
+
+
 def retained_by_type(dominator: Array, types: Array, retained: Array, kinds: int) -> Array:
     """A walk in depth that knows of which types it is inside."""
     below: dict[int, list[int]] = {}
@@ -137,7 +165,7 @@ def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Arra
 
 # records of nodes -----------------------------------------------------------------------------------------------------
 
-_LONGEST = 5
+_LONGEST, _LARGEST = 5, 0x7FFFFFFF
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
@@ -213,7 +241,7 @@ def _records(
     first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array
 ) -> Iterator[list[int]]:
     """The numbers of each record; none for a node of which nothing is known."""
-    for node, (kind, size) in enumerate(zip(types.tolist(), sizes.tolist(), strict=True)):
+    for node, (kind, size) in enumerate(zip(types.tolist(), np.minimum(sizes, _LARGEST).tolist(), strict=True)):
         children = targets[int(starts[first + node]) : int(starts[first + node + 1])].tolist()
         if not kind and not size and not children:
             yield []

@@ -101,8 +101,10 @@ class _Reader:
                 raise
             facts = replace(facts, pointer_size=8 if self._graph.is_64_bit else 4)
             problems.append(f"the end of the file is missing: {error}")
-        assert self._graph is not None
-        return _heap_of(self._graph, facts, problems)
+        graph = self._graph
+        assert graph is not None
+        del self._file, self._graph  # it has our methods: a cycle, which would hold the file until it is found
+        return _heap_of(graph, facts, problems)
 
     # objects ----------------------------------------------------------------------------------------------------------
 
@@ -366,6 +368,8 @@ def _merged(names: list[str | None], modules: list[str | None]) -> tuple[Array, 
 def _with_large(sizes: Array, total: int, problems: list[str]) -> Array:
     """Sizes end at 2^31 - 1 in records, and the total does not: the size of a single larger object is the rest."""
     rest = total - int(sizes.sum(dtype=np.uint64))
+    if not rest:
+        return sizes
     large = np.flatnonzero(sizes == _LARGEST)
     if len(large) == 1 and 0 < rest < 1 << 62:
         size = _LARGEST + rest
@@ -373,6 +377,6 @@ def _with_large(sizes: Array, total: int, problems: list[str]) -> Array:
         sizes[large[0]] = size
     elif len(large) > 1 and rest > 0:
         problems.append(f"{len(large):,} objects are larger than their records can say, by {rest:,} bytes together")
-    elif rest:
+    else:
         problems.append(f"nodes have {total - rest:,} bytes, and {total:,} by the file's own account")
     return sizes

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.heap.facts import Segment
+from dotnetdiag.heap.kernels import steps
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 UNKNOWN = -1
 NAMES = {0: "gen0", 1: "gen1", 2: "gen2", 3: "large objects", 4: "pinned objects", UNKNOWN: "unknown"}
-_CHUNK = 1 << 18
 
 
 def generations(address: Array, segments: Sequence[Segment]) -> Array:
@@ -21,11 +21,7 @@ def generations(address: Array, segments: Sequence[Segment]) -> Array:
     if not segments:
         return np.broadcast_to(np.int8(UNKNOWN), (len(address),))
     bounds, values = _steps(segments)
-    made = np.full(len(address), UNKNOWN, np.int8)
-    for first in range(0, len(address), _CHUNK):
-        at = np.searchsorted(bounds, address[first : first + _CHUNK], side="right")
-        made[first : first + _CHUNK] = values[at]
-    return made
+    return steps(address, bounds, values)
 
 
 def _steps(segments: Sequence[Segment]) -> tuple[Array, Array]:

@@ -39,15 +39,29 @@ class Growing:
         kind = self._array.dtype
         if kind in _WIDER and values.dtype.itemsize > kind.itemsize and int(values.max()) > np.iinfo(kind).max:
             self._widen(_WIDER[kind])
-        rows = self._rows + len(values)
-        if rows > len(self._array):
-            self._reserve(2 * rows)
-        self._array[self._rows : rows] = values
-        self._rows = rows
+        self.room(len(values))[:] = values
+        self.grow(len(values))
 
     def append(self, value: int) -> None:
         """One more row."""
         self.extend(np.array([value], np.uint64))
+
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """What its numbers are."""
+        kind: np.dtype[Any] = self._array.dtype
+        return kind
+
+    def room(self, rows: int) -> Array:
+        """Place for so many more, to be written to and then told of by :meth:`grow`: a view, to be let go before the next is appended."""
+        rows += self._rows
+        if rows > len(self._array):
+            self._reserve(2 * rows)
+        return self._array[self._rows : rows]
+
+    def grow(self, rows: int) -> None:
+        """So many of :meth:`room` are written."""
+        self._rows = min(self._rows + rows, len(self._array))
 
     @property
     def rows(self) -> Array:

@@ -10,28 +10,13 @@ from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.generations import NAMES
-from dotnetdiag.heap.kernels import retained_by_type
+from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.graph import Graph
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-
-_CHUNK = 1 << 20
-
-
-def sums(which: Array, sizes: Array, count: int) -> tuple[Array, Array]:
-    """(how many, u64 bytes) of each of ``count`` groups; ``which`` is the group of each node. Exact, and in bounded memory beside it."""
-    number, size = np.zeros(count, np.int64), np.zeros(count, np.uint64)
-    for first in range(0, len(which), _CHUNK):
-        groups, values = which[first : first + _CHUNK], sizes[first : first + _CHUNK]
-        number += np.bincount(groups, minlength=count)
-        if values.dtype.itemsize <= 4:  # sums of so few 32-bit numbers are exact in a double
-            size += np.bincount(groups, values, minlength=count).astype(np.uint64)
-        else:
-            np.add.at(size, groups, values)
-    return number, size
 
 
 def type_table(graph: Graph) -> Table:

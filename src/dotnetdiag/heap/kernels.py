@@ -58,6 +58,25 @@ class Interner:
                 return codes
             self._grow()
 
+    def take_nodes(
+        self, rows: Array, told: int, address: Array, sizes: Array, codes: Array, ends: Array
+    ) -> tuple[int, int]:
+        """Columns of rows of GC/BulkNode, of which ``told`` references came before; ``codes`` are the numbers of their types. (how many rows were
+        taken, how many references are told of then): fewer than all before one whose numbers do not fit into the columns of 32 bits, and
+        none where nothing is compiled.
+        """
+        done = 0
+        if KERNELS is None:
+            return done, told
+        is_wide, flat = rows.dtype["address"].itemsize == 8, rows.view(np.uint8)
+        while True:
+            done, told, self._count = KERNELS.take_nodes(
+                flat, is_wide, done, told, address, sizes, codes, ends, self._slots, self._ids, self._count, _KEY
+            )
+            if done == len(rows) or self._count < len(self._ids):
+                return done, told
+            self._grow()
+
     def _grow(self) -> None:
         assert KERNELS is not None
         ids = self._ids[: self._count]
@@ -70,6 +89,23 @@ class Interner:
     def values(self) -> list[int]:
         """The values by their numbers."""
         return list(self._known) if KERNELS is None else self._ids[: self._count].tolist()
+
+
+def take_targets(rows: Array, targets: Array) -> None:
+    """The addresses that rows of GC/BulkEdge lead to, u64."""
+    if KERNELS is None:
+        targets[:] = rows["target"]
+    else:
+        KERNELS.take_targets(rows.view(np.uint8), rows.dtype["target"].itemsize == 8, targets)
+
+
+def steps(address: Array, bounds: Array, values: Array) -> Array:
+    """Of each address the value (i8) between the two bounds that it lies between; ``values`` has one more than bounds, which ascend."""
+    if KERNELS is None:
+        return fallback.steps(address, bounds, values)
+    found = np.empty(len(address), np.int8)
+    KERNELS.steps(np.ascontiguousarray(address, np.uint64), bounds, values, found)
+    return found
 
 
 _FIRST_SHIFT, _LAST_SHIFT = 7, 63
@@ -176,6 +212,15 @@ def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[
     by_node, retained, by_number = np.empty(n, np.int32), np.empty(n, np.uint64), np.empty(count, np.uint64)
     KERNELS.add_up(count, order, dominator, sizes, by_number, by_node, retained)
     return by_node, retained
+
+
+def sums(which: Array, sizes: Array, count: int) -> tuple[Array, Array]:
+    """(how many, u64 bytes) of each of ``count`` groups; ``which`` is the group of each node. Exact, and in bounded memory beside it."""
+    if KERNELS is None:
+        return fallback.sums(which, sizes, count)
+    counts, totals = np.zeros(count, np.int64), np.zeros(count, np.uint64)
+    KERNELS.add_by_group(np.ascontiguousarray(which, np.uint32), np.ascontiguousarray(sizes), counts, totals)
+    return counts, totals
 
 
 def retained_by_type(dominator: Array, types: Array, retained: Array, kinds: int) -> Array:

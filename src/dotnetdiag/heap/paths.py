@@ -11,8 +11,7 @@ from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.histogram import sums
-from dotnetdiag.heap.kernels import NONE, Ways, mark_below
+from dotnetdiag.heap.kernels import NONE, Ways, mark_below, sums
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.histogram import sums
+from dotnetdiag.heap.kernels import sums
 from dotnetdiag.heap.libraries import sources
 from dotnetdiag.table import Table
 

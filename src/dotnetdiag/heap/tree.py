@@ -10,8 +10,7 @@ import numpy as np
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.histogram import sums
-from dotnetdiag.heap.kernels import NONE, Ways
+from dotnetdiag.heap.kernels import NONE, Ways, sums
 from dotnetdiag.heap.pseudo_nodes import STATIC
 from dotnetdiag.table import Table
 

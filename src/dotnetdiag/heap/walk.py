@@ -16,7 +16,7 @@ from dotnetdiag.events import Column
 from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS
 from dotnetdiag.heap.facts import Segment
 from dotnetdiag.heap.growing import Growing
-from dotnetdiag.heap.kernels import Interner
+from dotnetdiag.heap.kernels import Interner, take_targets
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -116,7 +116,8 @@ class Walk:
         elif number == EDGES:
             if gap and self._edges_trusted is None:
                 self._edges_trusted = self.edges
-            self.target.extend(rows["target"].astype(np.uint64).view(np.uint32))
+            take_targets(rows, self.target.room(2 * len(rows)).view(np.uint64))
+            self.target.grow(2 * len(rows))
         elif number == ROOTS:
             self.root_object.extend(rows["object"])
             self.root_kind.extend(rows["kind"])
@@ -130,6 +131,7 @@ class Walk:
         room = MOST_NODES - len(self.address)
         if len(rows) > room:
             self.is_cut, rows = True, rows[: max(room, 0)]
+        rows = rows[self._narrow(rows) :]
         if not len(rows):
             return
         self.address.extend(rows["address"])
@@ -138,6 +140,17 @@ class Walk:
         ends = np.cumsum(np.minimum(rows["edges"], 1 << 40)) + np.uint64(self._edges_told)
         self._edges_told = int(ends[-1])
         self.edge_start.extend(ends)
+
+    def _narrow(self, rows: Array) -> int:
+        """Take rows whose numbers fit into 32 bits, as long as all have: how many."""
+        columns = self.address, self.size, self.type_code, self.edge_start
+        if not len(rows) or self.size.kind != np.uint32 or self.edge_start.kind != np.uint32:
+            return 0
+        places = [column.room(len(rows)) for column in columns]
+        taken, self._edges_told = self.types.take_nodes(rows, self._edges_told, *places)
+        for column in columns:
+            column.grow(taken)
+        return taken
 
     def take_statics(self, fields: Mapping[str, Column]) -> None:
         """Rows of GC/BulkRootStaticVar."""

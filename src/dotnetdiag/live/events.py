@@ -31,8 +31,8 @@ from dotnetdiag.events import EventSchema, Source, resolve
 from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.live.account import Account
 from dotnetdiag.live.hand_over import HandOver
-from dotnetdiag.live.symbols import LiveSymbols, no_symbols, tells_of_methods
-from dotnetdiag.live.windows import Names, WindowMaker, selection, with_inferred
+from dotnetdiag.live.symbols import LiveSymbols, tells_of_methods
+from dotnetdiag.live.windows import Names, WindowMaker, no_symbols, selection, with_inferred
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Reader
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.event import Event

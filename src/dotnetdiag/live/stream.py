@@ -16,8 +16,8 @@ from dotnetdiag.nettrace import EventBatch, Metadata, Reader
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.table import EventTable
 
-MOST_BYTES = 1 << 21
-"""Of payload that are made one window while more keeps coming: each window costs about as much as this."""
+MOST_BYTES = 1 << 20
+"""Of payload that are made one window while more keeps coming. Each window costs about as much as half of this."""
 
 
 class WindowStream:

@@ -124,11 +124,6 @@ class LiveSymbols:
             return self._symbols
 
 
-def no_symbols() -> Symbols:
-    """Of a session that keeps none: an address is an address."""
-    return LiveSymbols().now()
-
-
 def _metadata(number: int, schema: EventSchema) -> Metadata:
     return Metadata(
         metadata_id=number,

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from dotnetdiag.events import EventSchema, ListOf, Source, Text, as_bytes, infer
 from dotnetdiag.events.kernels import gather
-from dotnetdiag.live.symbols import no_symbols
 from dotnetdiag.nettrace import (
     EventBatch,
     GuidTable,
@@ -30,12 +29,13 @@ from dotnetdiag.nettrace import (
     sort_order,
 )
 from dotnetdiag.table import Losses
-from dotnetdiag.trace.context import Recording
 from dotnetdiag.trace.header import HeaderMeaning, overrides
 from dotnetdiag.trace.settling import Settling
-from dotnetdiag.trace.stack_names import StackNames
-from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.context import Recording
+    from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Names: TypeAlias = Callable[[StackTable, HeaderColumns], list[tuple[str, ...]]]
@@ -44,6 +44,8 @@ Names: TypeAlias = Callable[[StackTable, HeaderColumns], list[tuple[str, ...]]]
 SORTED_ROWS = 1 << 16
 SORTED_BYTES = 8 << 20
 """So many events, or bytes of payload, are sorted together at most, and given out whatever follows."""
+_MOST = 8
+"""All of a buffer but one part in so many is most of it."""
 WINDOW_ROWS = 1 << 13
 """Windows of more are cut: lines of text take many times the memory of their events."""
 HELD_ROWS = 1 << 18
@@ -51,6 +53,13 @@ HELD_BYTES = 64 << 20
 """Of events that are not settled no more are held: a stream that never says so is given out as it comes, about."""
 HELD_S = 5
 """So much older than the latest, events are given out whatever the stream says: a runtime empties its buffers every 100 ms."""
+
+
+def no_symbols() -> Symbols:
+    """Of a session that keeps none: an address is an address."""
+    from dotnetdiag.live.symbols import LiveSymbols
+
+    return LiveSymbols().now()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +96,9 @@ class LiveContext:
         """Call stacks, leaf first."""
         if self.names is not None:
             return self.names(self.stacks, headers)
-        return StackNames(cast(Recording, self)).frames_of(headers)
+        from dotnetdiag.trace.stack_names import StackNames
+
+        return StackNames(cast("Recording", self)).frames_of(headers)
 
     def frames_column(self, headers: HeaderColumns) -> ListOf:
         """The same as a column; none where there is no stack."""
@@ -162,7 +173,8 @@ class WindowMaker:
         info: TraceInfo | None,
         threads: Mapping[int, ThreadInfo] | None,
     ) -> None:
-        """Keep rows of a batch, whose metadata ids are keys of ``schemas``; nothing of the batch is held afterwards.
+        """Keep rows of a batch, whose metadata ids are keys of ``schemas``; of the batch at most its bytes are held afterwards, where
+        these rows have most of them.
 
         ``threads`` are the thread rows of version 6, None in other formats.
         """
@@ -174,10 +186,10 @@ class WindowMaker:
     def _append(
         self, buffer: Array, rows: HeaderColumns, guids: GuidTable, labels: Sequence[LabelList], stacks: StackTable
     ) -> None:
-        offsets, data = gather(buffer, rows.payload_offset, rows.payload_length.astype(np.int64))
+        offsets, data = _payloads(buffer, rows)
         own = replace(
             rows[:],
-            payload_offset=offsets[:-1] + self._size,
+            payload_offset=offsets + self._size,
             activity=self._guid_ids(guids, rows.activity),
             related=self._guid_ids(guids, rows.related),
             label_list=self._label_ids(labels, rows.label_list),
@@ -271,6 +283,15 @@ class WindowMaker:
             keeps_stacks=self._stacks_wanted,
             recording=self,
         )
+
+
+def _payloads(buffer: Array, rows: HeaderColumns) -> tuple[Array, Array]:
+    """(where the payload of each row begins, bytes): the buffer itself where most of it is wanted, a fifth of the time of a flood."""
+    lengths = rows.payload_length.astype(np.int64)
+    if int(lengths.sum()) * _MOST >= len(buffer) * (_MOST - 1):
+        return rows.payload_offset, buffer
+    offsets, data = gather(buffer, rows.payload_offset, lengths)
+    return offsets[:-1], data
 
 
 def _piece(context: LiveContext, schemas: Mapping[int, EventSchema], rows: HeaderColumns) -> EventTable:

@@ -9,22 +9,11 @@ from typing import Any
 from dotnetdiag.analysis.diff import Change, ProfileDiff, diff
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError
+from dotnetdiag.recipes.limit import Limit
 from dotnetdiag.recipes.report import LINE, ViewOptions, lacking, view
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import Table
 from dotnetdiag.trace.trace import Trace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """How much more is allowed: in the unit of the profiles, or in percent of the first one's total."""
-
-    amount: float
-    percent: bool
-
-    def of(self, total: float) -> float:
-        """The amount in the unit."""
-        return total * self.amount / 100 if self.percent else self.amount
 
 
 def parse_limit(text: str) -> Limit:

@@ -41,9 +41,9 @@ def read_heaps(path: PathText) -> tuple[Heap, ...]:
     Raises InputError, and FormatError for a file that is neither, or has none.
     """
     found = open_file(path)
-    from dotnetdiag.trace.trace import Trace
+    from dotnetdiag.heap.heap import Heap
 
-    if not isinstance(found, Trace):
+    if isinstance(found, Heap):
         return (found,)
     from dotnetdiag.heap.fold import HeapFold
 

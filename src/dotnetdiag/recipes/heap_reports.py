@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dotnetdiag.recipes.diffing import Limit
+from dotnetdiag.recipes.limit import Limit
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.errors import FormatError, InputError
-from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    from dotnetdiag.trace.trace import Trace
 
 UNPACKED_LIMIT = 2 << 30
 """Bytes that a packed file may unpack to, or a pipe bring: they have to fit into memory, and a small file can claim anything."""
@@ -55,6 +56,8 @@ def is_gcdump(buffer: memoryview) -> bool:
 
 def trace_of(path: str, buffer: memoryview, oddities: tuple[str, ...], *, threads: int | None = None) -> Trace:
     """The trace in these bytes, as of :func:`open_trace`."""
+    from dotnetdiag.trace.trace import Trace  # not for a .gcdump
+
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
         pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from dotnetdiag.events.layout import Kind
 
 _VARIANTS_LIMIT = 16
 """Columns of one name that others are joined with; who has more of them does not mean one thing."""
+_SCHEMAS_KEPT = 256
 _NOT_PROMOTED = frozenset({Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8, Kind.BOOL, Kind.BOOL32})
 
 
@@ -110,7 +112,9 @@ def cast(column: Column, like: Column) -> Column:
     return column
 
 
+@lru_cache(_SCHEMAS_KEPT)
 def _empty(schema: EventSchema) -> Mapping[str, Column]:
+    """Kept, for each window of a session has much the same types: half of what a window cost."""
     nothing = np.zeros(0, np.int64)
     return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False).flat
 
