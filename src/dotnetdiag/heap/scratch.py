@@ -1,0 +1,92 @@
+"""Memory of large columns: above a limit they lie in files that have no name, and the system keeps of them in memory what it has room for.
+
+The place is reserved before it is mapped: a disk that is full is found out there, and not by the signal that ends a program which writes to a
+page that has no place. Where nothing can be reserved, it is memory as any other.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import tempfile
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+SCRATCH_BYTES = 512 << 20
+"""What a column may have in memory of its own: the references of some thirty million objects."""
+_HUGE_BYTES = 32 << 20
+_ON_DISK = "/var/tmp"  # noqa: S108  # where the folder for what is temporary is memory, this one is not
+
+
+class Mapping:
+    """Bytes that can grow: of memory at first, of a file above :data:`SCRATCH_BYTES`. For Linux, which can move what is mapped."""
+
+    def __init__(self, size: int) -> None:
+        self._file: IO[bytes] | None = None
+        self.map = self._mapped(size)
+
+    def resize(self, size: int) -> None:
+        """Make it larger or smaller; nobody may look at it meanwhile (BufferError)."""
+        if self._file is None and size >= SCRATCH_BYTES:
+            old, self.map = self.map, self._mapped(size)
+            self.map[: min(len(old), size)] = old[: min(len(old), size)]
+            old.close()
+        elif self._file is None or _reserved(self._file, size):
+            self.map.resize(size)
+            self._advise(size)
+        else:
+            old, self._file = self.map, None
+            self.map = _memory(size)
+            self.map[: len(old)] = old[:]
+            old.close()
+
+    def _mapped(self, size: int) -> mmap.mmap:
+        if size >= SCRATCH_BYTES:
+            self._file = _reserved_file(size)
+        if self._file is not None:
+            return mmap.mmap(self._file.fileno(), size)
+        made = _memory(size)
+        self.map = made
+        self._advise(size)
+        return made
+
+    def _advise(self, size: int) -> None:
+        if self._file is None and size >= _HUGE_BYTES:
+            self.map.madvise(mmap.MADV_HUGEPAGE)
+
+
+def empty(rows: int, kind: Any) -> Array:
+    """A column whose rows hold anything."""
+    size = rows * np.dtype(kind).itemsize
+    if size < SCRATCH_BYTES or sys.platform != "linux":
+        return np.empty(rows, kind)
+    return np.frombuffer(Mapping(size).map, kind, rows)
+
+
+def _memory(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _reserved_file(size: int) -> IO[bytes] | None:
+    """One that is gone when it is closed; None where there is no place for it."""
+    folder = None if "TMPDIR" in os.environ or not os.access(_ON_DISK, os.W_OK) else _ON_DISK
+    try:
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # it lives as long as what is mapped
+    except OSError:
+        return None
+    if _reserved(file, size):
+        return file
+    file.close()
+    return None
+
+
+def _reserved(file: IO[bytes], size: int) -> bool:
+    try:
+        os.posix_fallocate(file.fileno(), 0, max(size, 1))
+    except OSError:
+        return False
+    return True

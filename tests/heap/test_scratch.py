@@ -1,0 +1,63 @@
+"""Columns that lie in files: the same numbers, and memory where a disk has no place."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dotnetdiag.heap import scratch
+from dotnetdiag.heap.growing import Growing
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="columns are moved where the system can")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(scratch, "SCRATCH_BYTES", 1 << 17)
+    return tmp_path
+
+
+def files_mapped(folder: Path) -> int:
+    return sum(str(folder) in line for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines())
+
+
+def test_a_column_that_grows_moves_into_a_file_and_back(folder: Path) -> None:
+    column, told = Growing(np.uint64), np.arange(100_000, dtype=np.uint64)
+    for first in range(0, len(told), 1000):
+        column.extend(told[first : first + 1000])
+    assert files_mapped(folder) == 1
+    assert list(folder.iterdir()) == []  # it has no name
+    assert np.array_equal(column.rows, told)
+    assert np.array_equal(column.taken(), told)
+    assert files_mapped(folder) == 0
+
+
+def test_a_column_of_a_size_lies_in_a_file_and_can_be_written_to(folder: Path) -> None:
+    assert scratch.empty(10, np.uint32).flags.owndata
+    column = scratch.empty(1 << 16, np.uint32)
+    column[:] = 7
+    assert files_mapped(folder) == 1
+    assert int(column.sum()) == 7 << 16
+    del column
+    assert files_mapped(folder) == 0
+
+
+@pytest.mark.parametrize("reserved", [0, 3])
+def test_where_there_is_no_place_it_is_memory(reserved: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, really = [reserved], scratch._reserved
+
+    def full_after_some(file: object, size: int) -> bool:
+        left[0] -= 1
+        return left[0] >= 0 and really(file, size)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scratch, "_reserved", full_after_some)
+    column, told = Growing(np.uint64), np.arange(300_000, dtype=np.uint64)
+    for first in range(0, len(told), 1000):
+        column.extend(told[first : first + 1000])
+    assert files_mapped(folder) == 0
+    assert np.array_equal(column.rows, told)
