@@ -10,6 +10,9 @@ import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+MOST_BYTES = 1 << 47
+"""An object cannot be so large: it is all that a program can address."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:

@@ -48,7 +48,10 @@ class Graph:
     @cached_property
     def bytes(self) -> int:
         """Of all objects together."""
-        return int(self.node_size.sum(dtype=np.uint64))
+        sizes = self.node_size
+        if sizes.dtype.itemsize <= 4:
+            return int(sizes.sum(dtype=np.uint64))
+        return (int((sizes >> 32).sum()) << 32) + int((sizes & 0xFFFFFFFF).sum())  # without a carry out of 64 bits
 
     @cached_property
     def _dominated(self) -> tuple[Array, Array]:
