@@ -104,7 +104,9 @@ def gcdump(
     offsets: Sequence[int] = (2, 6, 9),
     places: bool = False,
 ) -> bytes | tuple[bytes, dict[str, int]]:
-    """A file of three nodes, Root with A and B, and A with B, by the document and not by our writer; ``name`` is that of A, and with ``places`` also where counts stand."""
+    """A file of three nodes, Root with A and B, and A with B, by the document and not by our writer. ``name`` is that of A;
+    with ``places`` also where counts stand.
+    """
     file = _File(width)
     file.i32(20)
     file.data += b"!FastSerialization.1"

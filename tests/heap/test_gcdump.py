@@ -334,7 +334,7 @@ def test_a_dump_without_a_graph_and_one_in_place_of_another_thing_are_errors() -
         read_gcdump(data[:graph] + b"\x01" + data[graph + 1 :])
     place = places["javascript"]  # and DotNetHeapInfo, which would be the graph
     lying = data[: place + 1] + b"\x02" + struct.pack("<I", graph) + data[place + 6 :]
-    with pytest.raises(FormatError, match="is a Graphs.MemoryGraph"):
+    with pytest.raises(FormatError, match=r"is a Graphs\.MemoryGraph"):
         read_gcdump(lying)
     with pytest.raises(FormatError):
         read_gcdump(data[:24] + b"\x01\x06" + data[-12:])

@@ -15,8 +15,9 @@ from tests.heap.made import heap_from, made
 from tests.nettrace.recordings import data_of
 
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
+from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Heap, kernels
-from dotnetdiag.heap.difference import growing_types
+from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
 
 RECORDING = "heap-10.nettrace"
 ROOTS, STATICS, VARIABLE = "[.NET Roots]", "[static vars]", "[static var List.cache]"
@@ -198,6 +199,19 @@ def test_a_leak_is_named_by_types_and_by_dominators() -> None:
     assert grown[ROOTS, STATICS, VARIABLE, "List"] == 700
 
 
+def test_types_of_one_file_in_two_folders_are_one() -> None:
+    """What is inside of an object of the same type counts once, whichever of both it is."""
+
+    def put(folders: list[str]) -> Heap:
+        heap = heap_from(["Root", "A", "B", "A"], [(0, 1), (1, 2), (2, 3)], modules=[f"{one}/a.dll" for one in folders])
+        return replace(heap, type_name=Text.from_pylist(["UNDEFINED", "Root", "A", "A"]))
+
+    diff = put(["/1", "/1", "/2"]).diff(put(["/3", "/4", "/5"]))
+    assert len(diff.types) == 0
+    numbers = numbers_by_type(put(["/1", "/1", "/2"])).numbers
+    assert numbers == {("Root", "a.dll"): (1, 10, 100), ("A", "a.dll"): (3, 90, 90)}
+
+
 def test_equal_heaps_have_no_difference() -> None:
     diff = made().diff(made())
     assert (len(diff.types), len(diff.dominators), diff.grown_bytes) == (0, 0, 0)
@@ -206,6 +220,8 @@ def test_equal_heaps_have_no_difference() -> None:
 def test_types_that_only_grow_are_suspects() -> None:
     heaps = [a_cache(3), a_cache(5), a_cache(5), a_cache(9)]
     (row,) = growing_types(heaps).to_pylist()
+    assert growing_types(heaps).columns == no_growing_types().columns
+    assert len(no_growing_types()) == 0
     assert (row["type"], row["steps"], row["count_grown"], row["bytes_grown"]) == ("Item", 2, 6, 600)
     assert len(growing_types([a_cache(3), a_cache(9), a_cache(8)])) == 0
     with pytest.raises(UsageError):

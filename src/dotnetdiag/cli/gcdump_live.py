@@ -98,6 +98,8 @@ def say_problems(heap: Heap) -> None:
     """What is missing of a heap."""
     for problem in heap.completeness.problems:
         echo(f"The heap is not complete: {problem}.", err=True)
+    if heap.facts.sample is not None:
+        echo(f"Not all objects are in it: {heap.facts.sample}.", err=True)
 
 
 def say_pause(done: CollectedHeap) -> None:

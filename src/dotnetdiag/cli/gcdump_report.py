@@ -52,8 +52,8 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
     FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
     together; retained bytes are what would be free without them.
 
-    --json: one object, {nodes, edges, bytes, complete, problems, pid, process, collected, pause_ms, types: [{type, module, count, bytes,
-    retained_bytes}]}.
+    --json: one object, {nodes, edges, bytes, objects, complete, problems, sample, pid, process, collected, pause_ms, types: [{type, module,
+    count, bytes, retained_bytes}]}. nodes are objects, what holds the roots, and what was referred to and not told of.
 
     \b
     dotnetdiag gcdump report app.gcdump
@@ -78,7 +78,7 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
     rows = sorted_rows(getattr(heap, _GROUPS[by]), sort)
 
     def value() -> dict[str, Any]:
-        made = document(heap)
+        made = document(heap, sort)
         if by != "type":
             made[f"{by}s"] = rows.to_pylist()
         return made
@@ -88,7 +88,7 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
 
 def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
     echo(f"{heap.bytes:>14,}  GC Heap bytes")
-    echo(f"{heap.nodes:>14,}  GC Heap objects")
+    echo(f"{heap.objects:>14,}  GC Heap objects")
     echo(f"{heap.edges:>14,}  Total references")
     if not heap.completeness.complete:
         echo("not complete: see what was said")

@@ -40,6 +40,11 @@ class Graph:
         """Objects and pseudo-nodes, and what was referred to and never described."""
         return len(self.node_type)
 
+    @cached_property
+    def objects(self) -> int:
+        """Objects alone, each of which has an address; COM wrappers are some."""
+        return int(np.count_nonzero(is_object(self)))
+
     @property
     def edges(self) -> int:
         """References, those of pseudo-nodes too."""
@@ -90,3 +95,9 @@ class Graph:
     def references(self, node: int) -> Array:
         """The nodes that a node refers to."""
         return self.edge_target[int(self.edge_start[node]) : int(self.edge_start[node + 1])]
+
+
+def is_object(graph: Graph) -> Array:
+    """Of each node, whether it is an object: no pseudo-node, and nothing that was only referred to."""
+    made: Array = (graph.node_address != 0) & (graph.node_type != 0)
+    return made

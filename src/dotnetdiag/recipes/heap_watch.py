@@ -30,6 +30,7 @@ class HeapSample:
 
     at_s: float
     nodes: int
+    objects: int
     bytes: int
     grown_bytes: int
     complete: bool
@@ -151,6 +152,7 @@ class _Seen:
         sample = HeapSample(
             at_s=round(at_s, 3),
             nodes=heap.nodes,
+            objects=heap.objects,
             bytes=heap.bytes,
             grown_bytes=heap.bytes - self.samples[0].bytes if self.samples else 0,
             complete=heap.completeness.complete,
