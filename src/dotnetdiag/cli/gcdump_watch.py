@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--count", type=click.IntRange(min=1), help="How many heaps.  [default: until Ctrl-C]")
 @timeout_option
 @format_option
-def watch(target: Target, every: str, count: int | None, timeout: float | str, form: str) -> None:
+def watch(target: Target, every: str, count: int | None, timeout: float | str | None, form: str) -> None:
     """Collect heaps of a process over time, and say which types only grow: these are likely to leak.
 
     The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types that only grow: of

@@ -67,7 +67,7 @@ def write_collected(options: HeapOptions, path: Path | None, *, force: bool) -> 
     check_outputs([path], force=force)
     if path.suffix.lower() != RAW:
         if path.suffix and not is_stream(path):
-            chosen = heap_format_of(path.name)
+            chosen = heap_format_of(path.name, others=(RAW,))
             chosen.check()
             if chosen.parts:
                 raise UsageError(f"{chosen.name} is several files: collect a .gcdump, and convert that")
