@@ -12,16 +12,19 @@ import numpy as np
 import pytest
 from tests.heap.help import heap_of
 from tests.heap.made import heap_from, made
+from tests.heap.test_gcdump import written
 from tests.nettrace.recordings import data_of
 
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
 from dotnetdiag.events.columns import Text
-from dotnetdiag.heap import Heap, kernels
+from dotnetdiag.heap import Heap, kernels, read_gcdump
 from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
+from dotnetdiag.heap.graph import Graph
 
 RECORDING = "heap-10.nettrace"
 ROOTS, STATICS, VARIABLE = "[.NET Roots]", "[static vars]", "[static var List.cache]"
 ARRAY = "System.Object[]"
+KINDS = ("collection", "event", "timer")
 
 
 @pytest.fixture(params=["compiled", "numpy"], autouse=True)
@@ -159,16 +162,42 @@ def test_a_long_path_shows_its_ends() -> None:
     assert (path[0], path[31], path[32], path[33], path[-1]) == ("T0", "T31", "…", "T2967", "T2999")
 
 
-@pytest.mark.parametrize("what", ["Nothing", "", 0x99, "0x99"])
+@pytest.mark.parametrize("what", ["Nothing", "", 0x99, "0x99", "0x0", 0, -1, 1 << 64])
 def test_what_is_not_there_is_an_error(what: str | int) -> None:
     with pytest.raises(UnknownName):
         made().paths_to_root(what)
 
 
-@pytest.mark.parametrize("what", [0, -1, 1 << 64])
-def test_what_no_object_can_be_at_is_an_error(what: int) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize("what", [1.5, None, b"A", True, []])
+def test_what_is_neither_a_type_nor_an_address_is_an_error(what: Any) -> None:
+    with pytest.raises(UsageError, match="neither a type nor an address"):
         made().paths_to_root(what)
+
+
+def test_an_address_may_be_a_number_of_numpy() -> None:
+    assert paths(made(), made().node_address[1]) == [(1, True, ["Root", "A"])]
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "5"])
+def test_how_many_is_a_number(number: Any) -> None:
+    for ask in (made().largest, made().tree, lambda one: made().paths_to_root("A", one)):
+        with pytest.raises(UsageError, match="give a number"):
+            ask(number)
+    with pytest.raises(UsageError):
+        made().tree(3, number)
+    assert len(made().paths_to_root("A", 0)) == 0
+    assert len(made().tree(1 << 70, 0)) == 4
+
+
+def test_nobody_can_write_to_columns() -> None:
+    real = heap_of(data_of(RECORDING))
+    for heap in (made(), real, read_gcdump(written(real))):
+        arrays = [getattr(heap, name) for name in vars(Graph)["__annotations__"] if name.startswith(("node_", "edge_"))]
+        arrays += [heap.dominators, heap.retained, heap.retained_by_type, *heap.breadth_first]
+        assert len(arrays) == 11
+        for array in arrays:
+            with pytest.raises(ValueError, match="read-only"):
+                array[:1] = 0
 
 
 def test_every_path_of_a_random_heap_is_one_of_its_references() -> None:
@@ -260,6 +289,24 @@ def test_many_timers_are_named() -> None:
     heap = heap_from([ROOTS, *[timer] * 200], [(0, 1 + number) for number in range(200)], sizes=[0, *[96] * 200])
     assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
     assert advice(made(), "timer") == []
+
+
+def test_a_timer_inside_of_another_counts_once() -> None:
+    timer = "System.Threading.TimerQueueTimer"
+    heap = heap_from([ROOTS, *[timer] * 200], [(number, number + 1) for number in range(200)], sizes=[0, *[96] * 200])
+    assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
+
+
+def test_nothing_is_said_of_garbage() -> None:
+    """Timers, arrays and events that no root reaches."""
+    timer, handler = "System.Threading.TimerQueueTimer", "System.EventHandler"
+    types = [ROOTS, VARIABLE, *[timer] * 200, *[ARRAY] * 200, handler, ARRAY, *[handler] * 150, "Item"]
+    lists = types.index(handler)
+    edges = [(lists, lists + 1), *((lists + 1, lists + 2 + number) for number in range(150)), (1, len(types) - 1)]
+    heap = heap_from(types, edges, sizes=[0, 0, *[8 * 1003] * (len(types) - 2)])
+    assert advice(heap, "static") + [row for kind in KINDS for row in advice(heap, kind)] == []
+    alive = heap_from(types, [*edges, *((0, node) for node in range(1, lists + 1))], sizes=heap.node_size.tolist())
+    assert all(advice(alive, kind) for kind in KINDS)
 
 
 # other libraries ------------------------------------------------------------------------------------------------------
