@@ -97,6 +97,18 @@ def test_the_tree_and_the_paths(file: Path) -> None:
         run("paths", "App.Node")
 
 
+def test_a_deep_tree_is_as_wide_as_thirty_levels(tmp_path: Path) -> None:
+    count = 3000
+    types = ["[.NET Roots]", *(f"T{number}" for number in range(count))]
+    path = written(heap_from(types, [(number, number + 1) for number in range(count)]), tmp_path / "x.gcdump")
+    lines = run("tree", path, "--depth", count, "--minimum", "0").stdout.splitlines()
+    assert len(lines) == count + 2
+    assert lines[31].endswith(f"{'  ' * 30}T29")
+    assert lines[32].endswith(f"{'  ' * 30}31: T30")
+    assert lines[-1].endswith(f"{'  ' * 30}3000: T2999")
+    assert max(map(len, lines)) < 120
+
+
 def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
     after = written(chain(20), tmp_path / "y.gcdump")
     assert run("diff", file, after).exit_code == 0
@@ -238,6 +250,10 @@ def test_every_format_is_written_at_once(file: Path) -> None:
 def test_a_gcdump_is_never_converted_onto_itself(file: Path) -> None:
     before = file.read_bytes()
     run("convert", file, "--format", "gcdump")
+    for output in (file, file.parent / "." / file.name):
+        for words in (("convert", file, "-o", output), ("report", file, "--html", output)):
+            with pytest.raises(UsageError, match="is what is read"):
+                run(*words, "--force")
     assert file.read_bytes() == before
     assert (file.parent / "x.converted.gcdump").exists()
 
