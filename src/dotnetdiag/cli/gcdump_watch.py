@@ -56,6 +56,8 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
         line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.objects:>11,} objects{pause}"
         echo(line, err=form != TABLE)
         say_problems(done.heap)
+        for note in done.notes:
+            echo(note, err=True)
 
     observer = HeapWatchObserver(
         sample=sample,

@@ -19,7 +19,7 @@ _LOOK_S = 0.01
 
 def waiting_check(stop: Stop, timeout: float | str | None) -> Callable[[], None]:
     """What ends waiting for a runtime: ``stop``, and the ``timeout`` where there is one. Raises Cancelled, TimedOut."""
-    limit_s = seconds_of(timeout)
+    limit_s = seconds_of(timeout) or None
     ends = None if limit_s is None else time.monotonic() + limit_s
 
     def check() -> None:
