@@ -134,6 +134,9 @@ def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_read(
         run(file, "--plot", tmp_path / "x.svg")
     with pytest.raises(OutputExists):
         run(file, "--plot", tmp_path / "there.html")
+    (tmp_path / "same.html").symlink_to(file)
+    with pytest.raises(UsageError, match="is what is read"):
+        run(file, "--plot", tmp_path / "same.html", "--force")
     monkeypatch.setattr("dotnetdiag.recipes.counters.find_spec", lambda name: None)
     with pytest.raises(MissingDependency, match="plot"):
         run(file, "--plot", tmp_path / "x.png")

@@ -78,7 +78,7 @@ def test_the_report_by_other_things(file: Path, by: str) -> None:
 
 @pytest.mark.parametrize(("by", "first"), [("bytes", "App.Node"), ("count", "App.Node"), ("retained", "App.List")])
 def test_the_report_is_sorted_as_asked(file: Path, by: str, first: str) -> None:
-    assert json.loads(run("report", file, "--sort", by, "--format", "json").stdout)["types"] is not None
+    assert json.loads(run("report", file, "--sort", by, "--format", "json").stdout)["types"][0]["type"] == first
     assert run("report", file, "--sort", by, "--format", "csv").stdout.splitlines()[1].startswith(first)
 
 
@@ -97,6 +97,18 @@ def test_the_tree_and_the_paths(file: Path) -> None:
         run("paths", "App.Node")
 
 
+def test_a_deep_tree_is_as_wide_as_thirty_levels(tmp_path: Path) -> None:
+    count = 3000
+    types = ["[.NET Roots]", *(f"T{number}" for number in range(count))]
+    path = written(heap_from(types, [(number, number + 1) for number in range(count)]), tmp_path / "x.gcdump")
+    lines = run("tree", path, "--depth", count, "--minimum", "0").stdout.splitlines()
+    assert len(lines) == count + 2
+    assert lines[31].endswith(f"{'  ' * 30}T29")
+    assert lines[32].endswith(f"{'  ' * 30}31: T30")
+    assert lines[-1].endswith(f"{'  ' * 30}3000: T2999")
+    assert max(map(len, lines)) < 120
+
+
 def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
     after = written(chain(20), tmp_path / "y.gcdump")
     assert run("diff", file, after).exit_code == 0
@@ -111,6 +123,52 @@ def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
     assert run("diff", after, file, "--fail-above", "1").exit_code == 0
     with pytest.raises(GrammarError):
         run("diff", file, after, "--fail-above", "much")
+
+
+def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:
+    def put(name: str, modules: list[str | None], nodes: int = 50) -> Path:
+        types = ["[.NET Roots]", "System.String", "App.A"]
+        heap = heap_from([*types, *["App.A"] * nodes], [(0, 1), (0, 2)], modules=[None, *modules])
+        return written(heap, tmp_path / name)
+
+    before = put("before.gcdump", ["/shared/10.0.13/CoreLib.dll", "Module(0x7f00)"])
+    after = put("after.gcdump", [r"C:\shared\10.0.14\CoreLib.dll", "Module(0x7e00)"])
+    done = run("diff", before, after, "--fail-above", "1", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["types"]) == (0, [])
+    after = put("after.gcdump", ["/shared/10.0.14/CoreLib.dll", "/app/B.dll"], nodes=10)
+    done = run("diff", before, after, "--fail-above", "1")
+    assert done.exit_code == 1
+    marked = [line for line in done.stdout.splitlines() if "App.A" in line and " > " not in line]
+    assert ["above the limit" in line for line in marked] == [True, False]  # what has gone of the other module
+    (grown, _) = json.loads(run("diff", before, after, "--json").stdout)["types"]
+    assert grown["module"] == "/app/B.dll"
+
+
+def test_a_limit_does_not_hold_of_what_is_not_complete(file: Path, tmp_path: Path) -> None:
+    part = written(
+        replace(chain(3), completeness=Completeness(problems=("3 events were lost",))), tmp_path / "p.gcdump"
+    )
+    facts = replace(chain(3).facts, count_multiplier=10.0, size_multiplier=8.0, multipliers=(1.0, 10.0))
+    sample = written(replace(chain(3), facts=facts), tmp_path / "s.gcdump")
+    for pair in ((file, part), (part, file), (file, sample)):
+        done = run("diff", *pair, "--fail-above", "50%")
+        assert done.exit_code == 2
+        assert "Nothing is certain of --fail-above" in done.stderr
+        assert run("diff", *pair).exit_code == 0
+    said = json.loads(run("diff", file, part, "--json").stdout)
+    assert (said["complete"], said["problems"]) == (False, ["after: 3 events were lost"])
+    done = run("report", sample, "--json")
+    assert "10 times as many were there, of bytes 8 times; by type up to 10" in json.loads(done.stdout)["sample"]
+    assert "Not all objects are in it: it is a sample" in done.stderr
+    assert json.loads(run("report", file, "--json").stdout)["sample"] is None
+
+
+def test_objects_are_those_of_all_generations(tmp_path: Path) -> None:
+    path = tmp_path / "heap.nettrace"
+    path.write_bytes(data_of("heap-10.nettrace"))
+    said = json.loads(run("report", path, "--by", "generation", "--json").stdout)
+    assert said["objects"] == sum(row["count"] for row in said["generations"]) == 3262
+    assert "         3,262  GC Heap objects" in run("report", path).stdout
 
 
 def test_advice_of_a_heap_without_anything_to_say(file: Path) -> None:
@@ -192,6 +250,10 @@ def test_every_format_is_written_at_once(file: Path) -> None:
 def test_a_gcdump_is_never_converted_onto_itself(file: Path) -> None:
     before = file.read_bytes()
     run("convert", file, "--format", "gcdump")
+    for output in (file, file.parent / "." / file.name):
+        for words in (("convert", file, "-o", output), ("report", file, "--html", output)):
+            with pytest.raises(UsageError, match="is what is read"):
+                run(*words, "--force")
     assert file.read_bytes() == before
     assert (file.parent / "x.converted.gcdump").exists()
 

@@ -111,6 +111,23 @@ def test_top_and_spans_are_pages_and_tables_too(file: Path, tmp_path: Path) -> N
     assert run("trace", "report", *words, "--html", str(page), "--force").returncode == 0
 
 
+@pytest.mark.parametrize("words", [("gc",), ("topN",), ("all",), ("spans", "GC/Start", "GC/Stop")])
+@pytest.mark.parametrize("option", ["--html", "-o"])
+def test_a_report_does_not_overwrite_its_recording(words: tuple[str, ...], option: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.html"
+    path.write_bytes(data_of("gcverbose-10.nettrace"))
+    before = path.read_bytes()
+    (tmp_path / "link").symlink_to(path)
+    kind, *others = words
+    more = ["--html", str(tmp_path / "page.html")] if (kind, option) == ("all", "-o") else []
+    for name in (path, tmp_path / "link"):
+        done = run(
+            "trace", "report", kind, str(path), *others, option, str(name), "--format", "table", "--force", *more
+        )
+        assert done.returncode == 3
+        assert path.read_bytes() == before
+
+
 def test_a_page_and_tables_are_not_one_file(file: Path, tmp_path: Path) -> None:
     name = str(tmp_path / "x.html")
     assert run("trace", "report", str(file), "gc", "--html", name, "-o", name).returncode == 3

@@ -119,6 +119,7 @@ def test_graphml_is_read_back_by_networkx(heap: Heap) -> None:
         assert found["type"] == re.sub("[\x00\ud800]", "\ufffd", heap.type_of(node))
     ours = {(f"n{node}", f"n{target}") for node in range(heap.nodes) for target in heap.references(node)}
     assert {(edge[0], edge[1]) for edge in graph.edges} == ours
+    assert graph.graph.get("problems", "") == "\n".join(heap.completeness.problems)
 
 
 def test_parquet_and_sqlite_have_the_three_tables(real: Heap, tmp_path: Path) -> None:
@@ -136,6 +137,28 @@ def test_parquet_and_sqlite_have_the_three_tables(real: Heap, tmp_path: Path) ->
     ours = [(row["type"], row["count"], row["bytes"]) for row in real.types]
     assert sorted(row for row in rows if row[0] != "UNDEFINED") == sorted(ours)
     assert tables["types"].column("retained_bytes").to_pylist() == real.retained_by_type.tolist()
+
+
+def test_a_database_has_every_address_as_a_number_and_says_what_is_missing(tmp_path: Path) -> None:
+    addresses = np.array([0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], np.uint64)
+    heap = replace(made(), node_address=addresses, completeness=Completeness(problems=("a", "b")))
+    path = tmp_path / "x.sqlite"
+    path.write_bytes(written(heap, "sqlite"))
+    with sqlite3.connect(path) as database:
+        rows = database.execute("select printf('%x', address), typeof(address) from nodes order by node").fetchall()
+        assert rows == [(f"{address:x}", "integer") for address in addresses.tolist()]
+        assert database.execute("select node from nodes where address = 0x8000000000000000").fetchall() == [(3,)]
+        assert database.execute("select problem from problems").fetchall() == [("a",), ("b",)]
+    path.write_bytes(written(made(), "sqlite"))
+    with sqlite3.connect(path) as database:
+        assert database.execute("select count(*) from sqlite_master where type = 'table'").fetchone() == (3,)
+
+
+def test_a_heapsnapshot_has_sizes_without_a_sign() -> None:
+    sizes = np.array([1 << 63, (1 << 64) - 1, 3, 4, 5], np.uint64)
+    nodes = json.loads(written(replace(made(), node_size=sizes), "heapsnapshot"))["nodes"]
+    assert nodes[3::7] == sizes.tolist()
+    assert replace(made(), node_size=sizes).bytes == sum(sizes.tolist())
 
 
 def test_sql_asks_the_three_tables(real: Heap) -> None:

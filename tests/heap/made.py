@@ -82,12 +82,12 @@ class _File:
 @overload
 def gcdump(
     *, version: int = ..., least: int | None = ..., width: int = ..., is_wide: bool = ..., offset_bytes: int = ...,
-    deferred: bool = ..., extras: bytes = ..., blob: bytes = ..., offsets: Sequence[int] = ..., places: Literal[True],
+    deferred: bool = ..., name: str = ..., extras: bytes = ..., blob: bytes = ..., offsets: Sequence[int] = ..., places: Literal[True],
 ) -> tuple[bytes, dict[str, int]]: ...  # fmt: skip
 @overload
 def gcdump(
     *, version: int = ..., least: int | None = ..., width: int = ..., is_wide: bool = ..., offset_bytes: int = ...,
-    deferred: bool = ..., extras: bytes = ..., blob: bytes = ..., offsets: Sequence[int] = ...,
+    deferred: bool = ..., name: str = ..., extras: bytes = ..., blob: bytes = ..., offsets: Sequence[int] = ...,
     places: Literal[False] = ...,
 ) -> bytes: ...  # fmt: skip
 def gcdump(
@@ -98,12 +98,15 @@ def gcdump(
     is_wide: bool = False,
     offset_bytes: int = 4,
     deferred: bool = False,
+    name: str = "A",
     extras: bytes = b"",
     blob: bytes = b"\0\0" + b"\x02\x02\x01\x02" + b"\x04\x01\x01" + b"\x06\x00",
     offsets: Sequence[int] = (2, 6, 9),
     places: bool = False,
 ) -> bytes | tuple[bytes, dict[str, int]]:
-    """A file of three nodes, Root with A and B, and A with B, by the document and not by our writer; with ``places`` also where counts stand."""
+    """A file of three nodes, Root with A and B, and A with B, by the document and not by our writer. ``name`` is that of A;
+    with ``places`` also where counts stand.
+    """
     file = _File(width)
     file.i32(20)
     file.data += b"!FastSerialization.1"
@@ -112,8 +115,8 @@ def gcdump(
     file.data += struct.pack("<q", 24)
     file.i32(0, "root")
     file.i32(4, "types")
-    for name, size in (("UNDEFINED", 0), ("Root", 0), (None if deferred else "A", 8), ("B", 16)):
-        file.text(name, "string")
+    for called, size in (("UNDEFINED", 0), ("Root", 0), (None if deferred else name, 8), ("B", 16)):
+        file.text(called, "string")
         file.i32(size)
         file.text(None)
     file.count(len(offsets), is_wide, "nodes")

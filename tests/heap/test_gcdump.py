@@ -18,7 +18,7 @@ from tests.nettrace.recordings import data_of
 from tests.shared import shared_part, skip_without
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.heap import Heap, HeapFacts, Segment, kernels, read_gcdump, write_gcdump
+from dotnetdiag.heap import Completeness, Heap, HeapFacts, Segment, kernels, read_gcdump, write_gcdump
 from dotnetdiag.heap.facts import CCW, INTERFACE, RCW, Interop
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -229,6 +229,45 @@ def test_what_newer_writers_add_is_passed_over() -> None:
     assert read_gcdump(gcdump(extras=extras)).nodes == 3
 
 
+def test_what_is_missing_is_in_the_file_and_comes_back(tmp_path: Path) -> None:
+    problems = ("3 events were lost", "a name of\ntwo lines")
+    for log in (None, "", "one\ntwo\n"):
+        heap = made()
+        heap = replace(heap, facts=replace(heap.facts, log=log), completeness=Completeness(problems=problems))
+        again = read_gcdump(written(heap))
+        assert (again.facts.log, again.completeness.problems) == (log, ("3 events were lost", "a name of two lines"))
+        assert read_gcdump(written(again)).completeness == again.completeness
+    path = tmp_path / "ours.gcdump"
+    path.write_bytes(written(heap))
+    types, end = oracle_types("gcdump", path)
+    assert types == types_of(heap)
+    assert (heap.nodes, heap.edges, heap.bytes) == (end["nodes"], end["edges"], end["bytes"])
+
+
+def test_a_part_of_a_file_stays_a_part_when_it_is_written() -> None:
+    whole = fixture("heap-10.gcdump")
+    part = read_gcdump(whole[:49_000])
+    again = read_gcdump(written(part))
+    assert not again.completeness.complete
+    assert again.completeness.problems == part.completeness.problems
+    assert b"not complete" not in written(read_gcdump(whole))
+
+
+@pytest.mark.parametrize("suffix", ["(Bytes > 1K)", "(Bytes > 1K,Ptrs,ElemSize=4)", "(NoPtrs,ElemSize=16)"])
+def test_what_stands_behind_a_name_for_the_size_is_none_of_it(suffix: str) -> None:
+    data = gcdump(name=f"A[] {suffix}")
+    heap = read_gcdump(data)
+    assert [heap.type_of(node) for node in range(heap.nodes)] == ["Root", "A[]", "B"]
+    assert read_gcdump(gcdump(name="A (Parts)")).type_of(1) == "A (Parts)"
+
+
+def test_types_of_perfviews_file_are_not_split_by_size() -> None:
+    heap = read_gcdump(fixture("test2.gcdump.xz"))
+    names = heap.types.values("type")
+    assert not [name for name in names if name is not None and "ElemSize=" in name]
+    assert names.count("System.String[]") == 1
+
+
 # what is cut off or lies ----------------------------------------------------------------------------------------------
 
 
@@ -286,6 +325,28 @@ def test_an_object_inside_of_itself_is_an_error() -> None:
     lying = data[:place] + b"\x02" + struct.pack("<I", 24) + data[place + 5 :]
     with pytest.raises(FormatError, match="inside of itself"):
         read_gcdump(lying)
+
+
+def test_a_dump_without_a_graph_and_one_in_place_of_another_thing_are_errors() -> None:
+    data, places = gcdump(places=True)
+    graph = data.index(b"\x04\x04\x01", 30)
+    with pytest.raises(FormatError, match="no graph"):
+        read_gcdump(data[:graph] + b"\x01" + data[graph + 1 :])
+    place = places["javascript"]  # and DotNetHeapInfo, which would be the graph
+    lying = data[: place + 1] + b"\x02" + struct.pack("<I", graph) + data[place + 6 :]
+    with pytest.raises(FormatError, match=r"is a Graphs\.MemoryGraph"):
+        read_gcdump(lying)
+    with pytest.raises(FormatError):
+        read_gcdump(data[:24] + b"\x01\x06" + data[-12:])
+
+
+def test_a_size_that_cannot_be_is_a_problem() -> None:
+    data, places = gcdump(places=True)
+    total = places["root"] - 8
+    for told in (1 << 62, (1 << 63) - 1, 1 << 48):
+        heap = read_gcdump(data[:total] + struct.pack("<q", told) + data[total + 8 :])
+        assert heap.bytes == 24
+        assert heap.completeness.problems == (f"nodes have 24 bytes, and {told:,} by the file's own account",)
 
 
 def test_what_is_no_such_file_is_an_error() -> None:

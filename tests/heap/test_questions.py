@@ -12,15 +12,19 @@ import numpy as np
 import pytest
 from tests.heap.help import heap_of
 from tests.heap.made import heap_from, made
+from tests.heap.test_gcdump import written
 from tests.nettrace.recordings import data_of
 
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
-from dotnetdiag.heap import Heap, kernels
-from dotnetdiag.heap.difference import growing_types
+from dotnetdiag.events.columns import Text
+from dotnetdiag.heap import Heap, kernels, read_gcdump
+from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
+from dotnetdiag.heap.graph import Graph
 
 RECORDING = "heap-10.nettrace"
 ROOTS, STATICS, VARIABLE = "[.NET Roots]", "[static vars]", "[static var List.cache]"
 ARRAY = "System.Object[]"
+KINDS = ("collection", "event", "timer")
 
 
 @pytest.fixture(params=["compiled", "numpy"], autouse=True)
@@ -158,16 +162,42 @@ def test_a_long_path_shows_its_ends() -> None:
     assert (path[0], path[31], path[32], path[33], path[-1]) == ("T0", "T31", "…", "T2967", "T2999")
 
 
-@pytest.mark.parametrize("what", ["Nothing", "", 0x99, "0x99"])
+@pytest.mark.parametrize("what", ["Nothing", "", 0x99, "0x99", "0x0", 0, -1, 1 << 64])
 def test_what_is_not_there_is_an_error(what: str | int) -> None:
     with pytest.raises(UnknownName):
         made().paths_to_root(what)
 
 
-@pytest.mark.parametrize("what", [0, -1, 1 << 64])
-def test_what_no_object_can_be_at_is_an_error(what: int) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize("what", [1.5, None, b"A", True, []])
+def test_what_is_neither_a_type_nor_an_address_is_an_error(what: Any) -> None:
+    with pytest.raises(UsageError, match="neither a type nor an address"):
         made().paths_to_root(what)
+
+
+def test_an_address_may_be_a_number_of_numpy() -> None:
+    assert paths(made(), made().node_address[1]) == [(1, True, ["Root", "A"])]
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "5"])
+def test_how_many_is_a_number(number: Any) -> None:
+    for ask in (made().largest, made().tree, lambda one: made().paths_to_root("A", one)):
+        with pytest.raises(UsageError, match="give a number"):
+            ask(number)
+    with pytest.raises(UsageError):
+        made().tree(3, number)
+    assert len(made().paths_to_root("A", 0)) == 0
+    assert len(made().tree(1 << 70, 0)) == 4
+
+
+def test_nobody_can_write_to_columns() -> None:
+    real = heap_of(data_of(RECORDING))
+    for heap in (made(), real, read_gcdump(written(real))):
+        arrays = [getattr(heap, name) for name in vars(Graph)["__annotations__"] if name.startswith(("node_", "edge_"))]
+        arrays += [heap.dominators, heap.retained, heap.retained_by_type, *heap.breadth_first]
+        assert len(arrays) == 11
+        for array in arrays:
+            with pytest.raises(ValueError, match="read-only"):
+                array[:1] = 0
 
 
 def test_every_path_of_a_random_heap_is_one_of_its_references() -> None:
@@ -198,6 +228,19 @@ def test_a_leak_is_named_by_types_and_by_dominators() -> None:
     assert grown[ROOTS, STATICS, VARIABLE, "List"] == 700
 
 
+def test_types_of_one_file_in_two_folders_are_one() -> None:
+    """What is inside of an object of the same type counts once, whichever of both it is."""
+
+    def put(folders: list[str]) -> Heap:
+        heap = heap_from(["Root", "A", "B", "A"], [(0, 1), (1, 2), (2, 3)], modules=[f"{one}/a.dll" for one in folders])
+        return replace(heap, type_name=Text.from_pylist(["UNDEFINED", "Root", "A", "A"]))
+
+    diff = put(["/1", "/1", "/2"]).diff(put(["/3", "/4", "/5"]))
+    assert len(diff.types) == 0
+    numbers = numbers_by_type(put(["/1", "/1", "/2"])).numbers
+    assert numbers == {("Root", "a.dll"): (1, 10, 100), ("A", "a.dll"): (3, 90, 90)}
+
+
 def test_equal_heaps_have_no_difference() -> None:
     diff = made().diff(made())
     assert (len(diff.types), len(diff.dominators), diff.grown_bytes) == (0, 0, 0)
@@ -206,6 +249,8 @@ def test_equal_heaps_have_no_difference() -> None:
 def test_types_that_only_grow_are_suspects() -> None:
     heaps = [a_cache(3), a_cache(5), a_cache(5), a_cache(9)]
     (row,) = growing_types(heaps).to_pylist()
+    assert growing_types(heaps).columns == no_growing_types().columns
+    assert len(no_growing_types()) == 0
     assert (row["type"], row["steps"], row["count_grown"], row["bytes_grown"]) == ("Item", 2, 6, 600)
     assert len(growing_types([a_cache(3), a_cache(9), a_cache(8)])) == 0
     with pytest.raises(UsageError):
@@ -244,6 +289,24 @@ def test_many_timers_are_named() -> None:
     heap = heap_from([ROOTS, *[timer] * 200], [(0, 1 + number) for number in range(200)], sizes=[0, *[96] * 200])
     assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
     assert advice(made(), "timer") == []
+
+
+def test_a_timer_inside_of_another_counts_once() -> None:
+    timer = "System.Threading.TimerQueueTimer"
+    heap = heap_from([ROOTS, *[timer] * 200], [(number, number + 1) for number in range(200)], sizes=[0, *[96] * 200])
+    assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
+
+
+def test_nothing_is_said_of_garbage() -> None:
+    """Timers, arrays and events that no root reaches."""
+    timer, handler = "System.Threading.TimerQueueTimer", "System.EventHandler"
+    types = [ROOTS, VARIABLE, *[timer] * 200, *[ARRAY] * 200, handler, ARRAY, *[handler] * 150, "Item"]
+    lists = types.index(handler)
+    edges = [(lists, lists + 1), *((lists + 1, lists + 2 + number) for number in range(150)), (1, len(types) - 1)]
+    heap = heap_from(types, edges, sizes=[0, 0, *[8 * 1003] * (len(types) - 2)])
+    assert advice(heap, "static") + [row for kind in KINDS for row in advice(heap, kind)] == []
+    alive = heap_from(types, [*edges, *((0, node) for node in range(1, lists + 1))], sizes=heap.node_size.tolist())
+    assert all(advice(alive, kind) for kind in KINDS)
 
 
 # other libraries ------------------------------------------------------------------------------------------------------

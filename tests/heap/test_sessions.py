@@ -147,6 +147,58 @@ def test_ranges_after_the_first_object_tell_generations() -> None:
     assert heap.facts.segments == (Segment.of(2, A, A + 0x10), Segment.of(4, B, B + 0x10))
 
 
+@pytest.mark.parametrize("size", [1 << 47, 1 << 63, (1 << 64) - 1])
+def test_a_size_that_cannot_be_is_a_problem_and_wraps_no_sum(size: int) -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.roots([(A, 0, 0, 1)])
+    session.nodes([(A, size, 1, 0), (B, 24, 1, 0), (C, 1 << 40, 1, 0)])
+    session.edges([])
+    session.stop()
+    session.module(0xA0, "/app/app.dll")
+    heap = heap_of(session.data())
+    assert heap.completeness.problems == ("1 objects have sizes that cannot be: they are taken for 0 bytes",)
+    assert (heap.bytes, int(heap.retained.max())) == (24 + (1 << 40), 1 << 40)
+    assert len(heap.advice) == 0
+
+
+def test_sizes_whose_sum_cannot_be_are_a_problem() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    for block in range(64):
+        session.nodes([(A + 0x20 * (2000 * block + row), (1 << 47) - 1, 1, 0) for row in range(2000)])
+    session.edges([])
+    session.stop()
+    heap = heap_of(session.data())
+    assert any("sizes that cannot be" in problem for problem in heap.completeness.problems)
+    assert 0 < heap.bytes < 1 << 62
+    assert heap.types.values("bytes")[0] == heap.bytes
+
+
+def test_a_wrapper_adds_to_a_size_of_32_bits() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.rcws([(A, 0x9000)])
+    session.nodes([(A, (1 << 32) - 1, 1, 0)])
+    session.edges([])
+    session.stop()
+    assert heap_of(session.data()).node_size[0] == (1 << 32) + 999
+
+
+def test_a_range_beyond_all_addresses_ends_there() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.nodes([((1 << 64) - 64, 24, 1, 0)])
+    session.edges([])
+    session.range(2, (1 << 64) - 128, (1 << 64) - 1)
+    session.stop()
+    assert heap_of(session.data()).node_generation[0] == 2
+
+
 def test_a_size_beyond_32_bits_is_kept() -> None:
     session = Session()
     session.start()
@@ -219,7 +271,7 @@ def test_counts_that_do_not_fit_are_told() -> None:
     session.stop()
     heap = heap_of(session.data())
     assert heap.completeness.problems == (
-        f"objects have {2 + (1 << 40):,} references by their own account, 3 came",
+        f"objects have {2 + (1 << 32):,} references by their own account, 3 came",
         "1 objects are without their references, which were not certain",
         "1 addresses are told of more than once",
         "3 addresses are referred to and were not told of",

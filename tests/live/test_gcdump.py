@@ -187,6 +187,46 @@ def test_a_list_that_grows_is_named_by_diff_watch_and_advice(tmp_path: Path) -> 
     assert "Sessions" in told["subject"]
 
 
+@pytest.mark.parametrize("runtime", ["8", "10"])
+def test_a_runtime_that_waits_at_a_port_is_let_run_and_walked(runtime: str, tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    words, own = command(runtime, "heap", "nodes=1000", "leaves=500")
+    tool = subprocess.Popen(
+        [sys.executable, "-m", "dotnetdiag.cli.main", "gcdump", "report", "--diagnostic-port", str(port), "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not port.exists():
+        assert tool.poll() is None
+        time.sleep(0.05)
+    program = subprocess.Popen(
+        words, stdout=subprocess.PIPE, env={**os.environ, **own, "DOTNET_DiagnosticPorts": str(port)}
+    )
+    try:
+        said, _ = tool.communicate(timeout=60)
+        assert program.stdout is not None
+        assert program.stdout.readline().startswith(b"done heap")
+    finally:
+        program.kill()
+        program.communicate()
+    assert tool.returncode == 0
+    assert json.loads(said)["complete"]
+
+
+def test_types_that_another_session_was_told_of_are_said_to_be_its() -> None:
+    with heap_workload("10", 5000) as target, dd.Client(target.pid) as client:
+        with client.trace("Microsoft-Windows-DotNETRuntime:0x1980001:5") as session:
+            reader = threading.Thread(target=lambda: list(iter(lambda: session.read(1 << 16), b"")))
+            reader.start()
+            time.sleep(1)
+            done = collect_heap(HeapOptions(target=Target(client=client)))
+            session.stop()
+            reader.join()
+        assert any("types have no name" in problem for problem in done.heap.completeness.problems)
+        assert any("another session was told of" in note for note in done.notes)
+        assert dd.heap(client).completeness.complete
+
+
 # how it goes wrong ----------------------------------------------------------------------------------------------------
 
 

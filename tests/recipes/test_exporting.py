@@ -89,6 +89,13 @@ def test_nothing_is_overwritten_unless_told(source: Path) -> None:
     assert made.read_text(encoding="utf-8").startswith("method,")
 
 
+def test_a_recording_is_not_overwritten_by_another_format_of_it(source: Path) -> None:
+    before = source.read_bytes()
+    with pytest.raises(UsageError, match="is what is read"):
+        convert_file(source, ["csv"], source, ConvertOptions(force=True))
+    assert source.read_bytes() == before
+
+
 def test_the_view_is_that_of_reports(source: Path) -> None:
     view = ViewOptions(state="cpu", style=Style.SHORT, focus=("Leaf",))
     (made,) = convert_file(source, ["collapsed"], None, ConvertOptions(view=view))

@@ -30,6 +30,20 @@ def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_what_is_read_is_never_written_by_whichever_name(tmp_path: Path) -> None:
+    path, other = tmp_path / "x", tmp_path / "other"
+    path.write_bytes(b"abc")
+    other.write_bytes(b"abc")
+    (tmp_path / "link").symlink_to(path)
+    os.link(path, tmp_path / "hard")
+    for name in ("x", "link", "hard", "./y/../x"):
+        (tmp_path / "y").mkdir(exist_ok=True)
+        with pytest.raises(UsageError, match="is what is read"):
+            check_outputs([other, tmp_path / name], force=True, sources=[tmp_path / "absent", path])
+    check_outputs([other, tmp_path / "new"], force=True, sources=[path])
+    check_outputs([Path(os.devnull)], force=True, sources=[Path(os.devnull)])
+
+
 def write_and_fail(file: IO[bytes]) -> None:
     file.write(b"new")
     raise KeyError

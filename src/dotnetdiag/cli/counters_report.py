@@ -48,7 +48,7 @@ def report(file: Path, plot: Path | None, force: bool, form: str) -> None:
     from dotnetdiag.recipes.trace_files import open_trace
 
     if plot is not None:
-        check_plot(plot, force=force)
+        check_plot(plot, force=force, sources=[file])
     trace = open_trace(file)
     made = counters(trace)
     if plot is not None:

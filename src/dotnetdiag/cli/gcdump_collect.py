@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=FilePath(),
-    help="File to write: a .gcdump; the raw session where it ends in .nettrace.  [default: yyyyMMdd_HHmmss_PID.gcdump]",
+    help="File to write: .gcdump; .nettrace, what the runtime sends; .heapsnapshot, .graphml, .sqlite, .html.  "
+    "[default: yyyyMMdd_HHmmss_PID.gcdump]",
 )
 @timeout_option
 @click.option(
@@ -41,7 +42,13 @@ if TYPE_CHECKING:
 @click.option("-v", "--verbose", is_flag=True, help="Say more of how it went.")
 @json_option
 def collect(
-    target: Target, output: Path | None, timeout: float | str, buffer_mb: int, force: bool, verbose: bool, as_json: bool
+    target: Target,
+    output: Path | None,
+    timeout: float | str | None,
+    buffer_mb: int,
+    force: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Write the heap of a process into a .gcdump, which PerfView and Visual Studio open too.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.gcdump_live import say_problems
 from dotnetdiag.cli.lean import lean_numpy
@@ -19,6 +20,7 @@ from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
     from dotnetdiag.heap import HeapDiff
+    from dotnetdiag.recipes.heap_reports import Grown
 
 
 def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
@@ -46,7 +48,13 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
 def diff(before: Path, after: Path, number: int, limit: Any, form: str) -> None:
     """Compare heap AFTER with heap BEFORE: types that grew, and what keeps more alive than before.
 
-    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read; 3 wrong arguments.
+    Types are the same whose names are, and the names of their modules' files, in whichever folder. With --fail-above both heaps have to be
+    complete: what is missing of one may be what grew.
+
+    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read, or --fail-above is given and a heap is
+    not complete, or a sample; 3 wrong arguments.
+
+    --json: one object, {before_bytes, after_bytes, grown_bytes, before_nodes, after_nodes, complete, problems, above, types, dominators}.
 
     \b
     dotnetdiag gcdump diff before.gcdump after.gcdump
@@ -70,7 +78,9 @@ def diff(before: Path, after: Path, number: int, limit: Any, form: str) -> None:
             "grown_bytes": made.grown_bytes,
             "before_nodes": made.before_nodes,
             "after_nodes": made.after_nodes,
-            "above": above,
+            "complete": made.completeness.complete,
+            "problems": list(made.completeness.problems),
+            "above": list(above.names),
             "types": made.types.to_pylist(),
             "dominators": made.dominators.to_pylist(),
         }
@@ -78,20 +88,25 @@ def diff(before: Path, after: Path, number: int, limit: Any, form: str) -> None:
     show(
         form,
         lambda: [made.types, made.dominators] if form in ("html", "markdown", "sqlite") else made.types,
-        people=lambda: _show(made, number, frozenset(above)),
+        people=lambda: _show(made, number, above),
         document=document,
     )
-    if above:
-        if form == TABLE:
-            sys.stdout.flush()
-            echo(f"{len(above)} above the limit", err=True)
+    if limit is None:
+        return
+    sys.stdout.flush()
+    if above.names and form == TABLE:
+        echo(f"{len(above.names)} above the limit", err=True)
+    if not made.completeness.complete:
+        echo("Nothing is certain of --fail-above: not all is in both heaps.", err=True)
+        raise click.exceptions.Exit(TRACING_ERROR)
+    if above.names:
         raise click.exceptions.Exit(WORSE)
 
 
-def _show(made: HeapDiff, number: int, above: frozenset[str]) -> None:
-    nodes = made.after_nodes - made.before_nodes
-    mark = ABOVE if "total" in above else ""
-    echo(f"{made.after_bytes:,} bytes, {made.grown_bytes:+,}; {made.after_nodes:,} objects, {nodes:+,}{mark}")
+def _show(made: HeapDiff, number: int, above: Grown) -> None:
+    objects = made.after_objects - made.before_objects
+    mark = ABOVE if above.total else ""
+    echo(f"{made.after_bytes:,} bytes, {made.grown_bytes:+,}; {made.after_objects:,} objects, {objects:+,}{mark}")
     rows = made.types.to_pylist()
     heads = ("bytes", "count", "retained")
     if number and rows:
@@ -99,9 +114,9 @@ def _show(made: HeapDiff, number: int, above: frozenset[str]) -> None:
         cells = [
             (
                 *(f"{row[f'{name}_grown']:+,}" for name in ("bytes", "count", "retained_bytes")),
-                _marked(row["type"], above),
+                (row["type"] or "-") + (ABOVE if place in above.rows else ""),
             )
-            for row in rows[:number]
+            for place, row in enumerate(rows[:number])
         ]
         table((*heads, "type"), cells, right=heads, shorten=cut)
         if len(rows) > number:
@@ -118,7 +133,3 @@ def _show(made: HeapDiff, number: int, above: frozenset[str]) -> None:
             right=("keeps more alive", "count"),
             shorten=cut,
         )
-
-
-def _marked(name: str | None, above: frozenset[str]) -> str:
-    return (name or "-") + (ABOVE if name in above else "")

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 NO_SOURCE = "Give a FILE, or a process: --process-id, --name, --wait-for, --diagnostic-port, --dsrouter."
 
 
-def _seconds(_: click.Context, __: click.Parameter, text: str) -> float | str:
+def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
     """A number is one of seconds, as dotnet-gcdump has it."""
+    if text is None:
+        return None
     return float(text) if text.isdecimal() and text.isascii() and 0 < len(text) < 10 else text
 
 
@@ -35,10 +37,9 @@ def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "-t",
         "--timeout",
-        default="30",
-        show_default=True,
         callback=_seconds,
-        help="Give up when nothing has come of the heap for so long: seconds, or 2m.",
+        help="Give up when nothing has come of the heap, or no runtime, for so long: seconds, or 2m.  [default: 30, and a runtime "
+        "that is not there yet is waited for however long]",
     )(function)
 
 
@@ -54,7 +55,7 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
         wait_for: str | None,
         port: str | None,
         router: str | None,
-        timeout: float | str,
+        timeout: float | str | None,
         dump: int | None,
         file: Path | None = None,
         **others: Any,
@@ -72,7 +73,7 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return target_parameters(timeout_option(dumps(with_source)))
 
 
-def _find(file: Path | None, target: Target | None, timeout: float | str, dump: int | None) -> Heap:
+def _find(file: Path | None, target: Target | None, timeout: float | str | None, dump: int | None) -> Heap:
     """The heap, of which is said on stderr what is missing."""
     if target is not None:
         from dotnetdiag.recipes.heap_collect import HeapOptions
@@ -98,6 +99,8 @@ def say_problems(heap: Heap) -> None:
     """What is missing of a heap."""
     for problem in heap.completeness.problems:
         echo(f"The heap is not complete: {problem}.", err=True)
+    if heap.facts.sample is not None:
+        echo(f"Not all objects are in it: {heap.facts.sample}.", err=True)
 
 
 def say_pause(done: CollectedHeap) -> None:

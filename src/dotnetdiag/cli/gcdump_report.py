@@ -52,8 +52,8 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
     FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
     together; retained bytes are what would be free without them.
 
-    --json: one object, {nodes, edges, bytes, complete, problems, pid, process, collected, pause_ms, types: [{type, module, count, bytes,
-    retained_bytes}]}.
+    --json: one object, {nodes, edges, bytes, objects, complete, problems, sample, pid, process, collected, pause_ms, types: [{type, module,
+    count, bytes, retained_bytes}]}. nodes are objects, what holds the roots, and what was referred to and not told of.
 
     \b
     dotnetdiag gcdump report app.gcdump
@@ -63,9 +63,10 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
     """
     lean_numpy()
     if html is not None:
+        from dotnetdiag.cli.questions import sources
         from dotnetdiag.recipes.outputs import check_outputs
 
-        check_outputs([html], force=force)
+        check_outputs([html], force=force, sources=sources())
     heap = find()
     if html is not None:
         from dotnetdiag.recipes.heap_convert import write_heap
@@ -78,7 +79,7 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
     rows = sorted_rows(getattr(heap, _GROUPS[by]), sort)
 
     def value() -> dict[str, Any]:
-        made = document(heap)
+        made = document(heap, sort)
         if by != "type":
             made[f"{by}s"] = rows.to_pylist()
         return made
@@ -88,7 +89,7 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
 
 def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
     echo(f"{heap.bytes:>14,}  GC Heap bytes")
-    echo(f"{heap.nodes:>14,}  GC Heap objects")
+    echo(f"{heap.objects:>14,}  GC Heap objects")
     echo(f"{heap.edges:>14,}  Total references")
     if not heap.completeness.complete:
         echo("not complete: see what was said")
@@ -122,7 +123,8 @@ def _file_name(path: str) -> str:
 def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
     """Show who keeps what alive: the tree of dominators, objects of the same type under the same holder in one row.
 
-    What stands under a row would be free without it. Roots come first: static variables by their names, stacks, handles.
+    What stands under a row would be free without it. Roots come first: static variables by their names, stacks, handles. From level 31 on
+    a row says its level, and is not indented further.
 
     \b
     dotnetdiag gcdump tree app.gcdump --depth 4
@@ -137,13 +139,21 @@ def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
     show(form, lambda: rows, people=lambda: _show_tree(rows), document=rows.to_pylist)
 
 
+MOST_INDENT = 30
+"""Levels of a tree: deeper ones are told by their number, or a long list would be a page as wide as it is long."""
+
+
+def _indented(level: int, name: str) -> str:
+    return f"{'  ' * level}{name}" if level <= MOST_INDENT else f"{'  ' * MOST_INDENT}{level}: {name}"
+
+
 def _show_tree(rows: Table) -> None:
     cells = [
         (
             f"{row['retained_bytes']:,}",
             f"{row['bytes']:,}",
             f"{row['count']:,}",
-            "  " * row["level"] + (row["type"] or "-"),
+            _indented(row["level"], row["type"] or "-"),
         )
         for row in rows.to_pylist()
     ]

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 @click.option("--count", type=click.IntRange(min=1), help="How many heaps.  [default: until Ctrl-C]")
 @timeout_option
 @format_option
-def watch(target: Target, every: str, count: int | None, timeout: float | str, form: str) -> None:
+def watch(target: Target, every: str, count: int | None, timeout: float | str | None, form: str) -> None:
     """Collect heaps of a process over time, and say which types only grow: these are likely to leak.
 
-    The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types of which there
-    are never fewer and at last more, those that grew most first, each with the way on which it is held.
+    The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types that only grow: of
+    which there are never fewer, never with fewer bytes, and with more bytes at last; those that grew most first, each with the way on
+    which it is held.
 
-    --json: one object, {heaps: [{at_s, nodes, bytes, grown_bytes, complete, pause_ms}], suspects: [{type, module, steps, count_before,
+    --json: one object, {heaps: [{at_s, nodes, objects, bytes, grown_bytes, complete, pause_ms}], suspects: [{type, module, steps, count_before,
     count_after, count_grown, bytes_before, …, path}], problem}.
 
     \b
@@ -42,19 +43,21 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str, f
     """
     lean_numpy()
     from dotnetdiag.cli.recording import ends_nicely
+    from dotnetdiag.heap.difference import no_growing_types
     from dotnetdiag.recipes.collect import Observer, Stop
     from dotnetdiag.recipes.heap_collect import HeapObserver
     from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
-    from dotnetdiag.table import Table
 
     progress = Progress()
 
     def sample(one: HeapSample, done: CollectedHeap) -> None:
         progress.clear()
         pause = "" if one.pause_ms is None else f", stood still for {one.pause_ms:,.1f} ms"
-        line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.nodes:>11,} objects{pause}"
+        line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.objects:>11,} objects{pause}"
         echo(line, err=form != TABLE)
         say_problems(done.heap)
+        for note in done.notes:
+            echo(note, err=True)
 
     observer = HeapWatchObserver(
         sample=sample,
@@ -67,7 +70,7 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str, f
     progress.clear()
     show(
         form,
-        lambda: seen.growing if seen.growing is not None else Table({}, title="types that only grow"),
+        lambda: seen.growing if seen.growing is not None else no_growing_types(),
         people=lambda: _show(seen),
         document=seen.to_json,
     )

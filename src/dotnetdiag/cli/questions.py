@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from dotnetdiag.cli.files import FilePath, shown_path
+from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
@@ -84,6 +84,15 @@ def is_forced() -> bool:
     return bool(click.get_current_context().meta.get(_FORCE))
 
 
+def sources() -> list[Path]:
+    """The recordings that the command line names."""
+    context = click.get_current_context()
+    values = [
+        context.params.get(one.name or "") for one in context.command.params if isinstance(one.type, RecordingPath)
+    ]
+    return [value for value in values if isinstance(value, Path)]
+
+
 def check_files(form: str) -> None:
     """Before a recording is read: whether the files may be written that the options name. Raises what keeps them from that."""
     page, output = page_option(), click.get_current_context().meta.get(_OUTPUT)
@@ -93,7 +102,7 @@ def check_files(form: str) -> None:
 
         if page is not None and is_stdout(page) and form != TABLE and output is None:
             raise UsageError(f"{form} goes to stdout, as does the page: name a file for one of them")
-        check_files(page, output, None if form == TABLE else form, force=is_forced())
+        check_files(page, output, None if form == TABLE else form, force=is_forced(), sources=sources())
 
 
 def deliver(kind: str, made: Any, form: str, *, name: str, rows: Callable[[], Table], **shown: Any) -> None:

@@ -95,11 +95,10 @@ def heap_format(name: str) -> HeapFormat:
     return found
 
 
-def heap_format_of(file_name: str) -> HeapFormat:
-    """The format that a name of a file ends in. Raises UsageError."""
+def heap_format_of(file_name: str, *, others: tuple[str, ...] = ()) -> HeapFormat:
+    """The format that a name of a file ends in. Raises UsageError, which tells of ``others`` too that the caller takes."""
     for one in HEAP_FORMATS.values():
         if file_name.lower().endswith(one.suffix):
             return one
-    raise UsageError(
-        f"{file_name}: no format of heaps ends so; there are: {', '.join(one.suffix for one in HEAP_FORMATS.values())}"
-    )
+    known = ", ".join([*(one.suffix for one in HEAP_FORMATS.values()), *others])
+    raise UsageError(f"{file_name}: no format of heaps ends so; there are: {known}")

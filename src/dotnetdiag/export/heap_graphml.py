@@ -1,4 +1,6 @@
-"""A heap as GraphML, for Gephi, yEd, networkx and igraph: nodes with type, module, bytes, address and generation, and directed edges."""
+"""A heap as GraphML, for Gephi, yEd, networkx and igraph: nodes with type, module, bytes, address and generation, and directed edges. The graph
+of a heap that is not complete has ``problems``, a line for each.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <key id="b" for="node" attr.name="bytes" attr.type="long"/>
 <key id="a" for="node" attr.name="address" attr.type="string"/>
 <key id="g" for="node" attr.name="generation" attr.type="int"/>
+<key id="p" for="graph" attr.name="problems" attr.type="string"/>
 <graph id="heap" edgedefault="directed">
 """
 _NODE = (
@@ -30,6 +33,9 @@ _EDGE = '<edge source="n%d" target="n%d"/>\n'
 def write(heap: Heap, file: IO[bytes]) -> None:
     """Write the graph."""
     file.write(_HEAD.encode())
+    if not heap.completeness.complete:
+        (problems,) = _texts(["\n".join(heap.completeness.problems)])
+        file.write(f'<data key="p">{problems}</data>\n'.encode())
     names, modules = (_texts(column.to_pylist()) for column in (heap.type_name, heap.type_module))
     for first in range(0, heap.nodes, _CHUNK):
         last = min(first + _CHUNK, heap.nodes)

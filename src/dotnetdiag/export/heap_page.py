@@ -81,10 +81,11 @@ _FIGURES = ("count", "bytes", "retained_bytes")
 
 def _facts(heap: Heap) -> list[str]:
     facts = heap.facts
-    made = [f"{heap.bytes:,} bytes", f"{heap.nodes:,} objects", f"{heap.edges:,} references"]
+    made = [f"{heap.bytes:,} bytes", f"{heap.objects:,} objects", f"{heap.edges:,} references"]
     made += [f"process {facts.pid}"] if facts.pid else []
     made += [f"collected {facts.collected:%Y-%m-%d %H:%M:%S} UTC"] if facts.collected is not None else []
     made += [f"stood still for {facts.pause_ms:,.1f} ms"] if facts.pause_ms is not None else []
+    made += [facts.sample] if facts.sample is not None else []
     return made + [f"not complete: {problem}" for problem in heap.completeness.problems]
 
 

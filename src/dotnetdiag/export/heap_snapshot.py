@@ -77,7 +77,7 @@ def _exchanged(nodes: Array, root: int) -> Array:
 
 def _nodes(heap: Heap) -> Iterator[Array]:
     for nodes in _order(heap):
-        rows = np.zeros((len(nodes), _NODE_FIELDS), np.int64)
+        rows = np.zeros((len(nodes), _NODE_FIELDS), np.uint64)
         is_pseudo = (heap.node_address[nodes] == 0) & (heap.node_size[nodes] == 0)
         rows[:, 0] = np.where(is_pseudo, _SYNTHETIC, _OBJECT)
         rows[:, 1] = heap.node_type[nodes]

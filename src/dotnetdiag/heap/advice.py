@@ -1,5 +1,5 @@
 """What is likely to be wrong with a heap, as far as its graph can tell: statics that hold much, collections that are mostly empty, events with
-many handlers, many timers.
+many handlers, many timers. What no root reaches is garbage, and nothing is said of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.kernels import sums
+from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.heap.pseudo_nodes import STATIC
 from dotnetdiag.table import Table
 
@@ -75,11 +75,18 @@ def _names(graph: Graph) -> list[str]:
     return [name or "" for name in graph.type_name.to_pylist()]
 
 
+def _reached(graph: Graph) -> Array:
+    """Of each node, whether it is alive."""
+    reached: Array = graph.dominators >= 0
+    reached[graph.root] = True
+    return reached
+
+
 def _statics(graph: Graph) -> Iterator[_Advice]:
     """What static variables keep alive, each by itself."""
     names = _names(graph)
     kinds = [number for number, name in enumerate(names) if name.startswith(STATIC)]
-    nodes = np.flatnonzero(np.isin(graph.node_type, kinds))
+    nodes = np.flatnonzero(np.isin(graph.node_type, kinds) & _reached(graph))
     held = [np.unique(graph.references(node)) for node in nodes.tolist()]
     # not what the variable's own node dominates: the runtime keeps statics in arrays of its own too
     retained = np.array([int(graph.retained[one].sum(dtype=np.uint64)) for one in held], np.int64)
@@ -112,7 +119,7 @@ def _collections(graph: Graph) -> Iterator[_Advice]:
     """Arrays of objects with many empty places, by what holds them."""
     names = _names(graph)
     count, _ = sums(graph.node_type, graph.node_size, len(names))
-    rows = np.flatnonzero(np.isin(graph.node_type, _element_pointers(names, count)))
+    rows = np.flatnonzero(np.isin(graph.node_type, _element_pointers(names, count)) & _reached(graph))
     pointer = graph.facts.pointer_size
     places = graph.node_size[rows].astype(np.int64) // pointer - 3  # the type, the length, and the header before
     filled = graph.edge_start[rows + 1].astype(np.int64) - graph.edge_start[rows].astype(np.int64)
@@ -146,7 +153,7 @@ def _events(graph: Graph) -> Iterator[_Advice]:
     found = []
     counts = np.diff(graph.edge_start.astype(np.int64))
     is_long = np.isin(graph.node_type, lists) & (counts >= MANY_HANDLERS)
-    for node in np.flatnonzero(np.isin(graph.node_type, kinds)).tolist() if is_long.any() else ():
+    for node in np.flatnonzero(np.isin(graph.node_type, kinds) & _reached(graph)).tolist() if is_long.any() else ():
         for child in graph.references(node).tolist():
             if is_long[child] and np.isin(graph.node_type[graph.references(child)], kinds).all():
                 found.append((node, int(counts[child])))
@@ -164,10 +171,12 @@ def _events(graph: Graph) -> Iterator[_Advice]:
 def _timers(graph: Graph) -> Iterator[_Advice]:
     """Timers that were not disposed of."""
     names = _names(graph)
-    nodes = np.flatnonzero(np.isin(graph.node_type, [number for number, name in enumerate(names) if name == _TIMER]))
-    if len(nodes) >= MANY_TIMERS:
-        size = int(graph.retained[nodes].sum(dtype=np.uint64))
+    kinds = [number for number, name in enumerate(names) if name == _TIMER]
+    which = (np.isin(graph.node_type, kinds) & _reached(graph)).astype(np.uint32)
+    count = int(np.count_nonzero(which))
+    if count >= MANY_TIMERS:
+        size = int(retained_by_type(graph.dominators, which, graph.retained, 2)[1])  # one may hold the next
         yield _Advice(
-            "timer", _TIMER, len(nodes), size,
-            f"{len(nodes):,} timers are set, and keep {size:,} bytes alive: one that is no longer needed must be disposed of",
+            "timer", _TIMER, count, size,
+            f"{count:,} timers are set, and keep {size:,} bytes alive: one that is no longer needed must be disposed of",
         )  # fmt: skip

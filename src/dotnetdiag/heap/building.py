@@ -133,7 +133,7 @@ class _Building:
         starts, target = self._edges(ccw, rcw, pseudo)
         if walk.rcws:
             wrapped = self.index.find(np.array(list(walk.rcws), np.uint64))
-            walk.size.rows[wrapped[wrapped != NONE]] += _RCW_BYTES
+            walk.size.add(wrapped[wrapped != NONE], _RCW_BYTES)
         del self.index
         codes = walk.type_code.rows
         for begin in range(0, len(codes), _CHUNK):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +13,8 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.kernels import sums
+from dotnetdiag.heap.facts import Completeness
+from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.heap.paths import BETWEEN, MOST_STEPS
 from dotnetdiag.heap.tree import Branches
 from dotnetdiag.table import Table
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _Key: TypeAlias = "tuple[str | None, ...]"
-NumbersByType: TypeAlias = "dict[tuple[str | None, ...], tuple[int, int, int]]"
+_Numbers: TypeAlias = "dict[_Key, tuple[int, int, int]]"
 
 DEPTH = 6
 """Steps of a way of dominators that are compared."""
@@ -31,7 +32,11 @@ DEPTH = 6
 
 @dataclass(frozen=True, kw_only=True)
 class HeapDiff:
-    """``types`` and ``dominators``, what has grown most first; bytes before and after of all objects together."""
+    """``types`` and ``dominators``, what has grown most first; bytes before and after of all objects together, and how many there are.
+
+    Types are the same whose names are, and the names of their modules' files: in whichever folder these are. ``completeness`` has what is
+    missing of either heap: what is said of growth is certain without it alone.
+    """
 
     types: Table
     dominators: Table
@@ -39,6 +44,9 @@ class HeapDiff:
     after_bytes: int
     before_nodes: int
     after_nodes: int
+    before_objects: int = 0
+    after_objects: int = 0
+    completeness: Completeness = field(default_factory=Completeness)
 
     @property
     def grown_bytes(self) -> int:
@@ -55,20 +63,52 @@ def diff(before: Graph, after: Graph) -> HeapDiff:
         after_bytes=after.bytes,
         before_nodes=before.nodes,
         after_nodes=after.nodes,
+        before_objects=before.objects,
+        after_objects=after.objects,
+        completeness=Completeness(problems=(*_said("before", before), *_said("after", after))),
     )
 
 
+def _said(which: str, graph: Graph) -> list[str]:
+    sample = graph.facts.sample
+    return [f"{which}: {text}" for text in (*graph.completeness.problems, *(() if sample is None else (sample,)))]
+
+
+@dataclass(frozen=True, slots=True)
+class NumbersByType:
+    """(count, bytes, retained) by (type, name of the module's file), and the path of each module."""
+
+    numbers: _Numbers
+    modules: dict[_Key, str | None]
+
+
 def numbers_by_type(graph: Graph) -> NumbersByType:
-    """(count, bytes, retained) by (name, module): what is left to compare when a heap is gone."""
-    count, size = sums(graph.node_type, graph.node_size, len(graph.type_name))
-    columns = (graph.type_name.to_pylist(), graph.type_module.to_pylist(), count.tolist(), size.tolist())
-    rows = zip(*columns, graph.retained_by_type.tolist(), strict=True)
-    return {(name, module): (n, b, r) for place, (name, module, n, b, r) in enumerate(rows) if n and place}
+    """What is left to compare when a heap is gone."""
+    names, paths = graph.type_name.to_pylist(), graph.type_module.to_pylist()
+    groups: dict[_Key, int] = {}
+    modules: dict[_Key, str | None] = {}
+    group_of = [0]  # of what nothing is known of
+    for name, path in zip(names[1:], paths[1:], strict=True):
+        key = (name, _file_name(path))
+        group_of.append(groups.setdefault(key, len(groups) + 1))
+        modules.setdefault(key, path)
+    which, kept = graph.node_type, graph.retained_by_type
+    if len(groups) + 1 < len(group_of):
+        which = np.array(group_of, np.uint32)[which]
+        kept = retained_by_type(graph.dominators, which, graph.retained, len(groups) + 1)
+    count, size = sums(which, graph.node_size, len(groups) + 1)
+    rows = list(zip(count.tolist(), size.tolist(), kept.tolist(), strict=True))
+    return NumbersByType({key: rows[group] for key, group in groups.items() if rows[group][0]}, modules)
 
 
-def _joined(
-    before: dict[_Key, tuple[int, int, int]], after: dict[_Key, tuple[int, int, int]], by: int
-) -> list[tuple[_Key, list[int]]]:
+def _file_name(path: str | None) -> str | None:
+    """Of a module; None of one whose path is not known, which has its address for a name."""
+    if path is None or path.startswith("Module(0x"):
+        return None
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def _joined(before: _Numbers, after: _Numbers, by: int) -> list[tuple[_Key, list[int]]]:
     """(key, before and after of each number), what differs, in the order of growth of the number at ``by``."""
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     nothing = (0, 0, 0)
@@ -90,11 +130,13 @@ _UNITS = {f"{name}_{when}": "bytes" for name in ("bytes", "retained_bytes") for 
 
 
 def _types(before: Graph, after: Graph) -> Table:
-    rows = _joined(numbers_by_type(before), numbers_by_type(after), 1)
+    earlier, later = numbers_by_type(before), numbers_by_type(after)
+    modules = {**earlier.modules, **later.modules}
+    rows = _joined(earlier.numbers, later.numbers, 1)
     return Table(
         {
             "type": Text.from_pylist([key[0] for key, _ in rows]),
-            "module": Text.from_pylist([key[1] for key, _ in rows]),
+            "module": Text.from_pylist([modules[key] for key, _ in rows]),
             **_columns(rows),
         },
         title="types that changed",
@@ -102,11 +144,11 @@ def _types(before: Graph, after: Graph) -> Table:
     )
 
 
-def _numbers_by_way(graph: Graph) -> dict[_Key, tuple[int, int, int]]:
+def _numbers_by_way(graph: Graph) -> _Numbers:
     found = Branches.of(graph, DEPTH)
     names = graph.type_name.to_pylist()
     rows = zip(found.count.tolist(), found.bytes.tolist(), found.retained.tolist(), strict=True)
-    made: dict[_Key, tuple[int, int, int]] = {}
+    made: _Numbers = {}
     for way, numbers in enumerate(rows):
         types = found.ways.types_of(way, MOST_STEPS)
         key = tuple(BETWEEN if number < 0 else names[number] for number in types)
@@ -127,9 +169,11 @@ def _dominators(before: Graph, after: Graph) -> Table:
 
 
 def growing_types(heaps: Sequence[Graph]) -> Table:
-    """Types of which there are more in each heap than in the one before, in number or in bytes, and never fewer: what grew most first.
+    """Types that only grow: from no heap to the next are there fewer of them, or fewer bytes, and in the last there are more bytes than in the
+    first. What grew most comes first.
 
-    ``retained_bytes_grown`` is what they keep alive besides. UsageError for fewer than two heaps.
+    ``steps`` is how many times the bytes went up, ``retained_bytes_grown`` what they keep alive besides. Types are the same as for
+    :class:`HeapDiff`. UsageError for fewer than two heaps.
     """
     return growing_table([numbers_by_type(heap) for heap in heaps])
 
@@ -138,26 +182,40 @@ def growing_table(tables: Sequence[NumbersByType]) -> Table:
     """The same of what :func:`numbers_by_type` told of each heap."""
     if len(tables) < 2:
         raise UsageError(f"{len(tables)} heaps: what grows is seen in two or more")
+    return _growing_rows(tables)
+
+
+def no_growing_types() -> Table:
+    """The columns of :func:`growing_table`, and no row."""
+    return _growing_rows(())
+
+
+def _growing_rows(tables: Sequence[NumbersByType]) -> Table:
     rows: list[tuple[_Key, list[int]]] = []
-    for key in tables[-1]:
-        counts, sizes, _ = zip(*(table.get(key, (0, 0, 0)) for table in tables), strict=True)
+    nothing = (0, 0, 0)
+    for key, last in tables[-1].numbers.items() if tables else ():
+        first = tables[0].numbers.get(key, nothing)
+        counts, sizes, _ = zip(*(table.numbers.get(key, nothing) for table in tables), strict=True)
         if _only_grows(counts) and _only_grows(sizes) and sizes[-1] > sizes[0]:
-            rows.append((key, [*tables[0].get(key, (0, 0, 0)), *tables[-1][key]]))
+            rows.append((key, [*first, *last]))
     rows.sort(key=lambda row: (row[1][1] - row[1][4], row[1][0] - row[1][3]))
     steps = [
-        sum(later.get(key, (0, 0, 0))[1] > earlier.get(key, (0, 0, 0))[1] for earlier, later in pairwise(tables))
+        sum(
+            later.numbers.get(key, nothing)[1] > earlier.numbers.get(key, nothing)[1]
+            for earlier, later in pairwise(tables)
+        )
         for key, _ in rows
     ]
     return Table(
         {
             "type": Text.from_pylist([key[0] for key, _ in rows]),
-            "module": Text.from_pylist([key[1] for key, _ in rows]),
+            "module": Text.from_pylist([tables[-1].modules[key] for key, _ in rows]),
             "steps": Scalar(np.array(steps, np.int64), None, Kind.I8),
             **_columns(rows),
         },
         title="types that only grow",
         units=_UNITS,
-        notes=(f"of {len(tables)} heaps",),
+        notes=(f"of {len(tables)} heaps",) if tables else (),
     )
 
 

@@ -10,6 +10,9 @@ import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+MOST_BYTES = 1 << 47
+"""An object cannot be so large: it is all that a program can address."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
@@ -69,6 +72,10 @@ class Interop:
     modules: tuple[tuple[int, int, int, str | None], ...] = ()
 
 
+_WHOLE = (0, 1)
+"""Multipliers of what is no sample."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeapFacts:
     """Of the process and of the dump. None, 0 or an empty tuple: not told.
@@ -99,6 +106,18 @@ class HeapFacts:
     interop: Interop | None = field(default=None, compare=False)
     has_javascript: bool = False
     has_sizes_in_names: bool = True
+
+    @property
+    def sample(self) -> str | None:
+        """A sentence where PerfView has left out objects of a large heap: numbers are those of what is here, as the reference has them too."""
+        own = [one for one in self.multipliers if one not in _WHOLE]
+        if self.count_multiplier in _WHOLE and self.size_multiplier in _WHOLE and not own:
+            return None
+        types = f"; by type up to {max(own):,.4g}" if own else ""
+        return (
+            f"it is a sample, and its numbers are not multiplied: of objects {self.count_multiplier:,.4g} times as many were there, "
+            f"of bytes {self.size_multiplier:,.4g} times{types}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,7 @@ class Deserializer:
         self.width = width or 4
         self._forward = self._forward_table(data) if width else ()
         self._objects: dict[int, Any] = {}
+        self._kinds: dict[int, str] = {}
         self._types: dict[int, TypeObject] = {}
         self._depth = 0
 
@@ -238,7 +239,7 @@ class Deserializer:
         if read is None or (expected and kind.name != expected):
             raise self.cursor.fail(f"{what} is a {kind.name}")
         self._depth += 1
-        self._objects[start] = _UNFINISHED
+        self._objects[start], self._kinds[start] = _UNFINISHED, kind.name
         made = self._objects[start] = read(self, kind)
         self._depth -= 1
         return made
@@ -248,6 +249,8 @@ class Deserializer:
         if known is _UNFINISHED:
             raise self.cursor.fail(f"{what} is inside of itself")
         if known is not None:
+            if expected and self._kinds[place] != expected:
+                raise self.cursor.fail(f"{what} is a {self._kinds[place]}")
             return known
         here, self.cursor.position = self.cursor.position, place
         if self._depth >= MAX_DEPTH:

@@ -176,7 +176,7 @@ class _Process:
         for walk in self.walks[-1:]:
             if walk.has_any:
                 start = row.value("RangeStart")
-                end = start + row.value("RangeUsedLength")
+                end = min(start + row.value("RangeUsedLength"), (1 << 64) - 1)
                 walk.segments.append(Segment.of(row.value("Generation"), start, end))
 
     def _listed(self, role: int, row: _Row) -> None:

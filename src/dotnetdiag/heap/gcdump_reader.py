@@ -12,10 +12,11 @@ import numpy as np
 from dotnetdiag.errors import FormatError
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import kernels
-from dotnetdiag.heap.facts import CCW, INTERFACE, RCW, Completeness, HeapFacts, Interop, Segment
+from dotnetdiag.heap.facts import CCW, INTERFACE, MOST_BYTES, RCW, Completeness, HeapFacts, Interop, Segment
 from dotnetdiag.heap.fast_serialization import Deserializer, Read, Tag, TypeObject
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
+from dotnetdiag.heap.log_lines import without_problems
 from dotnetdiag.heap.pseudo_nodes import roots_of_pseudo_nodes
 from dotnetdiag.heap.type_names import UNDEFINED, without_size
 
@@ -58,7 +59,7 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     """The heap of a file, which may be mapped; nothing of it is held.
 
     A file whose end is missing gives what there is of its objects, and says so (``completeness``), as long as all types and the places of all
-    nodes are there. FormatError for what is no such file, or is damaged.
+    nodes are there; and so does one whose log tells what was missing when we wrote it. FormatError for what is no such file, or is damaged.
     """
     view = memoryview(data).cast("B")
     first: FormatError | None = None
@@ -102,7 +103,8 @@ class _Reader:
             facts = replace(facts, pointer_size=8 if self._graph.is_64_bit else 4)
             problems.append(f"the end of the file is missing: {error}")
         graph = self._graph
-        assert graph is not None
+        if graph is None:
+            raise self._file.cursor.fail("no dump is in it")
         del self._file, self._graph  # it has our methods: a cycle, which would hold the file until it is found
         return _heap_of(graph, facts, problems)
 
@@ -119,7 +121,8 @@ class _Reader:
         if kind.version == 8 or kind.version < OLDEST:
             raise file.cursor.fail(f"GCHeapDump of version {kind.version}: no reader knows it")
         file.object("the graph", expected="Graphs.MemoryGraph")
-        assert self._graph is not None
+        if self._graph is None:
+            raise file.cursor.fail("the dump has no graph")
         facts = HeapFacts(pointer_size=8 if self._graph.is_64_bit else 4)
         return self._dump_fields(file, facts) if kind.version >= OLDEST_TAGGED else self._old(file, kind, facts)
 
@@ -335,6 +338,8 @@ def _heap_of(graph: _Graph, facts: HeapFacts, problems: list[str]) -> Heap:
     if unknown:
         problems.append(f"{unknown:,} types have no name")
     sizes = _with_large(sizes, graph.total_bytes, problems)
+    log, known = without_problems(facts.log)  # of the heap that was written
+    problems = list(dict.fromkeys([*known, *problems]))
     type_name = Text.from_pylist(names)
     return Heap(
         node_type=types,
@@ -347,7 +352,7 @@ def _heap_of(graph: _Graph, facts: HeapFacts, problems: list[str]) -> Heap:
         type_module=Text.from_pylist(modules),
         root=graph.root,
         roots=roots_of_pseudo_nodes(names, types, starts, targets, graph.root),
-        facts=replace(facts, has_sizes_in_names=has_sizes),
+        facts=replace(facts, log=log, has_sizes_in_names=has_sizes),
         completeness=Completeness(problems=tuple(problems)),
     )
 
@@ -371,7 +376,7 @@ def _with_large(sizes: Array, total: int, problems: list[str]) -> Array:
     if not rest:
         return sizes
     large = np.flatnonzero(sizes == _LARGEST)
-    if len(large) == 1 and 0 < rest < 1 << 62:
+    if len(large) == 1 and 0 < rest < MOST_BYTES - _LARGEST:
         size = _LARGEST + rest
         sizes = sizes.astype(np.uint64) if size >= 1 << 32 else sizes
         sizes[large[0]] = size

@@ -13,6 +13,7 @@ from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import HeapFacts, Interop, Segment
 from dotnetdiag.heap.fast_serialization import Serializer, Tag
 from dotnetdiag.heap.graph import Graph
+from dotnetdiag.heap.log_lines import log_with
 from dotnetdiag.heap.type_names import LIMITS, UNDEFINED
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -32,6 +33,8 @@ class Writable(Protocol):
 
 def write_gcdump(graph: Graph, file: Writable) -> None:
     """Write the file, front to back. Beside the graph it takes a few MB, and 4 bytes for each node.
+
+    What is missing of the heap (``completeness``) goes into the file's log, where :func:`read_gcdump` finds it again.
 
     UsageError for a heap that no such file can hold: records of 2 GiB and more, some 300 million objects. A size above 2^31 - 1 is written as
     that; the sum of all sizes is not cut.
@@ -83,7 +86,7 @@ class _Writer:
         else:
             file.tag(Tag.NULL)
         self._segments(facts)
-        file.string(facts.log)
+        file.string(log_with(facts.log, self._graph.completeness.problems))
         file.number(_ticks(facts.collected), 8)
         file.string(facts.machine)
         file.string(facts.process)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.errors import UsageError
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
     from dotnetdiag.table import Table
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+_COLUMNS = ("node_type", "node_size", "node_address", "node_generation", "edge_start", "edge_target")
+
+
+def _read_only(array: Array) -> Array:
+    """The same numbers, which nobody can write to by way of it."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,10 +45,19 @@ class Graph:
     facts: HeapFacts
     completeness: Completeness
 
+    def __post_init__(self) -> None:
+        for name in _COLUMNS:
+            object.__setattr__(self, name, _read_only(getattr(self, name)))
+
     @property
     def nodes(self) -> int:
         """Objects and pseudo-nodes, and what was referred to and never described."""
         return len(self.node_type)
+
+    @cached_property
+    def objects(self) -> int:
+        """Objects alone, each of which has an address; COM wrappers are some."""
+        return int(np.count_nonzero(is_object(self)))
 
     @property
     def edges(self) -> int:
@@ -48,11 +67,15 @@ class Graph:
     @cached_property
     def bytes(self) -> int:
         """Of all objects together."""
-        return int(self.node_size.sum(dtype=np.uint64))
+        sizes = self.node_size
+        if sizes.dtype.itemsize <= 4:
+            return int(sizes.sum(dtype=np.uint64))
+        return (int((sizes >> 32).sum()) << 32) + int((sizes & 0xFFFFFFFF).sum())  # without a carry out of 64 bits
 
     @cached_property
     def _dominated(self) -> tuple[Array, Array]:
-        return kernels.dominators(self.edge_start, self.edge_target, self.root, self.node_size)
+        above, kept = kernels.dominators(self.edge_start, self.edge_target, self.root, self.node_size)
+        return _read_only(above), _read_only(kept)
 
     @property
     def dominators(self) -> Array:
@@ -71,14 +94,16 @@ class Graph:
         """Bytes that would be free without the objects of a type, as far as they are dominated by one of them: by type. What is inside of another
         object of the type counts once.
         """
-        return kernels.retained_by_type(self.dominators, self.node_type, self.retained, len(self.type_name))
+        kept = kernels.retained_by_type(self.dominators, self.node_type, self.retained, len(self.type_name))
+        return _read_only(kept)
 
     @cached_property
     def breadth_first(self) -> tuple[Array, Array]:
         """(the nodes that are reached from the root, nearest first; the node from which each was reached first, ``kernels.NONE`` of the root and
         of what is not reached).
         """
-        return kernels.breadth_first(self.edge_start, self.edge_target, self.root)
+        order, parent = kernels.breadth_first(self.edge_start, self.edge_target, self.root)
+        return _read_only(order), _read_only(parent)
 
     def type_of(self, node: int) -> str:
         """The name of a node's type."""
@@ -87,3 +112,20 @@ class Graph:
     def references(self, node: int) -> Array:
         """The nodes that a node refers to."""
         return self.edge_target[int(self.edge_start[node]) : int(self.edge_start[node + 1])]
+
+
+def is_object(graph: Graph) -> Array:
+    """Of each node, whether it is an object: no pseudo-node, and nothing that was only referred to."""
+    made: Array = (graph.node_address != 0) & (graph.node_type != 0)
+    return made
+
+
+def row_count(value: int, what: str) -> int:
+    """How many rows are asked for. UsageError for what is no count."""
+    try:
+        count = index(value)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise UsageError(f"{value!r} {what}: give a number, 0 or more")
+    return count

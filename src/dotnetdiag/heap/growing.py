@@ -46,6 +46,13 @@ class Growing:
         """One more row."""
         self.extend(np.array([value], np.uint64))
 
+    def add(self, places: Array, value: int) -> None:
+        """Add to some rows, each once."""
+        found = self.rows[places].astype(np.uint64) + np.uint64(value)
+        if self._array.dtype in _WIDER and len(found) and int(found.max()) > np.iinfo(self._array.dtype).max:
+            self._widen(_WIDER[self._array.dtype])
+        self.rows[places] = found
+
     @property
     def kind(self) -> np.dtype[Any]:
         """What its numbers are."""

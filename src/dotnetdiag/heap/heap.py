@@ -25,7 +25,7 @@ PATHS, OBJECTS, DEPTH = 20, 100, 8
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Heap(Graph):
-    """One dump. The columns are plain arrays, which nobody may write to.
+    """One dump. The columns are plain arrays, which nobody can write to.
 
     ===================  =============================================================================================
     ``node_type``        u32, index into the types
@@ -73,7 +73,7 @@ class Heap(Graph):
 
     def largest(self, limit: int = OBJECTS) -> Table:
         """The objects that keep most alive: ``node``, ``address``, ``type``, ``module``, ``bytes``, ``retained_bytes``, ``held_by`` (the type of the
-        dominator).
+        dominator). UsageError for a limit below 0.
         """
         return tree.largest_table(self, limit)
 
@@ -81,7 +81,7 @@ class Heap(Graph):
         """The dominators down to a level, what has the same type under the same one in one row: ``level``, ``parent`` (a row of this table),
         ``type``, ``module``, ``count``, ``bytes``, ``retained_bytes``, in the order in which a tree is printed. Rows that keep fewer bytes alive
         than ``minimum`` are left out: a thousandth of the heap where none is given. What a static variable refers to hangs under it, unless it
-        has a dominator of its own.
+        has a dominator of its own. UsageError for a number below 0.
         """
         return tree.tree_table(self, depth, minimum)
 
@@ -90,7 +90,7 @@ class Heap(Graph):
         same types in one row, and steps to the same type again as one. ``what`` is a type, a part of its name in any case, or an address
         (``0x7f…`` or a number). The shortest ways come first, then those over others that refer to the objects.
 
-        UnknownName where there is no such type or object.
+        UnknownName where there is no such type or object, UsageError for what is neither a text nor a number.
         """
         return path_table(self, what, limit)
 

@@ -10,6 +10,7 @@ from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.generations import NAMES
+from dotnetdiag.heap.graph import is_object
 from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.table import Table
 
@@ -82,8 +83,8 @@ def _grouped(graph: Graph, names: list[str], column: str, title: str) -> Table:
 
 
 def generation_table(graph: Graph) -> Table:
-    """A row for each generation that objects are in, the youngest first; pseudo-nodes are in none."""
-    there = np.flatnonzero(graph.node_address)
+    """A row for each generation that objects are in, the youngest first: all of :attr:`Graph.objects`. Pseudo-nodes are in none."""
+    there = np.flatnonzero(is_object(graph))
     count, size = sums(graph.node_generation[there].astype(np.int64) + 1, graph.node_size[there], 6)
     rows = [row for row in (1, 2, 3, 4, 5, 0) if count[row]]
     return Table(

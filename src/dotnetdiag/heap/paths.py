@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.graph import row_count
 from dotnetdiag.heap.kernels import NONE, Ways, mark_below, sums
 from dotnetdiag.table import Table
 
@@ -27,15 +29,18 @@ _CHUNK = 1 << 20
 
 
 def find_nodes(graph: Graph, what: str | int) -> Array:
-    """The nodes of a type (its name, or a part of it in any case), or the one at an address. UnknownName where there is none."""
-    if isinstance(what, int) or _ADDRESS.fullmatch(what):
-        address = what if isinstance(what, int) else int(what, 16)
-        if not 0 < address < 1 << 64:
-            raise UsageError(f"{what}: no object has this address")
-        rows = np.flatnonzero(graph.node_address == np.uint64(address))
+    """The nodes of a type (its name, or a part of it in any case), or the one at an address. UnknownName where there is none, UsageError for
+    what is neither.
+    """
+    address = _address(what)
+    if address is not None:
+        rows = (
+            np.flatnonzero(graph.node_address == np.uint64(address)) if 0 < address < 1 << 64 else np.zeros(0, np.int64)
+        )
         if not len(rows):
-            raise UnknownName("object", f"0x{address:x}", where="in the heap")
+            raise UnknownName("object", f"{address:#x}", where="in the heap")
         return rows
+    assert isinstance(what, str)
     names = [name or "" for name in graph.type_name.to_pylist()]
     kinds = [number for number, name in enumerate(names) if name == what and number]
     if not kinds:
@@ -45,11 +50,24 @@ def find_nodes(graph: Graph, what: str | int) -> Array:
     return np.flatnonzero(np.isin(graph.node_type, kinds))
 
 
+def _address(what: str | int) -> int | None:
+    """The number that it is, None of a type; UsageError for what is neither."""
+    if isinstance(what, str):
+        return int(what, 16) if _ADDRESS.fullmatch(what) else None
+    try:
+        if not isinstance(what, bool):
+            return index(what)  # numpy's numbers too
+    except TypeError:
+        pass
+    raise UsageError(f"{what!r} is neither a type nor an address")
+
+
 def path_table(graph: Graph, what: str | int, limit: int) -> Table:
     """The shortest way to each of the objects, and one over each other object that refers to it and is not itself reached by way of one of them.
     Shortest ways first, and then those of most objects.
     """
     wanted = find_nodes(graph, what)
+    limit = row_count(limit, "ways")
     order, parent = graph.breadth_first
     ways = Ways(order, parent, graph.node_type)
     way, node, is_shortest = _ways(graph, ways, wanted)

@@ -13,6 +13,7 @@ from dotnetdiag.heap.libraries import sources
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:
+    from dotnetdiag.events import Column
     from dotnetdiag.heap.graph import Graph
 
 
@@ -35,6 +36,13 @@ def node_table(graph: Graph) -> Table:
         title="nodes",
         units={"bytes": "bytes", "retained_bytes": "bytes"},
     )
+
+
+def with_signed_addresses(nodes: Table) -> Table:
+    """The rows of :func:`node_table` for databases whose numbers have a sign: the same 64 bits."""
+    columns: dict[str, Column] = {name: nodes[name] for name in nodes.columns}
+    columns["address"] = Scalar(np.ascontiguousarray(nodes.numpy("address")).view(np.int64), None, Kind.I8)
+    return Table(columns, title=nodes.title, units=nodes.units)
 
 
 def edge_table(graph: Graph) -> Table:

@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.graph import row_count
 from dotnetdiag.heap.kernels import NONE, Ways, sums
 from dotnetdiag.heap.pseudo_nodes import STATIC
 from dotnetdiag.table import Table
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MINIMUM_SHARE = 0.001
+_DEEPEST = 1 << 31
+"""There are not so many objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,9 @@ def _above_statics(graph: Graph, holders: Array) -> Array:
 
 def tree_table(graph: Graph, depth: int, minimum: int | None) -> Table:
     """Rows in the order in which a tree is printed: each behind the one above it, the largest first."""
+    depth = min(row_count(depth, "levels"), _DEEPEST)
+    if minimum is not None:
+        minimum = row_count(minimum, "bytes")
     found = Branches.of(graph, depth)
     least = int(graph.bytes * MINIMUM_SHARE) if minimum is None else minimum
     below: dict[int, list[int]] = {}
@@ -139,7 +145,7 @@ def _notes(graph: Graph, least: int) -> tuple[str, ...]:
 def largest_table(graph: Graph, limit: int) -> Table:
     """The objects that keep most alive."""
     retained = graph.retained
-    count = min(limit, len(retained))
+    count = min(row_count(limit, "objects"), len(retained))
     rows = np.argpartition(retained, len(retained) - count)[len(retained) - count :] if count else np.zeros(0, np.int64)
     rows = rows[np.lexsort((rows, ~retained[rows]))]
     above = graph.dominators[rows]

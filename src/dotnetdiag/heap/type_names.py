@@ -87,7 +87,8 @@ class TypeTable:
         return f"Type(0x{type_id:x})" if row is None else spelled(row)
 
 
-_SIZE = re.compile(r" \(Bytes > [0-9]+[KM]\)$")
+_SIZE = re.compile(r" \((?:Bytes > [0-9]+[KMG]|(?:Bytes > [0-9]+[KMG],)?(?:No)?Ptrs,ElemSize=[0-9]+)\)$")
+"""Of PerfView's own dumps too: what its arrays have besides follows from the name."""
 LIMITS = (
     (1_000, "1K"),
     (10_000, "10K"),
@@ -100,5 +101,5 @@ LIMITS = (
 
 
 def without_size(name: str) -> str:
-    """The name without what the reference writes behind it for the size of an object."""
+    """The name without what the reference, or PerfView, writes behind it: the size of an object, what an array is made of."""
     return _SIZE.sub("", name) if name.endswith(")") else name

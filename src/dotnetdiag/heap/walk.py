@@ -14,7 +14,7 @@ import numpy as np
 
 from dotnetdiag.events import Column
 from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS
-from dotnetdiag.heap.facts import Segment
+from dotnetdiag.heap.facts import MOST_BYTES, Segment
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import Interner, take_targets
 
@@ -22,6 +22,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_NODES = (1 << 31) - 1024
 """Numbers of objects are 31 bits, in files too."""
+_MOST_REFERENCES = 1 << 32
+"""Of one object; no sum of so many of so many objects is too large for 64 bits."""
 BLOCK_NAMES = {
     ROOTS: "GC/BulkRootEdge",
     DEPENDENT: "GC/BulkRootConditionalWeakTableElementEdge",
@@ -86,6 +88,8 @@ class Walk:
         self.blocks = {number: _Blocks() for number in INDEXED}
         self.damaged = 0
         self.is_cut = False
+        self._oversized = 0
+        self._wide_bytes = 0
         self._edges_told = 0
         self._nodes_trusted: int | None = None
         self._edges_trusted: int | None = None
@@ -135,11 +139,21 @@ class Walk:
         if not len(rows):
             return
         self.address.extend(rows["address"])
-        self.size.extend(rows["size"])
+        self.size.extend(self._possible(rows["size"]))
         self.type_code.extend(self.types.codes(rows["type"]))
-        ends = np.cumsum(np.minimum(rows["edges"], 1 << 40)) + np.uint64(self._edges_told)
+        ends = np.cumsum(np.minimum(rows["edges"], _MOST_REFERENCES)) + np.uint64(self._edges_told)
         self._edges_told = int(ends[-1])
         self.edge_start.extend(ends)
+
+    def _possible(self, sizes: Array) -> Array:
+        """The sizes of a block, 0 in place of those that no object can have; what is left has a sum of 64 bits."""
+        wrong = sizes >= MOST_BYTES
+        total = int(sizes[~wrong].sum(dtype=np.uint64))
+        if self._wide_bytes + total >= 1 << 62:
+            wrong, total = np.ones(len(sizes), np.bool_), 0
+        self._wide_bytes += total
+        self._oversized += int(wrong.sum())
+        return np.where(wrong, np.uint64(0), sizes) if wrong.any() else sizes
 
     def _narrow(self, rows: Array) -> int:
         """Take rows whose numbers fit into 32 bits, as long as all have: how many."""
@@ -188,6 +202,8 @@ class Walk:
             found.append(f"{self.damaged:,} events were shorter than they say")
         if self.is_cut:
             found.append(f"more than {MOST_NODES:,} objects: those beyond were left out")
+        if self._oversized:
+            found.append(f"{self._oversized:,} objects have sizes that cannot be: they are taken for 0 bytes")
         if self._edges_told != self.edges:
             found.append(f"objects have {self._edges_told:,} references by their own account, {self.edges:,} came")
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,15 +18,15 @@ PLOTS = {".html": "dotnetdiag.export.counter_page", ".png": "dotnetdiag.export.c
 """Suffix → what writes it."""
 
 
-def check_plot(path: Path, *, force: bool = False) -> None:
-    """Raises UsageError for a name that ends in none of the suffixes, MissingDependency for want of what draws, and OutputExists or OutputError
-    as for any file: before anything is read.
+def check_plot(path: Path, *, force: bool = False, sources: Sequence[Path] = ()) -> None:
+    """Raises UsageError for a name that ends in none of the suffixes, or that of one of ``sources``, MissingDependency for want of what draws,
+    and OutputExists or OutputError as for any file: before anything is read.
     """
     if path.suffix.lower() not in PLOTS:
         raise UsageError(f"{path}: a picture is a page, NAME.html, or NAME.png")
     if path.suffix.lower() == ".png" and find_spec("matplotlib") is None:
         raise MissingDependency("matplotlib", extra="plot", purpose="a picture as PNG")
-    check_outputs([path], force=force)
+    check_outputs([path], force=force, sources=sources)
 
 
 def write_plot(counters: Counters, path: Path, *, name: str = "", force: bool = False) -> None:

@@ -68,7 +68,9 @@ def convert_file(
     plan = plan_outputs(source, formats, output, suffixes=options.suffixes)
     copies = options.nettrace_version is None
     kept = {name for name, path in plan.items() if copies and name == NETTRACE and _is_same(path, source)}
-    check_outputs([path for name, path in plan.items() if name not in kept], force=options.force)
+    written = {name: path for name, path in plan.items() if name not in kept}
+    check_outputs([path for name, path in written.items() if name == NETTRACE], force=options.force)
+    check_outputs([path for name, path in written.items() if name != NETTRACE], force=options.force, sources=[source])
     trace = open_trace(source)
     lost = trace.lost.total if trace.lost.known else None
     made = []

@@ -5,7 +5,8 @@ when the last session ends that asked for types, and such a session does no more
 Rule 2: what comes is made a graph while it comes; no file is needed, and nothing waits. What that takes is loaded while the runtime walks.
 Rule 3: where something is missing, all is collected once more, and with a larger buffer where events were lost. A session that began while
 another one had a walk made was not told of the types that came before.
-Rule 4: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later.
+Rule 4: a runtime that waits at its start is let run first. It may not yet be able to walk: when nothing comes soon, it is asked again.
+Rule 5: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag.client import Client
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import Cancelled, ConnectionEnded, DiagnosticsError, NotPossible, TimedOut, UnsupportedCommand
+from dotnetdiag.recipes.heap_starting import bounded, let_start, waiting_check
 from dotnetdiag.recipes.reading_ahead import QUIET_S, TICK_S, ReadingAhead
 from dotnetdiag.recipes.sampler import has_no_sampler
 from dotnetdiag.recipes.stop import Stop
@@ -49,12 +51,17 @@ TIMEOUT_S = 30.0
 BUFFER_MB, LARGER_BUFFER_MB = 1024, 4095
 """The reference's; for those who have lost events."""
 SILENT_S = 5.0
-"""NativeAOT makes no collection when it is asked: no more than so long it is waited for."""
+"""NativeAOT makes no collection when it is asked, nor does a runtime that is not ready yet: no more than so long they are waited for."""
 MOST_ATTEMPTS = 3
 PARTING_S = 10.0
 """What a target may take to end a session whose walk has ended, beside the time of what still comes."""
 REQUEST_S = 0.02
 """What it takes to ask for a session."""
+NAMELESS = "types have no name"
+NAMELESS_WHY = (
+    "Types have no name that another session was told of: a runtime tells of each once, as long as any session asks for types (keyword "
+    "0x8000). End the other session, and collect again."
+)
 FORGETTING = 8
 """From this version on runtimes forget types by themselves; what is between 3.1 and this could not be looked at."""
 
@@ -74,10 +81,12 @@ class HeapObserver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeapOptions:
-    """Whose heap, and how long nothing may come of it; ``buffer_mb`` is of the session in the target."""
+    """Whose heap, and how long nothing may come of it (None: 30 s, and a runtime that is not there yet is waited for however long);
+    ``buffer_mb`` is of the session in the target.
+    """
 
     target: Target
-    timeout: float | str | None = TIMEOUT_S
+    timeout: float | str | None = None
     buffer_mb: int = BUFFER_MB
     raw: Callable[[], Callable[[memoryview], object]] | None = None
     """Gives what takes the bytes of the session, which begin anew when all is collected once more."""
@@ -112,18 +121,27 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
     """
     observer, stop = observer or HeapObserver(), stop or Stop()
     timeout_s = seconds_of(options.timeout) or TIMEOUT_S
-    with connected(options.target, waiting=observer.waiting, check=stop.check_wait) as client:
+    check = waiting_check(stop, options.timeout)
+    with connected(options.target, waiting=observer.waiting, check=check) as client, bounded(client, timeout_s):
         began = time.monotonic()
         with stop.waiting():
-            pid = client.target_pid()
+            pid = client.target_pid(timeout_s=timeout_s)
+            starts = let_start(client, stop) or options.target.listens
             if not _forgets_types(client):
                 _flush_types(client)
         loading = _Loading()
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         while True:
-            walk = _Walk(client, options, pid, timeout_s, observer, stop, loading)
-            heap, lost = walk.run(buffer_mb)
+            walk = _Walk(client, options, pid, timeout_s, observer, stop, loading, starts=starts)
+            try:
+                heap, lost = walk.run(buffer_mb)
+            except TimedOut:
+                if not starts:
+                    raise
+                observer.again("the runtime, which has just begun, told of no object yet")
+                starts, attempts = False, attempts + 1
+                continue
             if heap.completeness.complete or attempts == MOST_ATTEMPTS or not walk.ended_by_itself:
                 break
             if lost and buffer_mb >= LARGER_BUFFER_MB:
@@ -134,6 +152,8 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             attempts += 1
             del heap
             _flush_types(client)
+        if any(problem.endswith(NAMELESS) for problem in heap.completeness.problems):
+            walk.notes.append(NAMELESS_WHY)
         return CollectedHeap(
             heap=heap,
             pid=pid,
@@ -218,7 +238,10 @@ class _Walk:
         observer: HeapObserver,
         stop: Stop,
         loading: _Loading,
+        *,
+        starts: bool,
     ) -> None:
+        self._starts = starts
         self._client, self._pid, self._timeout_s = client, pid, timeout_s
         self._observer, self._stop = observer, stop
         self._tee = None if options.raw is None else options.raw()
@@ -317,7 +340,7 @@ class _Walk:
             raise Cancelled
 
     def _limit_s(self, seen: tuple[int, int, int]) -> float:
-        silent = not any(seen) and has_no_sampler(self._pid)
+        silent = not any(seen) and (self._starts or has_no_sampler(self._pid))
         return min(SILENT_S, self._timeout_s) if silent else self._timeout_s
 
     def _give_up(self, seen: tuple[int, int, int], seconds: float) -> None:

@@ -14,7 +14,15 @@ from typing import IO, TYPE_CHECKING
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export.heap_formats import HEAP_FORMATS, HeapFormat, heap_format, heap_format_of
 from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapOptions
-from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing, replacing_together
+from dotnetdiag.recipes.outputs import (
+    STDOUT,
+    check_outputs,
+    is_same_file,
+    is_stdout,
+    is_stream,
+    replacing,
+    replacing_together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +75,7 @@ def write_collected(options: HeapOptions, path: Path | None, *, force: bool) -> 
     check_outputs([path], force=force)
     if path.suffix.lower() != RAW:
         if path.suffix and not is_stream(path):
-            chosen = heap_format_of(path.name)
+            chosen = heap_format_of(path.name, others=(RAW,))
             chosen.check()
             if chosen.parts:
                 raise UsageError(f"{chosen.name} is several files: collect a .gcdump, and convert that")
@@ -111,7 +119,7 @@ def plan(source: Path, formats: Sequence[str], output: Path | None) -> list[tupl
         named = output is not None and len(chosen) == 1 and output.name.lower().endswith(one.suffix)
         bare = _bare(source if output is None else output)
         path = output if named and output is not None else bare.with_name(bare.name + one.suffix)
-        if output is None and _is_same(path, source):
+        if output is None and is_same_file(path, source):
             path = bare.with_name(f"{bare.name}.converted{one.suffix}")
         if not one.parts:
             made.append((one, None, path))
@@ -129,25 +137,18 @@ def _bare(path: Path) -> Path:
     return path.with_name(name)
 
 
-def _is_same(path: Path, source: Path) -> bool:
-    try:
-        return path.samefile(source)
-    except OSError:
-        return False
-
-
 def convert_heap(
     source: Path, formats: Sequence[str], output: Path | None = None, *, dump: int | None = None, force: bool = False
 ) -> tuple[Heap, list[ConvertedHeap]]:
     """The heap of a file in other formats, a file for each, beside it or named after ``output``. None takes its name before all are whole.
 
-    Without formats it is the one that ``output`` ends in, or a ``.gcdump``. Raises UsageError, OutputExists, OutputError, MissingDependency,
-    InputError, FormatError.
+    Without formats it is the one that ``output`` ends in, or a ``.gcdump``. Raises UsageError, also for a file onto itself, OutputExists,
+    OutputError, MissingDependency, InputError, FormatError.
     """
     from dotnetdiag.recipes.heap_files import open_heap
 
     planned = plan(source, formats, output)
-    check_outputs([path for _, _, path in planned], force=force)
+    check_outputs([path for _, _, path in planned], force=force, sources=[source])
     heap = open_heap(source, dump)
     made = []
     with replacing_together(force=force) as create:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import FormatError, UsageError
@@ -13,12 +14,19 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.sources import PathText
     from dotnetdiag.trace.trace import Trace
 
+_PORT = re.compile(r"(?i)[a-z.]{2,}:|\\\\\.\\pipe\\|.*,\s*(connect|listen)\s*$")
+"""Addresses that are no paths, and paths of which is said what to do there."""
 SUFFIXES = (".gcdump", ".nettrace", ".netperf", ".gz", ".xz")
 
 
 def looks_like_file(text: str) -> bool:
-    """Whether a text names a file rather than a process: by its end, or because the file is there."""
-    return text.lower().endswith(SUFFIXES) or os.path.isfile(text)
+    """Whether a text names a file rather than a process: by its end, because the file is there, or because nothing is at a path that is not
+    said to be a port.
+    """
+    if text.lower().endswith(SUFFIXES) or os.path.isfile(text):
+        return True
+    is_path = any(sign in text for sign in "/\\") and not _PORT.match(text)
+    return is_path and (os.path.isdir(text) or not os.path.exists(text))
 
 
 def open_file(path: PathText, *, threads: int | None = None) -> Trace | Heap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +16,18 @@ if TYPE_CHECKING:
 
 
 def summary(heap: Heap) -> dict[str, Any]:
-    """``nodes edges bytes complete``, what is missing, and what is known of the process."""
+    """``nodes edges bytes complete``, what is missing, and what is known of the process. ``nodes`` are those of the graph, ``objects`` what the
+    program has made; ``sample`` is a sentence where the file is a sample of PerfView's, whose numbers all these are.
+    """
     facts = heap.facts
     return {
         "nodes": heap.nodes,
         "edges": heap.edges,
         "bytes": heap.bytes,
+        "objects": heap.objects,
         "complete": heap.completeness.complete,
         "problems": list(heap.completeness.problems),
+        "sample": facts.sample,
         "pid": facts.pid or None,
         "process": facts.process,
         "collected": None if facts.collected is None else facts.collected.isoformat(),
@@ -30,9 +35,9 @@ def summary(heap: Heap) -> dict[str, Any]:
     }
 
 
-def report(heap: Heap) -> dict[str, Any]:
-    """The summary, and ``types``: ``type module count bytes retained_bytes``, most bytes first."""
-    return {**summary(heap), "types": heap.types.to_pylist()}
+def report(heap: Heap, by: str = "bytes") -> dict[str, Any]:
+    """The summary, and ``types``: ``type module count bytes retained_bytes``, in the order of :func:`sorted_rows`."""
+    return {**summary(heap), "types": sorted_rows(heap.types, by).to_pylist()}
 
 
 def sorted_rows(rows: Table, by: str) -> Table:
@@ -45,15 +50,29 @@ def sorted_rows(rows: Table, by: str) -> Table:
     return Table(columns, title=rows.title, units=rows.units)
 
 
-def grown(made: HeapDiff, limit: Limit | None) -> list[str]:
-    """The types that grew by more bytes than the limit: an amount, or a share of all bytes before; all together is ``total``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grown:
+    """What grew by more bytes than a limit: all together (``total``), and rows of the types that changed."""
+
+    total: bool = False
+    rows: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of both, as programs get them: ``total``, and the types."""
+
+
+def grown(made: HeapDiff, limit: Limit | None) -> Grown:
+    """What grew by more than the limit: an amount, or a share of all bytes before."""
     if limit is None:
-        return []
+        return Grown()
     most = limit.of(made.before_bytes)
+    total = made.grown_bytes > most
+    rows = [row for row, size in enumerate(made.types.values("bytes_grown")) if size > most]
     names = made.types.values("type")
-    sizes = made.types.values("bytes_grown")
-    found = [str(name) for name, size in zip(names, sizes, strict=True) if size > most]
-    return (["total"] if made.grown_bytes > most else []) + found
+    return Grown(
+        total=total,
+        rows=tuple(rows),
+        names=(*(("total",) if total else ()), *(str(names[row]) for row in rows)),
+    )
 
 
 def parse_growth(text: str) -> Limit:

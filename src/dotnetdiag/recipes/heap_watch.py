@@ -11,6 +11,7 @@ from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import Cancelled, DiagnosticsError, UsageError
 from dotnetdiag.heap.difference import NumbersByType, growing_table, numbers_by_type
 from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
+from dotnetdiag.recipes.heap_starting import waiting_check
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import LOOK_S, Target, connected
 
@@ -30,6 +31,7 @@ class HeapSample:
 
     at_s: float
     nodes: int
+    objects: int
     bytes: int
     grown_bytes: int
     complete: bool
@@ -102,7 +104,8 @@ def watch_heaps(
         raise UsageError(f"{count} heaps: give 1 or more")
     observer, stop = observer or HeapWatchObserver(), stop or Stop()
     seen = _Seen()
-    with connected(target, waiting=observer.collecting.waiting, check=stop.check_wait) as client:
+    check = waiting_check(stop, timeout)
+    with connected(target, waiting=observer.collecting.waiting, check=check) as client:
         options = HeapOptions(target=Target(client=client))
         if timeout is not None:
             options = replace(options, timeout=timeout)
@@ -151,6 +154,7 @@ class _Seen:
         sample = HeapSample(
             at_s=round(at_s, 3),
             nodes=heap.nodes,
+            objects=heap.objects,
             bytes=heap.bytes,
             grown_bytes=heap.bytes - self.samples[0].bytes if self.samples else 0,
             complete=heap.completeness.complete,

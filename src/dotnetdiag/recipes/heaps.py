@@ -28,8 +28,11 @@ def heap(
     """The objects of a process, who refers to whom, and what that comes to.
 
     ``source`` is a runtime, as :func:`collect` takes it, or a file: a ``.gcdump``, or a recording of a heap session (the ``dump``-th of several,
-    from 1). A runtime makes a blocking collection of everything and walks its heap: the program stands still for that (``facts.pause_ms``
-    says for how long). ``timeout`` is how long nothing may come of it (30 s); ``buffer_mb`` of the session in the target (1024).
+    from 1). A path where nothing is names a file, which is missing: to listen there, say ``/run/port,listen``.
+
+    A runtime makes a blocking collection of everything and walks its heap: the program stands still for that (``facts.pause_ms`` says for
+    how long); one that waits at its start is let run before. ``timeout`` is how long nothing may come of it: no object, no answer, no
+    runtime where one is waited for (None: 30 s, and the runtime however long); ``buffer_mb`` is of the session in the target (1024).
     ``progress`` gets objects, references, bytes and seconds, several times a second. Whether all is there says ``completeness``.
 
     Raises InputError and FormatError for a file; TimedOut, NotPossible for NativeAOT, which walks no heap, ConnectionEnded for a process that

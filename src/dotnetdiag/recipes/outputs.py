@@ -1,6 +1,7 @@
 """Files that are written: whole or not at all, and of several all or none.
 
-Rule 1: what is there is overwritten with ``force`` only. ``check_outputs`` looks before anything is read, recorded or written.
+Rule 1: what is there is overwritten with ``force`` only, and what is read for it never, where it is of another kind. ``check_outputs`` looks
+before anything is read, recorded or written.
 Rule 2: a file is written under another name beside it, and takes its own when all went well: when all files are complete, where there
 are several. A link is followed.
 Rule 3: what is no plain file (a device, a FIFO, standard output) is written as it comes: there is nothing to overwrite.
@@ -17,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from dotnetdiag.errors import DiagnosticsError, OutputError, OutputExists
+from dotnetdiag.errors import DiagnosticsError, OutputError, OutputExists, UsageError
 
 STDOUT = Path("-")
 BUFFER_BYTES = 1 << 18
@@ -31,12 +32,16 @@ def is_stdout(path: Path) -> bool:
         return False
 
 
-def check_outputs(paths: Iterable[Path], *, force: bool) -> None:
-    """Raises OutputExists for the first that is there and may not be overwritten, OutputError for one that cannot be written.
+def check_outputs(paths: Iterable[Path], *, force: bool, sources: Iterable[Path] = ()) -> None:
+    """Raises OutputExists for the first that is there and may not be overwritten, OutputError for one that cannot be written, and UsageError
+    for one that is also read: one of ``sources``, by whichever name.
 
     Nothing is opened: whether somebody reads a FIFO is not known here, since its reader would see an end.
     """
+    sources = list(sources)
     for path in paths:
+        if any(is_same_file(path, source) for source in sources):
+            raise UsageError(f"{path} is what is read: name another file to write")
         try:
             if not is_stdout(path):
                 _check(path, force)
@@ -46,6 +51,14 @@ def check_outputs(paths: Iterable[Path], *, force: bool) -> None:
             raise OutputError(str(path), error.strerror or str(error)) from error
         except ValueError as error:  # a NUL
             raise OutputError(ascii(str(path)), f"no file can have this name: {error}") from error
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether both are there, and are names of one plain file."""
+    try:
+        return one.samefile(other) and one.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _check(path: Path, force: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +19,16 @@ SEVERAL = ("sqlite", "markdown", "html", "json")
 """Formats of tables whose files hold all tables of a report; those of the others hold the first."""
 
 
-def check_files(page: Path | None, tables: Path | None, form: str | None, *, force: bool) -> None:
-    """Before anything is read: raises OutputExists, OutputError, UsageError for an unknown format or two names of one file, and
-    MissingDependency.
+def check_files(
+    page: Path | None, tables: Path | None, form: str | None, *, force: bool, sources: Sequence[Path] = ()
+) -> None:
+    """Before anything is read: raises OutputExists, OutputError, UsageError for an unknown format, two names of one file, or one of
+    ``sources``, and MissingDependency.
     """
     paths = [path for path in (page, tables) if path is not None]
     if len(paths) > 1 and paths[0].absolute() == paths[1].absolute():
         raise UsageError(f"{paths[0]} would be a page and tables")
-    check_outputs(paths, force=force)
+    check_outputs(paths, force=force, sources=sources)
     if tables is not None:
         _format(tables, form).check()
 

@@ -1,0 +1,110 @@
+"""Heaps of runtimes that wait at their start, that answer nothing, or that never come; and paths where there is no file."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.nettrace.recordings import data_of
+
+import dotnetdiag as dd
+from dotnetdiag.errors import DiagnosticsError, InputError, TimedOut, UsageError
+from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
+from dotnetdiag.recipes.heap_convert import write_collected
+from dotnetdiag.recipes.heap_files import looks_like_file
+from dotnetdiag.recipes.heap_watch import watch_heaps
+from dotnetdiag.recipes.target import Target
+from dotnetdiag.testing import Runtime
+
+SOON_S = 10.0
+
+
+def test_a_runtime_that_waits_at_our_port_is_let_run_before_it_is_walked(tmp_path: Path) -> None:
+    runtimes = []
+
+    def dial(address: str) -> None:
+        runtimes.append(Runtime("10", connect=address, suspended=True, replay=data_of("heap-10.nettrace")))
+
+    options = HeapOptions(target=Target(port=str(tmp_path / "port")), timeout=SOON_S)
+    try:
+        heap = collect_heap(options, HeapObserver(waiting=dial)).heap
+        assert not runtimes[0].is_suspended
+    finally:
+        for runtime in runtimes:
+            runtime.close()
+    assert heap.completeness.complete
+    assert heap.nodes == 3342
+
+
+def test_a_runtime_that_is_not_ready_to_walk_is_asked_again(tmp_path: Path) -> None:
+    runtimes = []
+
+    def dial(address: str) -> None:
+        runtimes.append(Runtime("10", connect=address, suspended=True, replay=data_of("heap-10.nettrace")))
+
+    observer = HeapObserver(
+        waiting=dial,
+        started=lambda _: runtimes[0].misbehave("*", "silent"),
+        again=lambda _: runtimes[0].misbehave("*", None),
+    )
+    try:
+        done = collect_heap(HeapOptions(target=Target(port=str(tmp_path / "port")), timeout=1), observer)
+    finally:
+        for runtime in runtimes:
+            runtime.close()
+    assert (done.attempts, done.heap.nodes) == (2, 3342)
+
+
+def test_the_timeout_holds_for_every_answer(tmp_path: Path) -> None:
+    with Runtime("10", listen=tmp_path / "r", misbehave={"*": "silent"}) as runtime:
+        began = time.monotonic()
+        with pytest.raises(TimedOut):
+            dd.heap(f"{runtime.address},connect", timeout=0.5)
+        with dd.Client.connect(f"{runtime.address},connect") as client:
+            before = client.timeout_s
+            with pytest.raises(TimedOut):
+                dd.heap(client, timeout=0.5)
+            assert client.timeout_s == before
+        assert time.monotonic() - began < SOON_S
+
+
+def test_the_timeout_holds_for_a_runtime_that_never_comes(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(TimedOut, match="no runtime came within"):
+        dd.heap(f"{tmp_path}/port,listen", timeout=0.3)
+    with pytest.raises(TimedOut, match="no runtime came within"):
+        watch_heaps(Target(wait_for="no such program"), every="1s", timeout="300ms")
+    assert time.monotonic() - began < SOON_S
+    assert not (tmp_path / "port").exists()
+
+
+def test_a_path_where_nothing_is_is_a_file_that_is_missing(tmp_path: Path) -> None:
+    for text in (f"{tmp_path}/dump-of-monday", str(tmp_path)):
+        with pytest.raises(InputError):
+            dd.heap(text, timeout=2)
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(DiagnosticsError):
+        dd.heap("a name that no process has")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_file"),
+    [
+        ("app.gcdump", True), ("/no/dump", True), ("C:\\dumps\\monday", True), ("./x", True), ("name", False),
+        ("/run/port,listen", False), ("/run/port, connect", False), ("uds:/run/port", False), ("host:9000", False),
+        ("tcp://host:9000", False), ("net.tcp://host:9000", False), ("\\\\.\\pipe\\x", False), ("1234", False),
+    ],
+)  # fmt: skip
+def test_files_are_told_from_ports(text: str, is_file: bool) -> None:
+    assert looks_like_file(text) == is_file
+
+
+def test_the_formats_that_a_heap_is_collected_into_are_named(tmp_path: Path) -> None:
+    options = HeapOptions(target=Target(pid=os.getpid()))
+    with (
+        pytest.raises(UsageError, match=r"there are: \.gcdump.*\.nettrace"),
+        write_collected(options, tmp_path / "x.xyz", force=False),
+    ):
+        pass
