@@ -6,16 +6,16 @@ pieces that are joined at the end would be twice as large at that moment, and a 
 
 from __future__ import annotations
 
-import mmap
 import sys
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.heap.scratch import Mapping
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LEAST_BYTES = 1 << 16
-_HUGE_BYTES = 32 << 20
 _WIDER = {np.dtype(np.uint32): np.dtype(np.uint64)}
 
 
@@ -26,7 +26,7 @@ class Growing:
 
     def __init__(self, kind: Any) -> None:
         self._array: Array = np.empty(0, kind)
-        self._map: mmap.mmap | None = None
+        self._mapping: Mapping | None = None
         self._rows = 0
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Growing:
     def taken(self) -> Array:
         """The column, which is empty from here on."""
         self.shrink()
-        array, self._array, self._map = self._array, np.empty(0, self._array.dtype), None
+        array, self._array, self._mapping = self._array, np.empty(0, self._array.dtype), None
         rows, self._rows = self._rows, 0
         return array[:rows]
 
@@ -92,7 +92,7 @@ class Growing:
 
     def _widen(self, kind: np.dtype[Any]) -> None:
         wide = self.rows.astype(kind)
-        self._array, self._map, self._rows = np.empty(0, kind), None, 0
+        self._array, self._mapping, self._rows = np.empty(0, kind), None, 0
         self.extend(wide)
 
     def _reserve(self, rows: int) -> None:
@@ -102,10 +102,8 @@ class Growing:
         kind = self._array.dtype
         size = max(rows * kind.itemsize, _LEAST_BYTES)
         self._array = np.empty(0, kind)  # a mapping that is looked at is not moved
-        if self._map is None:
-            self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if self._mapping is None:
+            self._mapping = Mapping(size)
         else:
-            self._map.resize(size)
-        if size >= _HUGE_BYTES:
-            self._map.madvise(mmap.MADV_HUGEPAGE)
-        self._array = np.frombuffer(self._map, kind, size // kind.itemsize)
+            self._mapping.resize(size)
+        self._array = np.frombuffer(self._mapping.map, kind, size // kind.itemsize)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.heap import fallback
+from dotnetdiag.heap.scratch import empty
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -195,21 +196,21 @@ def dominators(starts: Array, targets: Array, root: int, sizes: Array) -> tuple[
     n = len(sizes)
     if KERNELS is None:
         return fallback.dominators(starts, targets, root, sizes)
-    order, number, parent = (np.empty(n, np.uint32) for _ in range(3))
-    cursor = np.empty(n, starts.dtype)
+    order, number, parent = (empty(n, np.uint32) for _ in range(3))
+    cursor = empty(n, starts.dtype)
     sources, reached = (
-        np.empty(len(targets), np.uint32),
-        np.empty(len(targets), np.uint32),
+        empty(len(targets), np.uint32),
+        empty(len(targets), np.uint32),
     )  # few of them are written to
     count, others = KERNELS.depth_first(starts, targets, root, order, number, parent, cursor, sources, reached)
-    first, before = np.empty(count + 2, np.uint32), np.empty(others, np.uint32)
+    first, before = empty(count + 2, np.uint32), empty(others, np.uint32)
     KERNELS.predecessors(sources[:others], reached[:others], first, before)
     del sources, reached
-    semi = cursor if cursor.dtype == np.uint32 else np.empty(count, np.uint32)
-    label, dominator = np.empty(count, np.uint32), np.empty(count, np.uint32)
+    semi = cursor if cursor.dtype == np.uint32 else empty(count, np.uint32)
+    label, dominator = empty(count, np.uint32), empty(count, np.uint32)
     KERNELS.semi_nca(count, parent, first, before, semi, label, number, dominator)
     del semi, cursor, label, number, first, before, parent
-    by_node, retained, by_number = np.empty(n, np.int32), np.empty(n, np.uint64), np.empty(count, np.uint64)
+    by_node, retained, by_number = empty(n, np.int32), empty(n, np.uint64), empty(count, np.uint64)
     KERNELS.add_up(count, order, dominator, sizes, by_number, by_node, retained)
     return by_node, retained
 

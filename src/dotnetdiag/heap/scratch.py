@@ -29,6 +29,10 @@ class Mapping:
         self._file: IO[bytes] | None = None
         self.map = self._mapped(size)
 
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()  # what is mapped stays
+
     def resize(self, size: int) -> None:
         """Make it larger or smaller; nobody may look at it meanwhile (BufferError)."""
         if self._file is None and size >= SCRATCH_BYTES:
@@ -39,7 +43,9 @@ class Mapping:
             self.map.resize(size)
             self._advise(size)
         else:
-            old, self._file = self.map, None
+            old = self.map
+            self._file.close()
+            self._file = None
             self.map = _memory(size)
             self.map[: len(old)] = old[:]
             old.close()
