@@ -135,6 +135,20 @@ def test_a_request_with_several_others_has_an_arrow_to_each() -> None:
     assert all(sorted(ends)[1] == "server GET /" for ends in found.flows.values())
 
 
+@needs("fixtures", "the recording web-10")
+def test_an_arrow_goes_from_a_request_through_what_was_logged_within_it_on_threads() -> None:
+    made = tracks(opened("web-10"))
+    found = read(made)
+    requests, logs = (next(one for one in made.slices if one.kind == kind) for kind in ("Requests", "Logs"))
+    assert logs.request is not None
+    expected = {
+        requests.label.texts[requests.label.number[row]]: int((logs.request == row).sum())
+        for row in set(logs.request.tolist()) - {-1}
+    }
+    assert len(expected) > 20
+    assert {ends[0]: len(ends) - 1 for ends in found.flows.values()} == expected
+
+
 def test_any_text_is_shown_as_it_is() -> None:
     made = tracks_made()
     found = read(made)

@@ -22,9 +22,10 @@ from tests.shared import needs
 
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.gc_collections import gc
+from dotnetdiag.analysis.requests import requests
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import report_charts, report_page
-from dotnetdiag.export.report_charts import LONGEST_LABEL, MOST_ITEMS, MOST_POINTS, MOST_SPANS, chart_of
+from dotnetdiag.export.report_charts import LONGEST_LABEL, MOST_ITEMS, MOST_POINTS, MOST_SPANS, MOST_WITHIN, chart_of
 from dotnetdiag.export.report_page import EXACT, LONGEST_CELL, MOST_ROWS
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
@@ -124,6 +125,15 @@ def test_events_are_counted_in_steps_that_fit_the_time(last_ms: float, unit: str
     assert (bars["unit"], bars["values"], bars["ms"]) == (unit, [2, 1], [0, last_ms])
 
 
+def test_a_burst_in_a_long_recording_is_counted_and_drawn_as_one() -> None:
+    made = SimpleNamespace(thrown=Table({"start_ms": [2200.0, 2240.0, 2241.0]}))
+    chart = chart_of("exceptions", made, 3900.0)
+    assert chart is not None
+    (bars,) = chart["bars"]
+    assert (chart["end"], bars["unit"], bars["width"]) == (3900.0, "per 20 ms", 20)
+    assert (bars["ms"], bars["values"]) == ([2200.0, 2240.0], [1.0, 2.0])
+
+
 def test_what_is_beyond_the_greatest_is_together() -> None:
     chart = chart_of("allocations", types([f"T{number}" for number in range(MOST_ITEMS + 3)], [2.0] * (MOST_ITEMS + 3)))
     assert chart is not None
@@ -149,10 +159,176 @@ def test_the_slowest_requests_are_drawn_with_all_that_is_within_them() -> None:
     chart = chart_of("requests", SimpleNamespace(requests=Table.of_rows(rows)))
     assert chart is not None
     assert len(chart["rows"]) <= MOST_SPANS
-    at = [row["label"] for row in chart["rows"]].index("server /3")
-    assert chart["rows"][at + 1] == {
-        "label": "sql select", "start": 4.0, "length": None, "depth": 1, "hint": "", "bad": False,
+    assert chart["rows"][0]["label"] == "server /3"
+    assert chart["rows"][1] == {
+        "label": "sql select", "start": 1.0, "length": None, "depth": 1, "hint": "at 4.000 ms", "bad": False,
     }  # fmt: skip
+    lengths = [row["length"] for row in chart["rows"] if not row["depth"]]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def kept_alive(count: int) -> list[dict[str, Any]]:
+    """A connection that lives long, and requests within it, the later the slower; what failed has a status of it."""
+    rows: list[dict[str, Any]] = [
+        {
+            "start_ms": 1.0,
+            "duration_ms": 9000.0,
+            "kind": "connection",
+            "name": "::1",
+            "status": None,
+            "parent": None,
+            "depth": 1,
+        }
+    ]
+    for at in range(count):
+        start, row = 10.0 * (at + 1), len(rows)
+        status = 500 if at % 2 else 200
+        rows.append(
+            {
+                "start_ms": start,
+                "duration_ms": 1.0 + at,
+                "kind": "kestrel",
+                "name": f"/{at}",
+                "status": status,
+                "parent": 0,
+                "depth": 2,
+            }
+        )
+        rows.append(
+            {
+                "start_ms": start + 0.5,
+                "duration_ms": 0.25,
+                "kind": "sql",
+                "name": "select",
+                "status": None,
+                "parent": row,
+                "depth": 3,
+            }
+        )
+    return rows
+
+
+def test_a_connection_that_is_kept_alive_is_no_request() -> None:
+    made = SimpleNamespace(requests=Table.of_rows(kept_alive(1000)))
+    chart = chart_of("requests", made)
+    assert chart is not None
+    assert len(chart["rows"]) == MOST_SPANS
+    assert [row["label"] for row in chart["rows"][:4]] == ["kestrel /999", "sql select", "kestrel /998", "sql select"]
+    assert [row["depth"] for row in chart["rows"][:4]] == [0, 1, 0, 1]
+    assert [row["start"] for row in chart["rows"][:4]] == [0.0, 0.5, 0.0, 0.5]
+    assert [row["bad"] for row in chart["rows"][:4]] == [True, False, False, False]
+    assert chart["rows"][0]["hint"] == "at 10,000.000 ms, status: 500, connection: ::1"
+
+
+def test_of_a_request_with_much_in_it_the_longest_is_drawn_beside_others() -> None:
+    rows: list[dict[str, Any]] = [
+        {"start_ms": 0.0, "duration_ms": 900.0, "kind": "server", "name": "/", "parent": None, "depth": 1}
+    ]
+    rows += [
+        {"start_ms": 1.0 + at, "duration_ms": float(at), "kind": "sql", "name": str(at), "parent": 0, "depth": 2}
+        for at in range(2 * MOST_SPANS)
+    ]
+    rows.append({"start_ms": 950.0, "duration_ms": 5.0, "kind": "server", "name": "/b", "parent": None, "depth": 1})
+    chart = chart_of("requests", SimpleNamespace(requests=Table.of_rows(rows)))
+    assert chart is not None
+    labels = [row["label"] for row in chart["rows"]]
+    assert (labels[0], labels[-1], len(labels)) == ("server /", "server /b", MOST_WITHIN + 1)
+    assert f"sql {2 * MOST_SPANS - 1}" in labels
+
+
+def test_only_connections_are_no_chart() -> None:
+    assert chart_of("requests", SimpleNamespace(requests=Table.of_rows(kept_alive(0)))) is None
+
+
+@needs("fixtures", "the recording web-10")
+def test_tables_of_requests_begin_with_the_slowest_and_end_with_connections() -> None:
+    made = requests(opened("web-10"))
+    tab = data_in(written({"requests": made}))["tabs"][0]
+    tables = [{one["name"]: one["values"] for one in table["columns"]} for table in tab["tables"]]
+    by_route, rows = tables
+    assert (by_route["kind"][-1], rows["kind"][-1]) == ("connection", "connection")
+    lengths = rows["duration_ms"][:-1]
+    assert lengths == sorted(lengths, reverse=True)
+    starts = made.requests.values("start_ms")
+    assert [starts[row] for row in rows["row"]] == pytest.approx(rows["start_ms"])
+    failed = [row for row in tab["chart"]["rows"] if row["bad"]]
+    assert len(failed) == made.totals.failed
+
+
+def test_requests_that_failed_are_there_though_others_are_slower() -> None:
+    rows = [
+        {
+            "start_ms": float(at),
+            "duration_ms": float(at + 1),
+            "kind": "server",
+            "name": f"/{at}",
+            "status": 500 if at < 300 else 200,
+        }
+        for at in range(3 * MOST_SPANS)
+    ]
+    chart = chart_of(
+        "requests", SimpleNamespace(requests=Table.of_rows([{**row, "parent": None, "depth": 1} for row in rows]))
+    )
+    assert chart is not None
+    assert len(chart["rows"]) == MOST_SPANS
+    bad = [row["label"] for row in chart["rows"] if row["bad"]]
+    assert (bad[0], len(bad)) == ("server /299", MOST_SPANS // 4)
+
+
+def pool(threads: list[float], queued: list[float], took: list[float | None]) -> Any:
+    size = Table({"ms": threads, "active": list(range(1, len(threads) + 1))})
+    starvation = Table.of_rows([{"start_ms": 110.0, "duration_ms": 890.0, "late": 2, "longest_ms": 990.0}])
+    return SimpleNamespace(
+        threads=size,
+        adjustments=Table({"ms": [0.0], "threads": [2]}),
+        work=Table({"queued_ms": queued, "queue_ms": took}),
+        starvation=starvation,
+    )
+
+
+def test_the_pool_is_drawn_to_the_end_with_how_much_work_waited_when() -> None:
+    chart = chart_of("threadpool", pool([5.0, 20.0], [10.0, 10.0, 30.0], [40.0, 990.0, None]), 2000.0)
+    assert chart is not None
+    active, aimed = chart["areas"]
+    assert (active["ms"], active["values"]) == ([5.0, 20.0, 2000.0], [1.0, 2.0, 2.0])
+    assert (aimed["ms"], aimed["values"]) == ([0.0, 2000.0], [2.0, 2.0])
+    (waiting,) = chart["bars"]
+    assert waiting["ms"] == [10.0, 30.0, 50.0, 1000.0, 2000.0]
+    assert waiting["values"] == [2.0, 3.0, 2.0, 1.0, 1.0]  # one never began
+    assert all(one["step"] for one in (active, aimed, waiting))
+    (shade,) = chart["shades"]
+    assert (shade["label"], shade["start"], shade["length"]) == ("starved", 110.0, 890.0)
+    assert chart["end"] == 2000.0
+
+
+def test_methods_of_a_start_are_below_the_phase_in_which_they_were_compiled() -> None:
+    phases = [
+        {"phase": "the runtime starts", "start_ms": 0.0, "duration_ms": 50.0},
+        {"phase": "the program", "start_ms": 50.0, "duration_ms": 50.0},
+    ]
+    longest = [
+        {"kind": "method", "name": "App.Main()", "start_ms": 50.0, "duration_ms": 9.0},
+        {"kind": "collection", "name": "Induced", "start_ms": 45.0, "duration_ms": 3.0},
+        {"kind": "method", "name": "System.Start()", "start_ms": 2.0, "duration_ms": 1.0},
+    ]
+    chart = chart_of("startup", SimpleNamespace(phases=Table.of_rows(phases), longest=Table.of_rows(longest)))
+    assert chart is not None
+    assert [(row["label"], row["depth"], row.get("method")) for row in chart["rows"]] == [
+        ("the runtime starts", 0, None),
+        ("method System.Start()", 1, 7),
+        ("collection Induced", 1, None),
+        ("the program", 0, None),
+        ("method App.Main()", 1, 7),
+    ]
+
+
+def test_each_bar_of_advice_says_what_it_is_of() -> None:
+    findings = Table(
+        {"severity": [9.0, 5.0], "question": ["requests", "requests"], "text": ["some failed", "some are slow"]}
+    )
+    chart = chart_of("advice", SimpleNamespace(findings=findings))
+    assert chart is not None
+    assert [one["label"] for one in chart["items"]] == ["requests some failed", "requests some are slow"]
 
 
 @needs("fixtures", "the recording default-10")
@@ -174,7 +350,7 @@ def test_every_kind_has_a_tab_and_those_with_rows_have_a_chart(name: str) -> Non
     data = data_in(written(dict(made.reports), flame=made.cpu))
     kinds = [tab["name"] for tab in data["tabs"]]
     assert kinds == [*made.reports, *(["flame graph"] if len(made.cpu) else [])]
-    assert set(made.reports) == set(report_charts._CHARTS)
+    assert set(made.reports) == {*report_charts._CHARTS, *report_charts._OVER_TIME}
     drawn = {tab["name"] for tab in data["tabs"] if tab["chart"]}
     expected = {"default-10": {"gc", "exceptions", "threads", "topN"}, "web-10": {"requests", "logs"}}
     assert expected.get(name, set()) <= drawn
@@ -239,10 +415,52 @@ def test_tabs_show_what_their_kinds_have(page: Page, tmp_path: Path, name: str) 
             assert marks(page) == 0
         elif chart["kind"] == "time":
             points = [len(one["ms"]) for one in chart["areas"]]
-            assert marks(page) == sum(points) + sum(len(one["ms"]) for one in chart["bars"])
+            shades = len(chart.get("shades", ()))
+            assert marks(page) == sum(points) + sum(len(one["ms"]) for one in chart["bars"]) + shades
         else:
             assert marks(page) == len(chart.get("items", chart.get("rows")))
     page.screenshot(f"report-{name}")
+
+
+def test_long_names_of_methods_are_cut_in_front_and_whole_under_the_pointer(page: Page, tmp_path: Path) -> None:
+    names = [f"System.{'Collections.Concurrent.' * 6}{last}(class System.Object)" for last in ("First", "Second")]
+    made = SimpleNamespace(
+        by_method=Table({"method": [*names, "App.Run()"], "compile_ms": [3.0, 2.0, 1.0]}),
+        table=lambda: Table({"a": [1]}),
+    )
+    shown(page, tmp_path, {"jit": made})
+    found = page.value("[...document.querySelectorAll('.chart text.name')].map(one => one.textContent)")
+    assert [text[0] for text in found[:2]] == ["…", "…"]
+    assert [text.rpartition(".")[2] for text in found[:2]] == ["First", "Second"]
+    assert found[2] == "App.Run()"
+    assert page.value("document.querySelector('.chart .mark').lines[0]") == names[0]
+
+
+def test_failed_requests_are_red(page: Page, tmp_path: Path) -> None:
+    shown(
+        page,
+        tmp_path,
+        {"requests": SimpleNamespace(requests=Table.of_rows(kept_alive(4)), table=lambda: Table({"a": [1]}))},
+    )
+    colours = page.value("[...document.querySelectorAll('.chart .mark')].map(one => getComputedStyle(one).fill)")
+    assert len(set(colours)) == 2
+    assert [colour == colours[0] for colour in colours] == [True, False, False, False, True, False, False, False]
+
+
+def test_a_chart_over_time_is_as_wide_as_the_recording(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    out = io.BytesIO()
+    made = pool([5.0, 20.0], [10.0, 10.0, 30.0], [40.0, 990.0, None])
+    report_page.write({"threadpool": SimpleNamespace(**vars(made), table=lambda: made.threads)}, out, seconds=2.0)
+    path.write_bytes(out.getvalue())
+    page.open(path)
+    left, right = page.value(
+        "[document.querySelector('.grid').getBoundingClientRect()].flatMap(one => [one.left, one.right])"
+    )
+    shade = page.value(
+        "[document.querySelector('.shade').getBoundingClientRect()].flatMap(one => [one.left, one.right])"
+    )
+    assert [(edge - left) / (right - left) for edge in shade] == pytest.approx([0.055, 0.5], abs=0.01)
 
 
 @needs("fixtures", "the recording default-10")

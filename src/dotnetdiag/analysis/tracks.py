@@ -36,6 +36,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LONGEST_TEXT = 4000
 """Characters of a name or a message that are kept: viewers show a line of it."""
+REQUESTS = "Requests"
+"""The kind whose rows ``Slices.request`` names."""
 _FOR_GC = (1, 6)
 """Reasons of suspensions that are the collector's."""
 _MS = 1e6
@@ -53,7 +55,7 @@ class Labels:
 class Slices:
     """What took some time, of one kind: columns with a row for each, in no order. ``of_threads``: they are what one thread did (``tid``), otherwise
     the whole process. ``end_ns`` is that of the recording where no end was recorded, and equal to ``start_ns`` where the kind has no length.
-    ``parent`` is the row of what each lies within; -1 for none.
+    ``parent`` is the row of what each lies within; -1 for none. ``request``: of what is of another kind, the row of the request within which it was.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class Slices:
     label: Labels
     detail: Labels
     parent: Array
+    request: Array | None = None
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -125,7 +128,7 @@ def tracks(trace: Trace, samples: StackProfile | None = None) -> Tracks:
         _slices("JIT", jit.methods, end_ns, length="compile_ms", labels=("method",), detail="tier"),
         _slices("Contention", contention.waits, end_ns, labels=("method",), detail="lock"),
         _slices("Wait", waits.waits, end_ns, labels=("source",), detail="method"),
-        _slices("Requests", requests.requests, end_ns, labels=("kind", "name"), detail="failure", of_threads=False),
+        _slices(REQUESTS, requests.requests, end_ns, labels=("kind", "name"), detail="failure", of_threads=False),
         _slices("Exceptions", exceptions.thrown, end_ns, length="", labels=("type",), detail="message"),
         _slices("Logs", logs.messages, end_ns, start="ms", length="", labels=("level", "logger"), detail="message"),
     )
@@ -197,7 +200,7 @@ def _slices(
     if length:
         took = _ns(table.get(length), len(table), missing=-1)
         last = np.where(took >= 0, begin + took, np.maximum(end_ns, begin))
-    parents = table.get("parent")
+    parents, requests = table.get("parent"), table.get("request_row")
     return Slices(
         kind=kind,
         of_threads=of_threads,
@@ -208,6 +211,7 @@ def _slices(
         label=_joined([_labels(name, table.get(name), len(table)) for name in labels]),
         detail=_labels(detail, table.get(detail) if detail else None, len(table)),
         parent=np.full(len(table), -1, np.int64) if parents is None else _whole(parents, len(table), missing=-1),
+        request=None if requests is None else _whole(requests, len(table), missing=-1),
     )
 
 

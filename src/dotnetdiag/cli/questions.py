@@ -105,9 +105,18 @@ def check_files(form: str) -> None:
         check_files(page, output, None if form == TABLE else form, force=is_forced(), sources=sources())
 
 
-def deliver(kind: str, made: Any, form: str, *, name: str, rows: Callable[[], Table], **shown: Any) -> None:
-    """Write a report of a kind where the options say: as a page, or its tables to a file. It is printed (``shown``: as for ``show``) where they say
-    nothing, and in a form for programs beside a page.
+def deliver(
+    kind: str,
+    made: Any,
+    form: str,
+    *,
+    name: str,
+    rows: Callable[[], Table],
+    seconds: Callable[[], float] | None = None,
+    **shown: Any,
+) -> None:
+    """Write a report of a kind where the options say: as a page, or its tables to a file. ``seconds`` tells how long was recorded. It is
+    printed (``shown``: as for ``show``) where they say nothing, and in a form for programs beside a page.
     """
     page, output = page_option(), click.get_current_context().meta.get(_OUTPUT)
     if page is None and output is None:
@@ -117,7 +126,9 @@ def deliver(kind: str, made: Any, form: str, *, name: str, rows: Callable[[], Ta
 
     if page is not None:
         is_printed = form != TABLE and output is None
-        say_written(page, write_page({kind: made}, page, name=name, force=is_forced()), aside=is_printed)
+        lasted = None if seconds is None else seconds()
+        written = write_page({kind: made}, page, name=name, seconds=lasted, force=is_forced())
+        say_written(page, written, aside=is_printed)
         if is_printed:
             show(form, rows, **shown)
     if output is not None:
@@ -155,6 +166,7 @@ def answer(
         form,
         name=trace.name,
         rows=lambda: rows(made),
+        seconds=lambda: trace.duration.total_seconds(),
         people=lambda: people(made),
         document=made.document,
         digits=3,

@@ -3,7 +3,8 @@
 
 Each process and each thread is a track, with tracks of their own below it: collections, pauses, compilations, waits, requests; what overlaps
 is side by side. Samples are those of a profiler (``PerfSample``) with interned stacks, and counters are tracks of counters. From a request
-an arrow leads to what it caused where that is on another track, and to a server from its client. Texts are written once and have numbers.
+an arrow leads to what it caused where that is on another track, and to a server from its client; another goes from it through all that was logged
+within it, on whatever threads. Texts are written once and have numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dotnetdiag.analysis.filters import with_states
 from dotnetdiag.analysis.lanes import lanes, tops
 from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.tracks import Slices, Tracks, samples_only
+from dotnetdiag.analysis.tracks import REQUESTS, Slices, Tracks, samples_only
 from dotnetdiag.export.protobuf_rows import Rows, data, number, varints
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.trace.method_names import Style
@@ -34,6 +35,8 @@ _USER = 2
 _ALL = 1
 """The sequence of all packets."""
 _CHUNK = 1 << 16
+_WITHIN = 1 << 40
+"""From here on arrows are numbered that lead to other tracks; below, those between requests."""
 _UNKNOWN_PID = 1
 """Of what does not say whose it is: 0 is the idle process of the kernel."""
 
@@ -59,6 +62,7 @@ class _Trace:
         self._iids: dict[int, dict[str, int]] = {}
         origin = tracks.samples.origin
         self._pid = origin.process_id or _UNKNOWN_PID
+        self._in_requests = _in_requests(tracks)
 
     def head(self) -> None:
         """That nothing came before, and when it was."""
@@ -129,7 +133,7 @@ class _Trace:
         end = np.maximum(slices.end_ns, slices.start_ns)
         top = tops(slices.parent, slices.start_ns, end)
         track = self._tracks_of(slices, top, end)
-        flows = _flows(slices, top)
+        flows = _flows(slices, top) + self._leading(slices)
         is_long = end > slices.start_ns
         order = np.lexsort((-end, slices.start_ns))
         for low in range(0, len(order), _CHUNK):
@@ -141,6 +145,16 @@ class _Trace:
         order = order[np.lexsort((-slices.start_ns[order], end[order]))]
         for low in range(0, len(order), _CHUNK):
             self._events(_END, end, track, order[low : low + _CHUNK])
+
+    def _leading(self, slices: Slices) -> list[tuple[Array, Array]]:
+        """Arrows from requests to what was within them on tracks of threads: one from each, that goes on from one to the next."""
+        if slices.kind == REQUESTS:
+            rows = self._in_requests
+            return [(rows, rows + _WITHIN)] if len(rows) else []
+        if slices.request is None:
+            return []
+        rows = np.flatnonzero(np.isin(slices.request, self._in_requests))
+        return [(rows, slices.request[rows] + _WITHIN)] if len(rows) else []
 
     def _events(
         self,
@@ -259,6 +273,14 @@ class _Trace:
 
     def _packet(self, content: bytes) -> None:
         self.file.write(data(_PACKET, content))
+
+
+def _in_requests(tracks: Tracks) -> Array:
+    """The rows of requests within which something was on the track of a thread."""
+    count = sum(len(one) for one in tracks.slices if one.kind == REQUESTS)
+    found = [np.unique(one.request) for one in tracks.slices if one.request is not None]
+    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    return rows[(rows >= 0) & (rows < count)]
 
 
 def _flows(slices: Slices, top: Array) -> list[tuple[Array, Array]]:

@@ -18,10 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import IO, Any
 
+import numpy as np
+
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.events import Scalar
+from dotnetdiag.events.layout import Kind
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import asset, digest
-from dotnetdiag.export.report_charts import chart_of
+from dotnetdiag.export.report_charts import chart_of, held, numbers
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.html import heading
@@ -33,14 +37,24 @@ LONGEST_CELL = 2000
 """Characters of a cell: a message may have millions."""
 EXACT = 1 << 53
 """Beyond it numbers of JavaScript are not exact: these are texts."""
-IDS = frozenset({"pid", "number", "task", "awaited_by", "event_id", "status", "request_row", "parent"})
+IDS = frozenset({"pid", "number", "task", "awaited_by", "event_id", "status", "request_row", "parent", "row"})
 """Columns whose numbers count nothing."""
 FLAME_GRAPH = "flame graph"
 
 
-def write(reports: Mapping[str, Any], file: IO[bytes], *, name: str = "", flame: StackProfile | None = None) -> None:
-    """Write reports by their kinds, in this order, and a flame graph of ``flame`` behind them. ``name`` is that of the recording."""
-    tabs = [_tab(kind, made) for kind, made in reports.items()]
+def write(
+    reports: Mapping[str, Any],
+    file: IO[bytes],
+    *,
+    name: str = "",
+    flame: StackProfile | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Write reports by their kinds, in this order, and a flame graph of ``flame`` behind them. ``name`` is that of the recording, which took so many
+    ``seconds``.
+    """
+    end_ms = None if seconds is None else 1000.0 * seconds
+    tabs = [_tab(kind, made, end_ms) for kind, made in reports.items()]
     if flame is not None and len(flame):
         tabs.append(
             {"name": FLAME_GRAPH, "findings": [], "facts": [], "chart": None, "tables": [], "flame": _flame(flame)}
@@ -83,8 +97,10 @@ def tables_in(made: Any) -> dict[str, Table]:
     return {"rows": made.table()}
 
 
-def _tab(kind: str, made: Any) -> dict[str, Any]:
+def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
     tables = tables_in(made)
+    if kind == "requests":
+        tables = {name: _slowest_first(table) for name, table in tables.items()}
     facts = [*getattr(made, "notes", ()), *dict.fromkeys(str(one.losses) for one in tables.values() if str(one.losses))]
     findings = []
     if kind == "advice":
@@ -95,10 +111,27 @@ def _tab(kind: str, made: Any) -> dict[str, Any]:
         "name": kind,
         "findings": findings,
         "facts": [_cut(one) for one in facts],
-        "chart": chart_of(kind, made),
+        "chart": chart_of(kind, made, end_ms),
         "flame": None,
         "tables": [_table(name, tables[name]) for name in sorted(tables, key=_order) if len(tables[name])],
     }
+
+
+def _slowest_first(table: Table) -> Table:
+    """Requests in the order in which they are looked at, connections last; ``row`` is what ``parent`` names."""
+    last = held(table)
+    columns: dict[str, Any] = {name: table[name] for name in table.columns}
+    order = np.argsort(last, kind="stable")
+    if "duration_ms" in columns:
+        order = np.lexsort((-np.nan_to_num(numbers(table, "duration_ms"), nan=-1.0), last))
+        columns = {"row": Scalar(np.arange(len(table)), None, Kind.I8), **columns}
+    return Table(
+        {name: column.take(order) for name, column in columns.items()},
+        title=table.title,
+        units=table.units,
+        notes=table.notes,
+        losses=table.losses,
+    )
 
 
 def _order(name: str) -> bool:

@@ -34,13 +34,21 @@ def check_files(
 
 
 def write_page(
-    reports: Mapping[str, Any], path: Path, *, name: str, flame: StackProfile | None = None, force: bool = False
+    reports: Mapping[str, Any],
+    path: Path,
+    *,
+    name: str,
+    flame: StackProfile | None = None,
+    seconds: float | None = None,
+    force: bool = False,
 ) -> int:
-    """Write reports by their kinds as one page, with a flame graph behind them; gives its bytes. Raises OutputExists and OutputError."""
+    """Write reports by their kinds as one page, with a flame graph behind them; gives its bytes. ``seconds``: how long was recorded. Raises
+    OutputExists and OutputError.
+    """
     from dotnetdiag.export import report_page
 
     with replacing(path, force=force) as file:
-        report_page.write(reports, file, name=name, flame=flame)
+        report_page.write(reports, file, name=name, flame=flame, seconds=seconds)
         return file.tell()
 
 
@@ -59,7 +67,8 @@ def everything_as_page(trace: Trace, path: Path, *, force: bool = False) -> int:
     from dotnetdiag.analysis.everything import everything
 
     made = everything(trace)
-    return write_page(made.reports, path, name=trace.name, flame=made.cpu, force=force)
+    seconds = trace.duration.total_seconds()
+    return write_page(made.reports, path, name=trace.name, flame=made.cpu, seconds=seconds, force=force)
 
 
 def _format(path: Path, form: str | None) -> Any:

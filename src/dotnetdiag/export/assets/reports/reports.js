@@ -52,6 +52,15 @@
   const greatest = series => { let most = 0; for (const one of series) for (const value of one.values) if (value > most) most = value; return most || 1; };
   const cut = (text, room) => { const most = Math.floor(room / 6.3), all = [...text]; return all.length <= most ? text : most < 3 ? "" : all.slice(0, most - 1).join("") + "…"; };
 
+  // a method's parameters give way first, then its beginning
+  function cutMethod(text, room, from = 0) {
+    const head = text.slice(0, from), name = text.slice(from), most = Math.floor(room / 6.3) - head.length;
+    if (name.length <= most) return text;
+    const bare = name.split("(")[0] || name, all = [...bare];
+    if (bare !== name && all.length + 3 <= most) return `${head}${bare}(…)`;
+    return all.length <= most ? head + bare : most < 3 ? cut(text, room) : `${head}…${all.slice(1 - most).join("")}`;
+  }
+
   function axis(svg, x, first, last, width, height) {
     const unit = last - first < 2000 ? ["ms", 1] : ["s", 1000];
     for (const at of steps(first / unit[1], last / unit[1], Math.max(2, width / 120)))
@@ -63,10 +72,14 @@
     const svg = shape(box, "svg", { height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", preserveAspectRatio: "xMinYMin" });
     let first = Infinity, last = -Infinity;
     for (const one of [...chart.areas, ...chart.bars]) for (const ms of one.ms) { if (ms < first) first = ms; if (ms > last) last = ms; }
+    if (chart.end !== undefined) { first = Math.min(first, 0); last = Math.max(last, chart.end); }
     if (!(last > first)) last = first + 1000;
     const x = ms => LEFT + (ms - first) / (last - first) * (width - LEFT - RIGHT);
     const bottom = HEIGHT - BOTTOM, sides = [[chart.areas, LEFT - 6, "end"], [chart.bars, width - RIGHT + 6, "start"]];
     const tops = sides.map(([series]) => greatest(series) * 1.05);
+    for (const one of chart.shades || [])
+      hint(shape(svg, "rect", { class: "mark shade", x: x(one.start), y: TOP, width: Math.max(1, x(one.start + one.length) - x(one.start)), height: bottom - TOP }),
+        [`${one.label}: ${figures.format(one.length)} ms`, `from ${figures.format(one.start)} ms`, one.hint]);
     sides.forEach(([series, at, anchor], side) => {
       if (!series.length) return;
       for (const value of steps(0, tops[side], 4)) {
@@ -76,29 +89,39 @@
       }
     });
     axis(svg, x, first, last, width, HEIGHT);
-    chart.areas.forEach((one, number) => {
+    const entry = (label, colour) => {
+      element(legend, "span").append(element(legend, "span", undefined, "swatch"), label);
+      legend.lastChild.firstChild.style.background = `var(--${colour})`;
+    };
+    const area = (one, side, kind) => {
       let path = `M${x(one.ms[0]).toFixed(1)} ${bottom}`;
-      const y = value => (bottom - value / tops[0] * (bottom - TOP)).toFixed(1);
+      const y = value => (bottom - value / tops[side] * (bottom - TOP)).toFixed(1);
       one.ms.forEach((ms, at) => { path += one.step ? `H${x(ms).toFixed(1)}V${y(one.values[at])}` : `L${x(ms).toFixed(1)} ${y(one.values[at])}`; });
-      shape(svg, "path", { class: `area s${number % 2}`, d: `${path}L${x(one.ms[one.ms.length - 1]).toFixed(1)} ${bottom}Z` });
-      element(legend, "span").append(element(legend, "span", undefined, `swatch`), one.label);
-      legend.lastChild.firstChild.style.background = `var(--${number % 2 ? "second" : "first"})`;
+      shape(svg, "path", { class: `area ${kind}${one.step && !side ? " line" : ""}`, d: one.step && !side ? path : `${path}L${x(one.ms[one.ms.length - 1]).toFixed(1)} ${bottom}Z` });
+    };
+    const points = (one, side, kind) => one.ms.forEach((ms, at) => {
+      if (one.ms.length > 800) return;
+      hint(shape(svg, "circle", { class: `mark ${kind}`, cx: x(ms), cy: bottom - one.values[at] / tops[side] * (bottom - TOP), r: 2.5 }), [`${one.label}: ${amount(one.values[at], one.unit)}`, `at ${figures.format(ms)} ms`]);
+    });
+    chart.areas.forEach((one, number) => {
+      area(one, 0, `s${number % 2}`);
+      entry(one.label, number % 2 ? "second" : "first");
     });
     chart.bars.forEach((one, number) => {
-      const thick = Math.max(2, Math.min(10, (width - LEFT - RIGHT) / one.ms.length - 1));
+      entry(`${one.label} (${one.unit}, right)`, number % 2 ? "bad" : "bar");
+      if (one.step) { area(one, 1, `b${number % 2}`); return; }
+      let room = one.width || Infinity;
+      if (!one.width) one.ms.forEach((ms, at) => { if (at && ms > one.ms[at - 1]) room = Math.min(room, ms - one.ms[at - 1]); });
+      const wide = (x(first + room) - x(first)) - (one.width ? .5 : 1), thick = Math.max(2, one.width ? wide : Math.min(10, wide));
       one.ms.forEach((ms, at) => {
         const high = Math.max(1, one.values[at] / tops[1] * (bottom - TOP));
-        hint(shape(svg, "rect", { class: `mark b${number % 2}`, x: x(ms) - thick / 2, y: bottom - high, width: thick, height: high }),
+        hint(shape(svg, "rect", { class: `mark b${number % 2}`, x: one.width ? x(ms) : x(ms) - thick / 2, y: bottom - high, width: thick, height: high }),
           [`${one.label}: ${amount(one.values[at], one.unit)}`, `at ${figures.format(ms)} ms`]);
       });
-      element(legend, "span").append(element(legend, "span", undefined, "swatch"), `${one.label} (${one.unit}, right)`);
-      legend.lastChild.firstChild.style.background = `var(--${number % 2 ? "bad" : "bar"})`;
     });
-    chart.areas.forEach((one, number) => one.ms.forEach((ms, at) => {
-      if (one.ms.length > 800) return;
-      const y = bottom - one.values[at] / tops[0] * (bottom - TOP);
-      hint(shape(svg, "circle", { class: `mark s${number % 2}`, cx: x(ms), cy: y, r: 2.5 }), [`${one.label}: ${amount(one.values[at], one.unit)}`, `at ${figures.format(ms)} ms`]);
-    }));
+    if ((chart.shades || []).length) entry(chart.shades[0].label, "shade");
+    chart.areas.forEach((one, number) => points(one, 0, `s${number % 2}`));
+    chart.bars.forEach((one, number) => { if (one.step) points(one, 1, `b${number % 2}`); });
   }
 
   function bars(box, chart) {
@@ -108,7 +131,7 @@
     const most = Math.max(...chart.items.map(item => item.value));
     chart.items.forEach((item, at) => {
       const long = Math.max(1, item.value / most * (width - names - 100));
-      shape(svg, "text", { class: "name", x: names - 8, y: at * ROW + 15, "text-anchor": "end" }, cut(item.label, names - 8));
+      shape(svg, "text", { class: "name", x: names - 8, y: at * ROW + 15, "text-anchor": "end" }, (chart.methods ? cutMethod : cut)(item.label, names - 8));
       hint(shape(svg, "rect", { class: "mark bar", x: names, y: at * ROW + 3, width: long, height: ROW - 5, rx: 2 }), [item.label, amount(item.value, chart.unit), item.hint]);
       shape(svg, "text", { x: names + long + 6, y: at * ROW + 15 }, chart.unit === "bytes" ? amount(item.value, "bytes") : `${figures.format(item.value)} ${chart.unit.length < 4 ? chart.unit : ""}`);
     });
@@ -161,10 +184,10 @@
     chart.rows.forEach((row, at) => {
       const begin = Math.min(row.depth, 8) * 10, y = at * ROW, end = row.length === null ? last : row.start + row.length;
       if (!row.depth && at) shape(svg, "line", { class: "grid", x1: 0, x2: width, y1: y, y2: y });
-      shape(svg, "text", { class: "name", x: begin, y: y + 13 }, cut(row.label, names - begin - 8));
+      shape(svg, "text", { class: "name", x: begin, y: y + 13 }, row.method === undefined ? cut(row.label, names - begin - 8) : cutMethod(row.label, names - begin - 8, row.method));
       const said = row.length === null ? "no end" : `${figures.format(row.length)} ms`;
       hint(shape(svg, "rect", { class: `mark span${row.bad ? " bad" : ""}`, x: x(row.start), y: y + 3, width: Math.max(2, x(end) - x(row.start)), height: ROW - 6, rx: 2, "fill-opacity": row.length === null ? .4 : row.depth ? .7 : 1 }),
-        [row.label, `${said}, from ${figures.format(row.start)} ms`, row.hint]);
+        [row.label, chart.since && !row.start ? said : `${said}, ${figures.format(row.start)} ms ${chart.since ? "after the begin" : "after the start"}`, row.hint]);
       shape(svg, "text", { x: x(end) + 4, y: y + 13 }, said);
     });
     axis(svg, x, first, last, width, height);
