@@ -57,6 +57,8 @@ _SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
 _MARKS, _PLAN, _RELOCATE_OR_SWEEP, _COMPACT = slice(0, 5), 5, 6, 7
 _COMPACTING = 1 << 1
 """Of GlobalMechanisms."""
+_BELOW_NOTHING = 1 << 31
+"""Of a time in µs of 32 bits: half an hour, which no phase takes."""
 _US = 1000.0
 _REASONS = {
     5: "OutOfSpaceSOH",
@@ -315,8 +317,9 @@ class _Process:
         return np.where(values < 0, np.nan, values)
 
     def phase_ms(self, phase: int | slice) -> Array:
-        """What a phase took."""
+        """What a phase took; NaN where .NET 8 has what is below nothing, written without a sign."""
         times = self.overall[VALUES][:, phase, 0]
+        times = np.where(times >= _BELOW_NOTHING, np.nan, times)
         times = times.sum(axis=1) if times.ndim > 1 else times
         return _picked(times, self.overall_row, np.nan) / _US
 
