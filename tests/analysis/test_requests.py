@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_ends_are_told_by_activities_and_what_is_left_by_threads(
         for number, name in ((1, "ResolutionStart"), (2, "ResolutionStop")):
             writer.add_metadata(Metadata(metadata_id=number, provider=DNS, event_id=number, name=name))
         for time, (kind, thread, activity) in enumerate(steps):
-            ids = {} if activity is None else {"activity": activity}
+            ids: dict[str, Any] = {} if activity is None else {"activity": activity}
             writer.write_event(kind, time * 1_000_000, b"", thread=thread, **ids)
     assert requests(Trace(file.getvalue())).requests.values("duration_ms") == expected
 

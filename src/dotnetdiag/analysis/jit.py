@@ -6,7 +6,7 @@ looked for: Method/R2RGetEntryPoint tells of each look, with the entry point 0 w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, named
+from dotnetdiag.analysis.native import NO_COMPILER, native_of
 from dotnetdiag.analysis.pairs import latest_rows, pairs
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -89,14 +90,15 @@ class JitReport(Report):
 
 def jit(trace: Trace) -> JitReport:
     """Every method that was compiled in a recording."""
-    (made,) = fold(trace, JitFold())
+    (made,) = fold(trace, JitFold(is_native=native_of(trace)))
     return made
 
 
 class JitFold:
-    """What :func:`jit` asks, window by window."""
+    """What :func:`jit` asks, window by window. ``is_native``: whether the recording is of NativeAOT, asked at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_native: Callable[[], bool] = lambda: False) -> None:
+        self._is_native = is_native
         self._parts = Texts(MOST_NAMES)
         self._starts = KeptEvents(having(JITTING), ("MethodID", "MethodILSize"), names=_NAME, texts=self._parts)
         self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags"))
@@ -152,7 +154,7 @@ class JitFold:
         found = groups([starts.pid, starts["MethodID"], methods.which], compile_ms)
         reasons, inlining = self._inlining.result()
         counts = np.bincount(tier[known], minlength=len(TIERS)).tolist()
-        notes = () if len(starts) else (NO_EVENTS,)
+        notes = () if len(starts) else (NO_COMPILER if self._is_native() else NO_EVENTS,)
         first = np.zeros(len(starts), np.bool_)
         first[found.first] = True
         return JitReport(

@@ -6,7 +6,6 @@ The recording is given as a path, or as a ``Trace``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.durations import time_of
@@ -42,13 +41,9 @@ def advice(source: PathText | Trace) -> AdviceReport:
     Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.advice import advice as ask
-    from dotnetdiag.recipes.sampler import NO_SAMPLER, is_of_native
 
     with opened(source) as trace:
-        made = ask(trace)
-        if "topN" in made.lacking and is_of_native(trace):  # which no other profile would help
-            made = replace(made, lacking={**made.lacking, "topN": NO_SAMPLER})
-        return made
+        return ask(trace)
 
 
 def cpu(source: PathText | Trace, *, weight: str = "time", marks: str = "none") -> StackProfile:
