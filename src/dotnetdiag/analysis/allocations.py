@@ -42,8 +42,8 @@ KINDS = ("Small", "Large", "Pinned")
 LARGE = 1
 SAMPLES, TICKS = "samples", "ticks"
 NO_EVENTS = (
-    "no allocations: the recording has no events of them; the profile gc-verbose has ticks, "
-    "and .NET 10 has samples (keyword allocationsampling of the runtime)"
+    "no allocations: the recording has no events of them; record with --profile gc-verbose, or of .NET 10 its samples, "
+    "with --clrevents allocationsampling"
 )
 STATED = {
     TICKS: "each tick stands for some 100 KB that its thread allocated, of whatever types, and is counted as the one it met",

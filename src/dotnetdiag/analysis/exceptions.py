@@ -41,7 +41,7 @@ MOST_MESSAGES = 1 << 16
 """Messages that are told apart; those beyond count for their types alone."""
 MOST_CHARACTERS = 300
 """Of a message."""
-NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (keyword exception of the runtime)"
+NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (record with --clrevents exception)"
 NO_CATCHES = "who caught them is not told: NativeAOT does not, or nobody did"
 _METHOD = re.compile(r"^.*?\[(?P<module>[^\]]*)\] (?P<type>.*)::(?P<method>.*)$", re.DOTALL)
 

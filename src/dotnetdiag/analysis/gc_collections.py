@@ -76,7 +76,7 @@ _REASONS = {
 }
 """As TraceEvent writes them, where the runtime's manifest has another word or none."""
 _INDUCED = (1, 7, 9, 10, 17)
-NO_EVENTS = "no collections: the recording has no events of them, or none took place; profiles gc-collect and gc-verbose have them"
+NO_EVENTS = "no collections: none took place, or the recording lacks their events (record with --profile gc-collect, or gc-verbose)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,9 +50,7 @@ _NAME = ("MethodNamespace", "MethodName", "MethodSignature")
 MOST_NAMES = 1 << 20
 """Different parts of names of methods that are told apart."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
-NO_EVENTS = (
-    "no methods: none was compiled, or the recording lacks their events (keyword jit of the runtime at level verbose)"
-)
+NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --clrevents jit+compilation --clreventlevel verbose)"
 
 
 @dataclass(frozen=True, kw_only=True)
