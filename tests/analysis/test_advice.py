@@ -8,9 +8,10 @@ import pytest
 from tests.analysis.traces import external, managed, traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, is_named, of_cpu, of_jit, short
+from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, of_cpu, of_jit
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.jit import jit
+from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.trace.trace import Trace
 
 

@@ -19,6 +19,7 @@ from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
+from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, is_of_native, native_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
@@ -48,7 +49,6 @@ ERRORS = ("Error", "Critical")
 """Levels of messages."""
 LONGEST_TEXT = 80
 NOTHING = "nothing stands out"
-UNRESOLVED = "0x"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,13 +336,3 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
 def _share(ms: float, seconds: float) -> float:
     """Per cent of what was recorded; at most all of it."""
     return min(100.0, ms / seconds / 10) if seconds else 0.0
-
-
-def is_named(method: str | None) -> bool:
-    """Whether there is a name to tell."""
-    return method is not None and not short(method).startswith(UNRESOLVED)
-
-
-def short(name: str) -> str:
-    """A method without its module and parameters."""
-    return name.partition("!")[2].partition("(")[0] or name
