@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tests.analysis.traces import managed, traced
+from tests.analysis.traces import external, managed, traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, is_named, short
+from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, of_cpu, of_jit
+from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.jit import jit
+from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.trace.trace import Trace
 
 
@@ -19,10 +24,11 @@ def advised(name: str) -> AdviceReport:
     [
         ("gcverbose-10", "gc", ["10 of 22 collections are induced", "by Workload.Collections.Run"]),
         ("web-10", "requests", ["GET /slow takes", "4 of 40 requests"]),
-        ("web-10", "requests", ["4 of 40 requests failed", "GET /fail (4)"]),
-        ("http-10", "requests", ["2 of 20 requests failed"]),
+        ("web-10", "requests", ["4 of 40 requests that came in failed", "GET /fail (4)"]),
+        ("http-10", "requests", ["2 of 20 requests that went out failed"]),
         ("default-10", "exceptions", ["240 exceptions were thrown", "120 are Workload.WidgetException"]),
-        ("default-10", "topN", ["Workload.Cpu.Spin took"]),
+        ("default-10", "topN", ["Workload.Cpu.Spin took 31 % of the time on processors"]),
+        ("cpu-only-10", "topN", ["Workload.Cpu.Spin took 100 % of the time on processors"]),
     ],
 )
 def test_what_a_workload_does_wrong_is_found_and_named(name: str, question: str, words: list[str]) -> None:
@@ -30,7 +36,7 @@ def test_what_a_workload_does_wrong_is_found_and_named(name: str, question: str,
     assert any(all(word in text for word in words) for text in texts), texts
 
 
-@pytest.mark.parametrize("name", ["counters-10", "cpu-only-10"])
+@pytest.mark.parametrize("name", ["counters-10", "heap-10"])
 def test_of_what_is_well_nothing_is_said(name: str) -> None:
     made = advised(name)
     assert (len(made.findings), made.findings.notes) == (0, (NOTHING,))
@@ -45,6 +51,29 @@ def test_the_most_important_comes_first_and_what_is_lacking_is_named(name: str) 
     assert not {row["question"] for row in made.findings.to_pylist()} & made.lacking.keys()
     assert all(made.lacking.values())
     assert made.to_json()["findings"] == made.findings.to_pylist()
+
+
+@pytest.mark.parametrize(("ms", "seconds", "is_told"), [(137, 0.56, True), (137, 0.9, False), (60, 0.2, False)])
+def test_a_start_that_compiles_much_is_named(ms: float, seconds: float, is_told: bool) -> None:
+    made = jit(traced(managed(0, 1)))
+    found = list(of_jit(replace(made, totals=replace(made.totals, foreground=900, foreground_ms=ms)), seconds))
+    assert [one.question for one in found] == (["jit"] if is_told else [])
+
+
+def test_errors_that_were_logged_are_named() -> None:
+    (row,) = [row for row in advised("web-10").findings.to_pylist() if row["question"] == "logs"]
+    assert row["text"] == '4 messages of level Error or worse were logged, 4 by Web.Fail ("failing 500")'
+
+
+@pytest.mark.parametrize(
+    ("seconds", "others", "is_told"), [(0.9, 0, True), (2.1, 0, False), (0.9, 400, True), (0.9, 600, False)]
+)
+def test_a_method_is_hot_by_its_share_of_what_ran_and_of_the_time(seconds: float, others: int, is_told: bool) -> None:
+    spinning = [managed(ms, 1, "Work.Spin", "Main") for ms in range(200)]
+    running = [managed(200 + ms, 1, f"Work.Other{ms % 7}", "Main") for ms in range(others)]
+    waiting = [external(ms, 1, "Wait", "Main") for ms in (200 + others, 2100)]
+    found = list(of_cpu(cpu(traced(*spinning, *running, *waiting)), seconds))
+    assert [one.text.startswith("Work.Spin took") for one in found] == [True] * is_told
 
 
 def test_nothing_is_said_of_a_recording_of_nothing() -> None:

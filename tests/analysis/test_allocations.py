@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tests.analysis.traces import allocation_sample, allocation_tick, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.allocations import MEAN_BYTES, NO_EVENTS, STATED, UNNAMED, allocations
+from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.trace.trace import Trace
 
 
@@ -62,6 +64,13 @@ def test_where_there_are_samples_ticks_do_not_count() -> None:
     assert made.by_type.values("type") == ["B"]
     assert made.totals.count == 1
     assert made.profile.total == pytest.approx(made.totals.bytes, abs=1)
+
+
+def test_where_no_event_has_a_stack_it_is_said() -> None:
+    ticks = [allocation_tick(1, "Ticked", 100, 24), allocation_tick(2, "Ticked", 100, 24)]
+    assert NO_STACKS not in allocations(traced(*ticks)).notes
+    assert NO_STACKS not in allocations(traced(replace(ticks[0], stack=()), ticks[1])).notes
+    assert NO_STACKS in allocations(traced(*(replace(one, stack=()) for one in ticks))).notes
 
 
 def test_large_objects_stand_apart() -> None:

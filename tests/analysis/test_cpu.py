@@ -139,7 +139,7 @@ def test_allocations_alone_are_no_time_unless_they_are_asked_for() -> None:
     assert profile.top() == ()
     why = (
         "the trace has no CPU samples (events of Microsoft-DotNETCore-SampleProfiler): "
-        "record it with the profile dotnet-sampled-thread-time"
+        "record with --profile dotnet-sampled-thread-time"
     )
     assert profile.notes == (why,)
     assert repr(profile) == f"<StackProfile Thread time: no samples: {why}>"

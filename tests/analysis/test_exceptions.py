@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
+from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis.exceptions import NO_EVENTS, exceptions
 from dotnetdiag.analysis.kept_events import OTHERS
+from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.trace.trace import Trace
 
 TYPES = ["Workload.WidgetException", "System.ArgumentException", "System.FormatException"]
@@ -36,3 +41,12 @@ def test_messages_beyond_the_limit_count_by_type(monkeypatch: pytest.MonkeyPatch
     assert len({*made.by_message.values("message")} - {OTHERS}) == 3
     assert sum(made.by_message.values("count")) == made.count
     assert "beyond the limit" in made.notes[0]
+
+
+def test_where_no_throw_has_a_stack_it_is_said() -> None:
+    payload = z16("Lost") + z16("") + bytes(8) + bytes(4) + bytes(2) + bytes(2)
+    one = Seen(ms=1, thread=1, stack=("Throw", "Main"), provider=RUNTIME, number=80, payload=payload, version=1)
+    assert NO_STACKS not in exceptions(traced(one)).notes
+    made = exceptions(traced(replace(one, stack=())))
+    assert (made.count, made.by_method.values("method")) == (1, [None])
+    assert NO_STACKS in made.notes

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any
+from uuid import UUID
+
 import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.request_kinds import readable, routes
 from dotnetdiag.analysis.requests import NO_EVENTS, requests
+from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.trace.trace import Trace
 
 COUNTED = {
@@ -41,6 +46,42 @@ def test_the_requests_of_a_recorded_server() -> None:
         ("server", "fail"): (4, 4),
     }
     assert found["server", "slow"]["median_ms"] > 50
+
+
+def test_an_end_without_an_activity_is_of_what_its_thread_has_open() -> None:
+    name = "http-10.nettrace"
+    made = requests(Trace(data_of(name), name=name))
+    spans = [row["duration_ms"] for row in made.requests.to_pylist() if row["kind"] == "dns"]
+    assert (spans, made.totals.unfinished) == ([pytest.approx(9.205, abs=0.01), pytest.approx(0.184, abs=0.01)], 0)
+
+
+DNS = "System.Net.NameResolution"
+A, B = UUID(int=1), UUID(int=2)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        # (1 start or 2 stop, thread, activity)
+        ([(1, 1, A), (1, 1, B), (2, 1, B), (2, 1, None)], [3.0, 1.0]),
+        ([(1, 1, None), (1, 1, B), (2, 1, B), (2, 1, A)], [3.0, 1.0]),
+        ([(1, 1, A), (1, 1, B), (2, 1, None), (2, 1, None)], [3.0, 1.0]),
+        ([(1, 1, A), (2, 1, B)], [None]),
+        ([(1, 1, A), (2, 2, None)], [None]),
+        ([(1, 1, A), (1, 2, B), (2, 2, A), (2, 1, B)], [2.0, 2.0]),
+    ],
+)
+def test_ends_are_told_by_activities_and_what_is_left_by_threads(
+    steps: list[tuple[int, int, UUID | None]], expected: list[float | None]
+) -> None:
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, "ResolutionStart"), (2, "ResolutionStop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=DNS, event_id=number, name=name))
+        for time, (kind, thread, activity) in enumerate(steps):
+            ids: dict[str, Any] = {} if activity is None else {"activity": activity}
+            writer.write_event(kind, time * 1_000_000, b"", thread=thread, **ids)
+    assert requests(Trace(file.getvalue())).requests.values("duration_ms") == expected
 
 
 def test_routes_have_no_numbers_and_no_ids() -> None:

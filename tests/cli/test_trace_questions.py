@@ -138,3 +138,35 @@ def test_a_page_and_tables_are_not_one_file(file: Path, tmp_path: Path) -> None:
     assert both.stderr.startswith(f"{name}: ")
     done = run("trace", "report", str(file), "gc", "--html", "-")
     assert done.stdout.startswith("<!DOCTYPE html>")
+
+
+def requests_of(tmp_path: Path, name: str, *words: str) -> list[str]:
+    path = tmp_path / name
+    path.write_bytes(data_of(name))
+    done = run("trace", "report", str(path), "requests", *words)
+    assert done.returncode == 0
+    return done.stdout.splitlines()
+
+
+def test_the_slowest_requests_are_listed_with_what_was_within_them(tmp_path: Path) -> None:
+    lines = requests_of(tmp_path, "web-10.nettrace", "-n", "20")
+    assert lines[0].endswith("8 failed (4 client, 4 server)")
+    begin = next(at for at, line in enumerate(lines) if "the slowest  " in line)
+    listed = lines[begin + 1 : begin + 21]
+    assert lines[begin + 21] == "60 more"
+    times = [float(line.split()[1].replace(",", "")) for line in listed]
+    assert times == sorted(times, reverse=True)
+    assert {line.split()[3] for line in listed} == {"client", "server"}
+    assert "client answer 2.177, client answer content 0.962" in listed[0]
+
+
+def test_what_came_in_stands_below_what_went_out_for_it(tmp_path: Path) -> None:
+    lines = requests_of(tmp_path, "web-10.nettrace")
+    begin = next(at for at, line in enumerate(lines) if "what was within the slowest" in line)
+    names = lines[begin + 1 :]
+    client = next(at for at, line in enumerate(names) if " client http://" in line)
+    server = next(at for at, line in enumerate(names) if "   server GET /items/0" in line)
+    assert client == 0 < server
+    assert any("     kestrel GET /items/0" in line for line in names[server:])
+    without = requests_of(tmp_path, "http-10.nettrace", "-n", "1")  # who answers is no server of ASP.NET Core
+    assert not any("server" in line for line in without)

@@ -18,6 +18,9 @@ from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import JitFold, JitReport
+from dotnetdiag.analysis.logs import LogReport, LogsFold
+from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.analysis.native import NO_SAMPLER, is_of_native, native_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -38,10 +41,14 @@ MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
 SLOW_MS, SLOWER = 20.0, 5.0
 """A route is slow whose median is that long, and so many times that of all."""
 FEW_REQUESTS = 2
-JIT_MS, JIT_PERCENT = 200.0, 20.0
-HOT_SHARE, BUSY_SHARE = 0.3, 0.5
+WAYS = {"server": "that came in", "client": "that went out"}
+JIT_MS, JIT_PERCENT = 100.0, 20.0
+HOT_SHARE, BUSY_SHARE = 0.3, 0.1
+"""Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
+ERRORS = ("Error", "Critical")
+"""Levels of messages."""
+LONGEST_TEXT = 80
 NOTHING = "nothing stands out"
-UNRESOLVED = "0x"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +90,16 @@ class Answers:
     threadpool: ThreadPoolReport
     requests: RequestReport
     jit: JitReport
+    logs: LogReport
     cpu: StackProfile
     losses: Losses
     seconds: float
+    is_native: bool = False
 
 
 def advice(trace: Trace) -> AdviceReport:
     """What stands out in a recording."""
-    gc, allocations, exceptions, contention, threadpool, requests, jit, cpu = fold(
+    gc, allocations, exceptions, contention, threadpool, requests, jit, logs, cpu = fold(
         trace,
         GcFold(seconds=seconds_of(trace)),
         AllocationsFold(seconds=seconds_of(trace)),
@@ -98,7 +107,8 @@ def advice(trace: Trace) -> AdviceReport:
         ContentionFold(),
         ThreadPoolFold(),
         RequestsFold(),
-        JitFold(),
+        JitFold(is_native=native_of(trace)),
+        LogsFold(),
         CpuFold(),
     )
     answers = Answers(
@@ -109,9 +119,11 @@ def advice(trace: Trace) -> AdviceReport:
         threadpool=threadpool,
         requests=requests,
         jit=jit,
+        logs=logs,
         cpu=cpu,
         losses=trace.raw.losses,
         seconds=trace.duration.total_seconds(),
+        is_native=is_of_native(trace),
     )
     return advice_of(answers)
 
@@ -130,7 +142,8 @@ def advice_of(answers: Answers) -> AdviceReport:
         ),
         "requests": (answers.requests.totals.count > 0, answers.requests.notes),
         "jit": (answers.jit.totals.count > 0, answers.jit.notes),
-        "topN": (len(answers.cpu) > 0, answers.cpu.notes),
+        "logs": (answers.logs.totals.count > 0, answers.logs.notes),
+        "topN": (len(answers.cpu) > 0, (NO_SAMPLER,) if answers.is_native else answers.cpu.notes),
     }
     lacking = {name: "; ".join(notes) for name, (has_some, notes) in looked.items() if not has_some}
     return AdviceReport(
@@ -156,8 +169,9 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from _of_pool(answers.threadpool, answers.seconds)
     yield from _of_requests(answers.requests, answers.seconds)
     yield from _of_exceptions(answers.exceptions, answers.seconds)
-    yield from _of_jit(answers.jit, answers.seconds)
-    yield from _of_cpu(answers.cpu, answers.seconds)
+    yield from of_jit(answers.jit, answers.seconds)
+    yield from _of_logs(answers.logs)
+    yield from of_cpu(answers.cpu, answers.seconds)
 
 
 def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
@@ -239,7 +253,7 @@ def _of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
         yield Finding(
             severity=100.0 * number / count,
             question="requests",
-            text=f"{number:,} of {count:,} requests failed: {names}",
+            text=f"{number:,} of {count:,} requests {WAYS[kind]} failed: {names}",
         )
     if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
         return
@@ -256,8 +270,8 @@ def _of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
             yield Finding(
                 severity=max(SOME, _share(row["total_ms"], seconds)),
                 question="requests",
-                text=f"{row['route']} takes {row['median_ms']:,.1f} ms in the median, {row['count']:,} of {count:,} requests; all together "
-                f"{usual:,.1f} ms" + (f" ({told})" if told else ""),
+                text=f"{row['route']} takes {row['median_ms']:,.1f} ms in the median, where that of all requests {WAYS[kind]} is {usual:,.1f} ms; "
+                f"it is {row['count']:,} of {count:,} requests" + (f", and spent {told}" if told else ""),
             )
 
 
@@ -268,14 +282,15 @@ def _of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     text = f"{made.count:,} exceptions were thrown, {made.count / max(seconds, 1e-3):,.0f} a second; {first['count']:,} are {first['type']}"
     messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
     if messages and messages[0]["message"]:
-        text += f' ("{messages[0]["message"][:80]}")'
+        text += f' ("{messages[0]["message"][:LONGEST_TEXT]}")'
     by = made.by_method[0]
     if is_named(by["method"]):
         text += f"; {by['count']:,} of them thrown by {short(by['method'])}"
     yield Finding(severity=max(SOME, _share(made.count * THROW_MS, seconds)), question="exceptions", text=text)
 
 
-def _of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
+def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
+    """That threads waited for the compiler."""
     totals = made.totals
     share = _share(totals.foreground_ms, seconds)
     if totals.foreground_ms < JIT_MS or share < JIT_PERCENT:
@@ -288,14 +303,27 @@ def _of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
     )
 
 
-def _of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
+def _of_logs(made: LogReport) -> Iterator[Finding]:
+    number = sum(made.totals.by_level.get(level, 0) for level in ERRORS)
+    first = next((row for row in made.by_event.to_pylist() if row["level"] in ERRORS), None)
+    if first is None:
+        return
+    example = " ".join(str(first["example"] or "").split())[:LONGEST_TEXT]
+    told = f' ("{example}")' if example else ""
+    yield Finding(
+        severity=SOME,
+        question="logs",
+        text=f"{number:,} messages of level Error or worse were logged, {first['count']:,} by {first['logger']}{told}",
+    )
+
+
+def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
+    """That one method took much of what ran."""
     if not len(profile) or profile.unit != "ms":
         return
     running = profile.in_states(State.CPU)
-    if running.total < BUSY_SHARE * seconds * 1000 or running.total <= 0:
-        return
     rows = running.top(1)
-    if not rows or rows[0].exclusive_percent < 100 * HOT_SHARE:
+    if not rows or rows[0].exclusive_percent < 100 * HOT_SHARE or rows[0].exclusive < BUSY_SHARE * seconds * 1000:
         return
     first, share = rows[0], rows[0].exclusive_percent
     yield Finding(
@@ -308,13 +336,3 @@ def _of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
 def _share(ms: float, seconds: float) -> float:
     """Per cent of what was recorded; at most all of it."""
     return min(100.0, ms / seconds / 10) if seconds else 0.0
-
-
-def is_named(method: str | None) -> bool:
-    """Whether there is a name to tell."""
-    return method is not None and not short(method).startswith(UNRESOLVED)
-
-
-def short(name: str) -> str:
-    """A method without its module and parameters."""
-    return name.partition("!")[2].partition("(")[0] or name

@@ -23,7 +23,7 @@ from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import StackedEvents
+from dotnetdiag.analysis.stacked import NO_STACKS, StackedEvents, has_methods
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
@@ -42,8 +42,8 @@ KINDS = ("Small", "Large", "Pinned")
 LARGE = 1
 SAMPLES, TICKS = "samples", "ticks"
 NO_EVENTS = (
-    "no allocations: the recording has no events of them; the profile gc-verbose has ticks, "
-    "and .NET 10 has samples (keyword allocationsampling of the runtime)"
+    "no allocations: the recording has no events of them; record with --profile gc-verbose, or of .NET 10 its samples, "
+    "with --clrevents allocationsampling"
 )
 STATED = {
     TICKS: "each tick stands for some 100 KB that its thread allocated, of whatever types, and is counted as the one it met",
@@ -188,6 +188,8 @@ class _Answer:
         notes = [STATED[self._source]] if len(own) else [NO_EVENTS]
         if len(own) and all(types[one].startswith("Type(0x") for one in self._kept["type"]):
             notes.append(UNNAMED)
+        if not has_methods(self._method):
+            notes.append(NO_STACKS)
         self._notes = (*notes, *(made.profile.notes if len(own) else ()))
 
     def report(self) -> AllocationReport:

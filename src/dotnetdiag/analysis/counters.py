@@ -53,7 +53,7 @@ MORE = ("time", "delta", "min", "max", "stddev", "pid", "series")
 """Those that ``rows`` has besides."""
 UNITS = {"ms": "ms", "interval_s": "s"}
 NO_COUNTERS = (
-    "there are no values of counters: a session asks for them with the argument EventCounterIntervalSec of an EventSource, or with those of "
+    "there are no values of counters: record with --providers System.Runtime:0:4:EventCounterIntervalSec=1, or with the arguments of "
     "System.Diagnostics.Metrics"
 )
 IN_THE_WAY = frozenset({"MultipleSessionsNotSupportedError", "MultipleSessionsConfiguredIncorrectlyError"})

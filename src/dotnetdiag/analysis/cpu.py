@@ -198,7 +198,7 @@ class CpuFold:
         if not self._has_samples:
             why = f"the trace has no CPU samples (events of {SAMPLER})"
             if self._marks is Marks.NONE:
-                notes = (f"{why}: record it with the profile dotnet-sampled-thread-time",)
+                notes = (f"{why}: record with --profile dotnet-sampled-thread-time",)
             else:
                 notes = (*notes, why)
         time = self._columns.context.meaning.info.elapsed_ns(samples.time)

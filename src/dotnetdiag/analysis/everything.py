@@ -15,6 +15,7 @@ from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.loader import LoaderFold
 from dotnetdiag.analysis.logs import LogsFold
+from dotnetdiag.analysis.native import is_of_native, native_of
 from dotnetdiag.analysis.requests import RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.startup import StartupFold
@@ -45,7 +46,7 @@ def everything(trace: Trace) -> Everything:
         "waits": WaitsFold(),
         "threadpool": ThreadPoolFold(),
         "tasks": TasksFold(),
-        "jit": JitFold(),
+        "jit": JitFold(is_native=native_of(trace)),
         "loader": LoaderFold(),
         "threads": ThreadsFold(),
         "logs": LogsFold(),
@@ -53,8 +54,12 @@ def everything(trace: Trace) -> Everything:
         "topN": CpuFold(),
     }
     made = dict(zip(folds, fold(trace, *folds.values()), strict=True))
-    asked = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit")
+    asked = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit", "logs")
     answers = Answers(
-        **{name: made[name] for name in asked}, cpu=made["topN"], losses=trace.raw.losses, seconds=seconds()
+        **{name: made[name] for name in asked},
+        cpu=made["topN"],
+        losses=trace.raw.losses,
+        seconds=seconds(),
+        is_native=is_of_native(trace),
     )
     return Everything(reports={"advice": advice_of(answers), **made}, cpu=made["topN"])

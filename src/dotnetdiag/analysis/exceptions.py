@@ -23,7 +23,7 @@ from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.pairs import latest_rows, pairs
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import StackedEvents
+from dotnetdiag.analysis.stacked import NO_STACKS, StackedEvents, has_methods
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
@@ -41,7 +41,7 @@ MOST_MESSAGES = 1 << 16
 """Messages that are told apart; those beyond count for their types alone."""
 MOST_CHARACTERS = 300
 """Of a message."""
-NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (keyword exception of the runtime)"
+NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (record with --clrevents exception)"
 NO_CATCHES = "who caught them is not told: NativeAOT does not, or nobody did"
 _METHOD = re.compile(r"^.*?\[(?P<module>[^\]]*)\] (?P<type>.*)::(?P<method>.*)$", re.DOTALL)
 
@@ -232,6 +232,8 @@ class _Answer:
         if not len(self.thrown):
             return (NO_EVENTS,)
         notes = [] if (self.caught_by >= 0).any() else [NO_CATCHES]
+        if not has_methods(self.method):
+            notes.append(NO_STACKS)
         if OTHERS in self.messages[MOST_MESSAGES:]:
             beyond = int((self.thrown["ExceptionMessage"] == self.messages.index(OTHERS)).sum())
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")

@@ -21,6 +21,7 @@ from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.condemned import condemned
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import (
+    BACKGROUND_PHASES,
     GENERATIONS,
     GLOBAL,
     HEAP,
@@ -36,8 +37,10 @@ from dotnetdiag.analysis.gc_events import (
     is_gc,
 )
 from dotnetdiag.analysis.kept_events import Kept, having, words_of
+from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text, concat, nulls
 from dotnetdiag.events.layout import Kind
@@ -57,6 +60,8 @@ _SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
 _MARKS, _PLAN, _RELOCATE_OR_SWEEP, _COMPACT = slice(0, 5), 5, 6, 7
 _COMPACTING = 1 << 1
 """Of GlobalMechanisms."""
+_BELOW_NOTHING = 1 << 31
+"""Of a time in µs of 32 bits: half an hour, which no phase takes."""
 _US = 1000.0
 _REASONS = {
     5: "OutOfSpaceSOH",
@@ -74,13 +79,19 @@ _REASONS = {
 }
 """As TraceEvent writes them, where the runtime's manifest has another word or none."""
 _INDUCED = (1, 7, 9, 10, 17)
-NO_EVENTS = "no collections: the recording has no events of them, or none took place; profiles gc-collect and gc-verbose have them"
+NO_EVENTS = "no collections: none took place, or the recording lacks their events (record with --profile gc-collect, or gc-verbose)"
+
+NO_NAMES = (
+    "who asked for the induced collections has no name: the recording has no names of methods, as with --profile gc-collect "
+    "(record with --profile gc-verbose)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GcTotals:
     """Of all collections. ``pause_percent`` is of the time of the recording; ``allocated_bytes`` is the sum of what came
-    to gen0, large and pinned objects from one collection to the next. None: not known.
+    to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second`` the same by the time of the recording. None:
+    not known.
     """
 
     count: int
@@ -91,6 +102,7 @@ class GcTotals:
     pause_percent: float | None
     pauses_ms: Mapping[str, float]
     allocated_bytes: int | None
+    allocated_bytes_per_second: float | None
     promoted_bytes: int
     max_before_bytes: int | None
     heaps: int | None
@@ -136,11 +148,18 @@ class GcFold:
         columns = _columns(by_process, self._words)
         columns["induced_by"], induced = self._induced(by_process)
         trace = None if self._window is None else self._window.trace
-        notes = () if by_process else (NO_EVENTS,)
+        notes = self._notes(columns["induced_by"]) if by_process else (NO_EVENTS,)
         table = answer_table("collections", columns, notes, None if trace is None else trace.losses)
         return GcReport(
             collections=table, induced=induced, totals=_totals(by_process, in_seconds(self._seconds)), notes=notes
         )
+
+    def _notes(self, induced_by: Column) -> tuple[str, ...]:
+        """Why it is not told who asked for collections."""
+        asked_by = {one for one in induced_by.to_pylist() if isinstance(one, str)}
+        if any(is_named(one) for one in asked_by) or not np.isin(self._events.triggered.kept["Reason"], _INDUCED).any():
+            return ()
+        return (NO_NAMES,) if asked_by else (NO_STACKS,)
 
     def _induced(self, processes: Sequence[_Process]) -> tuple[Column, StackProfile]:
         """Who asked for each collection, of those that a program asks for: the collection begins next."""
@@ -190,6 +209,22 @@ class _Process:
         self._history(stops, started, own(PER_HEAP), own(GLOBAL))
         self._allocated(events, pid)
         self._committed(events, pid)
+        self.phases = {name: self._background_ms(events, *both) for name, both in BACKGROUND_PHASES.items()}
+        """Of those in the background, in ms; NaN where the recording does not tell."""
+
+    def _background_ms(self, events: GcEvents, begin: int, end: int) -> Array:
+        """From the first event of one id within each to the last of another: each heap writes its own."""
+        rows = np.flatnonzero(self.is_background)
+        made = np.full(self.count, np.nan)
+        bounds = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
+        for event, bound, wider in ((begin, bounds[0], np.minimum), (end, bounds[1], np.maximum)):
+            ms = events.background[event].all().of_process(self.pid).ms
+            of = np.searchsorted(self.starts.ms[rows], ms, "right") - 1
+            fits = (of >= 0) & ~(ms > self.stop_ms[rows][np.maximum(of, 0)]) if len(rows) else of >= 0
+            wider.at(bound, of[fits], ms[fits])
+        told = np.isfinite(bounds[0]) & (bounds[1] >= bounds[0])
+        made[rows[told]] = (bounds[1] - bounds[0])[told]
+        return made
 
     def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
         begin = suspensions.ms
@@ -315,8 +350,9 @@ class _Process:
         return np.where(values < 0, np.nan, values)
 
     def phase_ms(self, phase: int | slice) -> Array:
-        """What a phase took."""
+        """What a phase took; NaN where .NET 8 has what is below nothing, written without a sign."""
         times = self.overall[VALUES][:, phase, 0]
+        times = np.where(times >= _BELOW_NOTHING, np.nan, times)
         times = times.sum(axis=1) if times.ndim > 1 else times
         return _picked(times, self.overall_row, np.nan) / _US
 
@@ -397,7 +433,7 @@ _FIGURES: Mapping[str, Callable[[_Process], Array]] = {
     "relocate_ms": lambda one: _if(one, one.phase_ms(_RELOCATE_OR_SWEEP), compacting=True),
     "compact_ms": lambda one: _if(one, one.phase_ms(_COMPACT), compacting=True),
     "sweep_ms": lambda one: _if(one, one.phase_ms(_RELOCATE_OR_SWEEP), compacting=False),
-}
+} | {f"{name}_ms": lambda one, name=name: one.phases[name] for name in BACKGROUND_PHASES}
 _COUNTS: Mapping[str, Callable[[_Process], Array]] = {
     "before_bytes": lambda one: _total(one, "SizeBefore"),
     "after_bytes": lambda one: _total(one, "SizeAfter", one.has_generations | (one.heap_row >= 0)),
@@ -481,6 +517,7 @@ def _totals(processes: Sequence[_Process], seconds: float | None) -> GcTotals:
         pause_percent=float(pauses.sum()) / seconds / 10 if seconds else None,
         pauses_ms=dict(zip(("median", "95 %", "99 %", "most"), quantiles, strict=False)),
         allocated_bytes=int(allocated.sum()) if len(allocated) else None,
+        allocated_bytes_per_second=float(allocated.sum()) / seconds if len(allocated) and seconds else None,
         promoted_bytes=int(joined(_COUNTS["promoted_bytes"]).sum()),
         max_before_bytes=int(before.max()) if len(before) else None,
         heaps=int(heaps.max()) if len(heaps) else None,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.fold import OfTypes
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having, named, number_of
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having, named, number_of, of_source
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import EventSchema
@@ -75,6 +75,17 @@ AMOUNTS = ("AllocationAmount64", "AllocationAmount")
 """Of GC/AllocationTick; before version 2 the second alone."""
 COMMITTED = "GC/CommittedUsage"
 """What GC/DynamicEvent (39) tells at the begin and the end of a collection (6 and later)."""
+PRIVATE = "Microsoft-Windows-DotNETRuntimePrivate"
+BACKGROUND_PHASES: Mapping[str, tuple[int, int]] = {
+    "initial_mark": (11, 12),
+    "concurrent_mark": (12, 13),
+    "final_mark": (14, 15),
+    "concurrent_sweep": (16, 17),
+}
+"""Of a collection in the background: ids of the events of :data:`PRIVATE` that begin and end each phase, of each heap one: BGCStart,
+BGC1stNonConStop, BGC1stConStop, BGC2ndNonConStart, BGC2ndNonConStop, BGC2ndConStart, BGC2ndConStop.
+"""
+_IN_BACKGROUND = sorted({number for both in BACKGROUND_PHASES.values() for number in both})
 _COMMITTED = (
     "TotalCommittedInUse",
     "TotalCommittedInGlobalDecommit",
@@ -87,8 +98,11 @@ _COMMITTED = (
 def is_gc(schema: EventSchema) -> bool:
     """Whether something is kept of events of a type."""
     return (
-        schema.provider == RUNTIME
-        and (schema.event_id in _FIELDS or schema.event_id in (TICK, TRIGGERED) or schema.name == COMMITTED)
+        (schema.provider == PRIVATE and schema.event_id in _IN_BACKGROUND)
+        or (
+            schema.provider == RUNTIME
+            and (schema.event_id in _FIELDS or schema.event_id in (TICK, TRIGGERED) or schema.name == COMMITTED)
+        )
     ) or is_worker(schema)
 
 
@@ -103,6 +117,8 @@ class GcEvents:
         self._kept = {
             number: KeptEvents(having(number), names, lists=_LISTS.get(number)) for number, names in _FIELDS.items()
         }
+        self.background = {number: KeptEvents(of_source(PRIVATE, number)) for number in _IN_BACKGROUND}
+        """Ends and begins of phases, by id."""
         self._ticks = OfTypes(having(TICK))
         self.triggered = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",)))
         """Who asked for collections."""
@@ -122,6 +138,8 @@ class GcEvents:
                 starts = kept if number == START else starts
         self._add_ticks(self._ticks.of(window), starts)
         self.triggered.feed(window)
+        for one in self.background.values():
+            one.feed(window)
         self._committed.feed(window)
 
     @property

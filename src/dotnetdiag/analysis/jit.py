@@ -6,7 +6,7 @@ looked for: Method/R2RGetEntryPoint tells of each look, with the entry point 0 w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, named
+from dotnetdiag.analysis.native import NO_COMPILER, native_of
 from dotnetdiag.analysis.pairs import latest_rows, pairs
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -49,9 +50,7 @@ _NAME = ("MethodNamespace", "MethodName", "MethodSignature")
 MOST_NAMES = 1 << 20
 """Different parts of names of methods that are told apart."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
-NO_EVENTS = (
-    "no methods: none was compiled, or the recording lacks their events (keyword jit of the runtime at level verbose)"
-)
+NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --clrevents jit+compilation --clreventlevel verbose)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +88,15 @@ class JitReport(Report):
 
 def jit(trace: Trace) -> JitReport:
     """Every method that was compiled in a recording."""
-    (made,) = fold(trace, JitFold())
+    (made,) = fold(trace, JitFold(is_native=native_of(trace)))
     return made
 
 
 class JitFold:
-    """What :func:`jit` asks, window by window."""
+    """What :func:`jit` asks, window by window. ``is_native``: whether the recording is of NativeAOT, asked at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_native: Callable[[], bool] = lambda: False) -> None:
+        self._is_native = is_native
         self._parts = Texts(MOST_NAMES)
         self._starts = KeptEvents(having(JITTING), ("MethodID", "MethodILSize"), names=_NAME, texts=self._parts)
         self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags"))
@@ -152,7 +152,7 @@ class JitFold:
         found = groups([starts.pid, starts["MethodID"], methods.which], compile_ms)
         reasons, inlining = self._inlining.result()
         counts = np.bincount(tier[known], minlength=len(TIERS)).tolist()
-        notes = () if len(starts) else (NO_EVENTS,)
+        notes = () if len(starts) else (NO_COMPILER if self._is_native() else NO_EVENTS,)
         first = np.zeros(len(starts), np.bool_)
         first[found.first] = True
         return JitReport(

@@ -34,7 +34,7 @@ FORMATTED, AS_JSON = "FormattedMessage", "MessageJson"
 MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
-NO_EVENTS = f"no messages: nothing was logged, or the recording lacks the provider {PROVIDER} (0x4:5 has all levels)"
+NO_EVENTS = f"no messages: nothing was logged, or the recording lacks its events (record with --providers {PROVIDER}:0x4:5, which has all levels)"
 NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages: the texts of those beyond are not kept"
 
 

@@ -77,7 +77,7 @@ class RequestSpans:
         self.reasons: list[str] = []
         for number, one in enumerate(kinds):
             starts, stops, failures = one.starts.all(), one.stops.all(), one.failures.all()
-            stop = pairs(starts.ms, _keys(starts), stops.ms, _keys(stops))
+            stop = _ends(starts, stops)
             known = stop >= 0
             rows.append(
                 Kept(starts.ms, starts.pid, starts.tid, {"activity": starts["activity"], "related": starts["related"]})
@@ -152,6 +152,21 @@ class RequestSpans:
 def _keys(events: Kept) -> tuple[Array, Array]:
     """What tells which end is of which begin: the activity, or the thread where there is none."""
     return events.pid, np.where(events["activity"] > 0, events["activity"], -events.tid)
+
+
+def _ends(starts: Kept, stops: Kept) -> Array:
+    """Of each start the row of its stop, -1 for none: by their activities where both have one, and what is left by threads."""
+    made = pairs(starts.ms, _keys(starts), stops.ms, _keys(stops))
+    for has_activity in (True, False):  # where one of the two has none, which the runtime does now and then
+        is_open, is_loose = made < 0, np.ones(len(stops), np.bool_)
+        is_loose[made[made >= 0]] = False
+        first = np.flatnonzero(is_open & ((starts["activity"] > 0) == has_activity))
+        last = np.flatnonzero(is_loose & ((stops["activity"] > 0) != has_activity))
+        if len(first) and len(last):
+            one, other = starts.of(first), stops.of(last)
+            found = pairs(one.ms, (one.pid, one.tid), other.ms, (other.pid, other.tid))
+            made[first[found >= 0]] = last[found[found >= 0]]
+    return made
 
 
 def _labels(one: SpanEvents, starts: Kept) -> tuple[list[str], Array]:

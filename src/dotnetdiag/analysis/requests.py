@@ -41,12 +41,12 @@ FAILED = 500
 """Of a status: from here on it is the fault of who answers."""
 _STATUS = re.compile(r" - (\d{3})\b")
 NO_EVENTS = (
-    "no requests: there were none, or the recording lacks their events (providers Microsoft.AspNetCore.Hosting, System.Net.Http, "
-    "System.Net.NameResolution, System.Net.Sockets, System.Net.Security)"
+    "no requests: there were none, or the recording lacks their events (record with --providers Microsoft.AspNetCore.Hosting,System.Net.Http,"
+    "System.Net.NameResolution,System.Net.Sockets,System.Net.Security,System.Threading.Tasks.TplEventSource:0x80:4)"
 )
 NO_ACTIVITIES = (
     "no activity ids: what is within what is not known, nor what a request spent "
-    + "(record System.Threading.Tasks.TplEventSource:0x80:4 too)"
+    + "(record with --providers …,System.Threading.Tasks.TplEventSource:0x80:4 too)"
 )
 
 

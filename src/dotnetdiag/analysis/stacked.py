@@ -104,6 +104,14 @@ class StackedEvents:
         )
 
 
+NO_STACKS = "which methods they are of is not told: the events have no stacks (NativeAOT takes none, and a session with --no-stacks)"
+
+
+def has_methods(method: Coded) -> bool:
+    """Whether some event has a stack; so where there are no events."""
+    return not len(method) or method.valid is None or bool(method.valid.any())
+
+
 def method_column(profile: StackProfile, frame: Array) -> Coded:
     """The names of frames; None for -1."""
     distinct, which = np.unique(frame, return_inverse=True)

@@ -52,8 +52,8 @@ FIRST_S = 5.0
 """So much is looked at where nothing else is said: a program has started by then."""
 CORE = "System.Private.CoreLib"
 NO_START = (
-    "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on (-- COMMAND), "
-    "with the keywords loader, assemblyloader and jit"
+    "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
+    "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
 )
 
 

@@ -50,7 +50,8 @@ CHAINS = 1000
 SEPARATOR = " > "
 UNKNOWN = "?"
 NO_EVENTS = (
-    "no tasks: none was awaited, or the recording lacks their events (System.Threading.Tasks.TplEventSource:0xB:5)"
+    "no tasks: none was awaited, or the recording lacks their events "
+    "(record with --providers System.Threading.Tasks.TplEventSource:0xB:5)"
 )
 
 

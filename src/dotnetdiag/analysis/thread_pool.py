@@ -39,10 +39,10 @@ WORKERS = (50, 51, 57)
 ADJUSTED = 55
 STARVATION = "Starvation"
 LATE_MS = 100.0
-NO_EVENTS = "no thread pool: it did nothing, or the recording lacks its events (keyword threading of the runtime)"
+NO_EVENTS = "no thread pool: it did nothing, or the recording lacks its events (record with --clrevents threading)"
 NO_QUEUE = (
-    "how long work waited is not told: record with System.Diagnostics.Eventing.FrameworkEventSource:0x2:5 or "
-    "System.Threading.Tasks.TplEventSource:0x2:5"
+    "how long work waited is not told: record with --clrevents threading "
+    "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"
 )
 ONLY_TASKS = "of what was queued the recording has the tasks alone"
 

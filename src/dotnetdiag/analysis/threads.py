@@ -36,8 +36,13 @@ CREATED, TERMINATED = 85, 86
 """AppDomainResourceManagement/ThreadCreated and /ThreadTerminated."""
 _KINDS = {1: "gc", 2: "finalizer", 4: "pool worker"}
 """By bits of ThreadCreated's Flags."""
-NO_EVENTS = "no threads: the recording has no samples, locks, allocations or exceptions, and no lives of threads (keyword threading of the runtime)"
-NO_SAMPLES = "how long threads ran is not told: the recording has no samples"
+NO_EVENTS = (
+    "no threads: the recording has no samples, locks, allocations or exceptions, and no lives of threads "
+    "(record with --clrevents threading --profile dotnet-sampled-thread-time)"
+)
+NO_SAMPLES = (
+    "how long threads ran is not told: the recording has no samples (record with --profile dotnet-sampled-thread-time)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

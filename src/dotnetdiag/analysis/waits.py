@@ -38,9 +38,12 @@ _NS = 1e6
 _MOST_NS = 1e18
 """Ns, thirty years: what says more is damaged."""
 NO_CONTENTION = (
-    "no contention: no thread waited for a lock, or the recording lacks its events (keyword contention of the runtime)"
+    "no contention: no thread waited for a lock, or the recording lacks its events (record with --clrevents contention)"
 )
-NO_WAITS = "no waits: nothing waited, or the recording lacks their events (keyword waithandle of the runtime, .NET 9 and later)"
+NO_WAITS = (
+    "no waits: nothing waited, or the recording lacks their events "
+    "(record with --clrevents waithandle --clreventlevel verbose, .NET 9 and later)"
+)
 NO_OWNERS = "which locks these were, and who had them, is not told: .NET 7 and later do"
 MANAGED_IDS = (
     "owners are told by the numbers that the runtime gives its threads, as NativeAOT does, not by ids of the system"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,13 @@ def advice(file: Path, form: str) -> None:
     answer("advice", file, form, ask, rows=lambda made: made.findings, people=lambda made: _show(made, file))
 
 
+SAMPLED = "topN"
+"""The kind of report that is made of samples."""
+
+
 def _show(made: AdviceReport, file: Path) -> None:
     from dotnetdiag.analysis.advice import NOTHING
-    from dotnetdiag.recipes.sampler import NO_SAMPLER
+    from dotnetdiag.analysis.native import NEVER
 
     rows = made.findings.to_pylist()
     if not rows:
@@ -47,11 +52,18 @@ def _show(made: AdviceReport, file: Path) -> None:
     for number, row in enumerate(rows, 1):
         echo(f"{number}. {row['text']}")
         echo(f"   more: dotnetdiag trace report {shlex.quote(str(file))} {row['question']}")
-    never = {name: why for name, why in made.lacking.items() if why == NO_SAMPLER}
+    never = {name: why for name, why in made.lacking.items() if why in NEVER}
     others = [name for name in made.lacking if name not in never]
     if made.lacking:
         echo()
     if others:
-        echo(f"no events of: {', '.join(others)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)")
+        echo(f"{_told(others)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)")
     for name, why in never.items():
         echo(f"no {name}: {why}")
+
+
+def _told(kinds: Sequence[str]) -> str:
+    """What the recording has nothing of."""
+    events = [name for name in kinds if name != SAMPLED]
+    parts = [f"no events of: {', '.join(events)}"] if events else []
+    return "; ".join([*parts, *([f"no samples of where the time goes: {SAMPLED}"] if SAMPLED in kinds else [])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,8 @@ def show(made: GcReport, number: int) -> None:
     generations = made.collections.values("generation")
     by_generation = ", ".join(f"{generations.count(one):,} of gen{one}" for one in sorted(set(generations)))
     induced = f"; {totals.induced:,} induced" if totals.induced else ""
+    for note in made.notes:
+        echo(f"note: {note}")
     echo(f"{totals.count:,} collections: {by_generation}{induced}")
     share = "" if totals.pause_percent is None else f", {totals.pause_percent:.2f} % of the time"
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.pauses_ms.items())
@@ -61,19 +64,29 @@ def show(made: GcReport, number: int) -> None:
         "promoted": totals.promoted_bytes,
         "largest heap": totals.max_before_bytes,
     }
-    echo(", ".join(f"{name} {_megabytes(value)} MB" for name, value in sizes.items() if value is not None))
+    rate = totals.allocated_bytes_per_second
+    rates = {} if rate is None else {"allocated": f" ({_megabytes(round(rate))} MB a second)"}
+    echo(
+        ", ".join(
+            f"{name} {_megabytes(value)} MB{rates.get(name, '')}" for name, value in sizes.items() if value is not None
+        )
+    )
     echo()
     several = len(set(made.collections.values("pid"))) > 1
-    columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *_PARTS)
+    background = [name for name in _IN_BACKGROUND if any(value is not None for value in made.collections.values(name))]
+    phases = (*_PHASES, *(name.removesuffix("_ms").replace("_", " ") for name in background))
+    shown = ("suspend", *phases, "before MB", "after MB", "promoted MB")
+    columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *shown)
     right = tuple(name for name in columns if name not in ("reason", "type"))
     if number:
-        table(columns, [_cells(row, several) for row in largest(made.collections, "pause_ms", number)], right=right)
+        rows = largest(made.collections, "pause_ms", number)
+        table(columns, [_cells(row, several, background) for row in rows], right=right)
 
 
-_PARTS = ("suspend", *_PHASES, "before MB", "after MB", "promoted MB")
+_IN_BACKGROUND = ("concurrent_mark_ms", "concurrent_sweep_ms")
 
 
-def _cells(row: dict[str, Any], several: bool) -> tuple[str, ...]:
+def _cells(row: dict[str, Any], several: bool, background: Sequence[str]) -> tuple[str, ...]:
     return (
         *((str(row["pid"]),) if several else ()),
         str(row["number"]),
@@ -83,6 +96,7 @@ def _cells(row: dict[str, Any], several: bool) -> tuple[str, ...]:
         f"{row['start_ms']:,.3f}",
         f"{row['pause_ms']:,.3f}",
         *(_or_nothing(row[f"{phase}_ms"]) for phase in ("suspend", *_PHASES)),
+        *(_or_nothing(row[name]) for name in background),
         *(_megabytes(row[f"{name}_bytes"]) for name in ("before", "after", "promoted")),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -17,15 +19,25 @@ from dotnetdiag.tui.widths import cut
 if TYPE_CHECKING:
     from dotnetdiag.analysis.requests import RequestReport
 
+Row: TypeAlias = Mapping[str, Any]
+
 _SPENT = ("cpu_ms", "gc_ms", "lock_ms")
 
 
 @click.command("requests", cls=Command)
 @click.argument("file", type=RecordingPath())
-@click.option("-n", "--number", type=click.IntRange(min=0), default=8, show_default=True, help="How many rows.")
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(min=0),
+    default=8,
+    show_default=True,
+    help="How many rows, of routes and of the slowest.",
+)
 @report_options
 def requests(file: Path, number: int, form: str) -> None:
-    """Show the requests of a trace FILE that came in and went out: by route, how long they took and what they spent, and what the slowest did.
+    """Show the requests of a trace FILE that came in and went out: by route, how long they took and what they spent, and the slowest with
+    what was within them.
 
     The formats for programs have a row for each request and each part of it. It needs a recording with --providers
     Microsoft.AspNetCore.Hosting,System.Net.Http,System.Net.NameResolution,System.Net.Sockets,System.Threading.Tasks.TplEventSource:0x80:4
@@ -49,7 +61,7 @@ def show(made: RequestReport, number: int) -> None:
     if not totals.count:
         return
     more = [
-        *([f"{totals.failed:,} failed"] if totals.failed else []),
+        *([f"{totals.failed:,} failed ({_failed(made)})"] if totals.failed else []),
         *([f"{totals.unfinished:,} without an end"] if totals.unfinished else []),
     ]
     kinds = ", ".join(f"{count:,} {name}" for name, count in totals.by_kind.items())
@@ -75,7 +87,13 @@ def show(made: RequestReport, number: int) -> None:
     table((*heads, "kind", "route"), cells, right=heads, shorten=cut)
     if len(routes) > number:
         echo(f"{len(routes) - number:,} more")
-    _waterfall(made.requests.to_pylist())
+    rows = made.requests.to_pylist()
+    slowest = _slowest(rows, set(totals.by_kind))
+    _list(rows, slowest[:number])
+    if len(slowest) > number:
+        echo(f"{len(slowest) - number:,} more")
+    if slowest:
+        _waterfall(rows, slowest[0])
 
 
 def _is_part(kind: str, there: set[str]) -> bool:
@@ -83,27 +101,115 @@ def _is_part(kind: str, there: set[str]) -> bool:
     return kind == "connection" or kind.startswith("client ") or (kind == "kestrel" and "server" in there)
 
 
-def _waterfall(rows: list[dict[str, Any]]) -> None:
-    """The slowest request, and what was within it."""
+def _failed(made: RequestReport) -> str:
+    """How many of each kind did."""
+    rows = made.by_route.to_pylist()
+    counts = Counter[str]()
+    for row in rows:
+        counts[row["kind"]] += row["failed"]
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+
+
+_STEPS = ("dns", "connect", "tls")
+"""Kinds of what a request does before it is sent."""
+
+
+def _slowest(rows: Sequence[Row], there: set[str]) -> list[int]:
+    """The places of requests that have ended, the longest first."""
     ended = [
-        at for at, row in enumerate(rows) if row["duration_ms"] is not None and row["kind"] in ("server", "client")
+        at
+        for at, row in enumerate(rows)
+        if row["duration_ms"] is not None and row["kind"] not in _STEPS and not _is_part(row["kind"], there)
     ]
-    if not ended:
+    return sorted(ended, key=lambda at: -rows[at]["duration_ms"])
+
+
+def _list(rows: Sequence[Row], places: Sequence[int]) -> None:
+    """Requests, and the time of what was within each, by kind."""
+    if not places:
         return
-    slowest = max(ended, key=lambda at: rows[at]["duration_ms"])
-    within = {slowest}
-    for at, row in enumerate(rows[slowest + 1 :], slowest + 1):
-        if row["parent"] in within:
-            within.add(at)
-    began = rows[slowest]["start_ms"]
+    within: dict[int, Counter[str]] = {at: Counter() for at in places}
+    for row in rows:
+        above = None if row["kind"] in _AROUND or row["duration_ms"] is None else row["parent"]
+        while above is not None:
+            if above in within:
+                within[above][row["kind"]] += row["duration_ms"]
+            above = rows[above]["parent"]
     cells = [
         (
-            f"{row['start_ms'] - began:,.3f}",
-            "" if row["duration_ms"] is None else f"{row['duration_ms']:,.3f}",
-            "" if row["status"] is None else str(row["status"]),
-            "  " * (row["depth"] - rows[slowest]["depth"]) + f"{row['kind']} {row['name']}".rstrip(),
+            f"{rows[at]['start_ms']:,.3f}",
+            f"{rows[at]['duration_ms']:,.3f}",
+            "" if rows[at]["status"] is None else str(rows[at]["status"]),
+            rows[at]["kind"],
+            rows[at]["name"],
+            ", ".join(f"{kind} {ms:,.3f}" for kind, ms in within[at].most_common(_MOST_KINDS)),
         )
-        for row in (rows[at] for at in sorted(within))
+        for at in places
     ]
     echo()
-    table(("after ms", "ms", "status", "the slowest"), cells, right=("after ms", "ms", "status"), shorten=cut)
+    table(
+        ("start ms", "ms", "status", "kind", "the slowest", "within it (ms)"),
+        cells,
+        right=("start ms", "ms", "status"),
+        shorten=cut,
+    )
+
+
+_AROUND = ("connection", "kestrel")
+"""Kinds that say the same as the request."""
+_MOST_KINDS = 3
+"""Of what was within a request, so many kinds are named."""
+
+
+def _waterfall(rows: Sequence[Row], slowest: int) -> None:
+    """One request, and what was within it; of one that went out to its own process also that which came in."""
+    first = rows[slowest]
+    answering = _answering(rows, slowest)
+    roots = (
+        {slowest: first["depth"]}
+        if answering is None
+        else {slowest: first["depth"], answering: rows[answering]["depth"] - 1}
+    )
+    depths = dict(roots)
+    for at, row in enumerate(rows):
+        if at not in depths and row["parent"] in depths:
+            depths[at] = depths[row["parent"]]
+    cells = [
+        (
+            f"{row['start_ms'] - first['start_ms']:,.3f}",
+            "" if row["duration_ms"] is None else f"{row['duration_ms']:,.3f}",
+            "" if row["status"] is None else str(row["status"]),
+            "  " * (row["depth"] - depths[at]) + f"{row['kind']} {row['name']}".rstrip(),
+        )
+        for at, row in ((at, rows[at]) for at in sorted(depths))
+    ]
+    echo()
+    table(
+        ("after ms", "ms", "status", "what was within the slowest"),
+        cells,
+        right=("after ms", "ms", "status"),
+        shorten=cut,
+    )
+
+
+def _answering(rows: Sequence[Row], place: int) -> int | None:
+    """The one request that came in while one to its path went out, in the same process; None where there is none, or several."""
+    asked = rows[place]
+    if asked["kind"] != "client":
+        return None
+    path, end = _path(asked["name"].partition("://")[2].partition("/")[2]), asked["start_ms"] + asked["duration_ms"]
+    found = [
+        at
+        for at, row in enumerate(rows)
+        if row["kind"] == "server"
+        and row["duration_ms"] is not None
+        and row["pid"] == asked["pid"]
+        and asked["start_ms"] <= row["start_ms"]
+        and row["start_ms"] + row["duration_ms"] <= end
+        and _path(row["name"].partition(" /")[2]) == path
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _path(text: str) -> str:
+    return text.partition("?")[0]

@@ -6,7 +6,6 @@ The recording is given as a path, or as a ``Trace``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.durations import time_of
@@ -42,13 +41,9 @@ def advice(source: PathText | Trace) -> AdviceReport:
     Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.advice import advice as ask
-    from dotnetdiag.recipes.sampler import NO_SAMPLER, is_of_native
 
     with opened(source) as trace:
-        made = ask(trace)
-        if "topN" in made.lacking and is_of_native(trace):  # which no other profile would help
-            made = replace(made, lacking={**made.lacking, "topN": NO_SAMPLER})
-        return made
+        return ask(trace)
 
 
 def cpu(source: PathText | Trace, *, weight: str = "time", marks: str = "none") -> StackProfile:
@@ -142,8 +137,10 @@ def gc(source: PathText | Trace) -> GcReport:
     Columns: ``pid``, ``number``, ``generation``, ``reason`` and ``type`` (as TraceEvent writes them), ``condemned`` (why it was of
     its generation, in words; empty: it was asked for that), ``start_ms``, ``duration_ms`` (to its
     end), ``pause_start_ms``, ``pause_ms`` (how long it stopped the program; of one in the background all its pauses), ``suspend_ms``, and of the
-    pause ``mark_ms``, ``plan_ms``, ``relocate_ms``, ``compact_ms``, ``sweep_ms`` (.NET 5 and later); ``before_bytes``, ``after_bytes``,
-    ``promoted_bytes``, ``allocated_bytes`` (since the one before), ``committed_bytes`` (at its end; .NET 6 and later); sizes also for ``gen0``,
+    pause ``mark_ms``, ``plan_ms``, ``relocate_ms``, ``compact_ms``, ``sweep_ms`` (.NET 5 and later); of one in the background
+    ``initial_mark_ms`` and ``final_mark_ms`` (within pauses), ``concurrent_mark_ms`` and ``concurrent_sweep_ms`` (profile
+    gc-collect); ``before_bytes``, ``after_bytes``, ``promoted_bytes``, ``allocated_bytes``
+    (since the one before), ``committed_bytes`` (at its end; .NET 6 and later); sizes also for ``gen0``,
     ``gen1``, ``gen2``, ``loh`` and ``poh`` (``gen0_before_bytes``, and ``after``, ``survived``, ``free``, ``budget``); ``heaps``,
     ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked for it). What the
     recording does not tell is None.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dotnetdiag.analysis.native import NO_SAMPLER, is_of_native
 
-if TYPE_CHECKING:
-    from dotnetdiag.trace.trace import Trace
-
-NO_SAMPLER = "NativeAOT has no sample profiler, which takes the stacks"
+__all__ = ["NO_SAMPLER", "has_no_sampler", "is_of_native"]
 
 
 def has_no_sampler(pid: int | None) -> bool:
@@ -15,9 +12,3 @@ def has_no_sampler(pid: int | None) -> bool:
     from dotnetdiag.transport.diagnosis import kind_of  # a millisecond that others need not wait for
 
     return pid is not None and kind_of(pid).native
-
-
-def is_of_native(trace: Trace) -> bool:
-    """Whether it says of its process what NativeAOT says: who it is, but neither its runtime nor the number of processors."""
-    found = trace.processes
-    return bool(found) and all(one.os and one.runtime is None and one.processors is None for one in found)

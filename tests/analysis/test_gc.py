@@ -1,0 +1,130 @@
+"""Collections by hand."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from tests.analysis.traces import PROCESS, Seen, traced
+from tests.nettrace.recordings import data_of
+from tests.trace.made import RUNTIME
+
+from dotnetdiag.analysis.gc_collections import NO_NAMES, GcReport, gc
+from dotnetdiag.analysis.gc_events import PRIVATE
+from dotnetdiag.analysis.stacked import NO_STACKS
+from dotnetdiag.trace.trace import Trace
+
+COMPACTING = 1 << 1
+NOTHING = 0xFFFFFFFF
+"""What .NET 8 writes for a phase that ended before it began."""
+
+
+def event(ms: float, number: int, version: int, payload: bytes) -> Seen:
+    return Seen(ms=ms, thread=1, stack=(), provider=RUNTIME, number=number, payload=payload, version=version)
+
+
+def collection(ms: float, count: int, times: tuple[int, ...]) -> list[Seen]:
+    """One of gen1 that takes a millisecond; ``times`` of its phases in µs."""
+    history = struct.pack("<QiIIIIHIIIII", 0, 1, 1, 0, 0, COMPACTING, 0, 1, 10, 0, 0, len(times))
+    return [
+        event(ms, 9, 1, struct.pack("<IIH", 1, count, 0)),
+        event(ms + 0.1, 8, 1, bytes(2)),
+        event(ms + 0.2, 1, 2, struct.pack("<IIIIHQ", count, 1, 0, 0, 0, 0)),
+        event(ms + 0.3, 205, 4, history + struct.pack(f"<{len(times)}I", *times)),
+        event(ms + 0.8, 2, 1, struct.pack("<IIH", count, 1, 0)),
+        event(ms + 1, 3, 1, bytes(2)),
+    ]
+
+
+def collected(*times: tuple[int, ...]) -> GcReport:
+    return gc(traced(*(one for count, its in enumerate(times, 1) for one in collection(count * 10, count, its))))
+
+
+PHASES = ("mark_ms", "plan_ms", "relocate_ms", "compact_ms", "sweep_ms")
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ((1, 2, 3, 4, 5, 60, 70, 80), (0.015, 0.06, 0.07, 0.08, None)),
+        ((1, 2, 3, 4, 5, 60, 70, NOTHING), (0.015, 0.06, 0.07, None, None)),
+        ((1, 2, NOTHING - 1, 4, 5, 60, NOTHING, 80), (None, 0.06, None, 0.08, None)),
+        ((1, 2, 3, 4, 5, NOTHING, 70, 80), (0.015, None, 0.07, 0.08, None)),
+    ],
+)
+def test_a_phase_that_took_less_than_nothing_is_not_known(
+    times: tuple[int, ...], expected: tuple[float | None, ...]
+) -> None:
+    made = collected(times)
+    (row,) = made.collections.to_pylist()
+    assert (row["pid"], row["pause_ms"]) == (PROCESS, pytest.approx(1.0))
+    for name, value in zip(PHASES, expected, strict=True):
+        assert row[name] == (None if value is None else pytest.approx(value)), name
+
+
+def in_background(ms: float, count: int, *phases: tuple[int, float, int]) -> list[Seen]:
+    """One of gen2 that takes 9 ms, and its events: id, ms behind its begin, thread of a heap."""
+    return [
+        event(ms, 9, 1, struct.pack("<IIH", 1, count, 0)),
+        event(ms + 0.1, 8, 1, bytes(2)),
+        event(ms + 0.2, 1, 2, struct.pack("<IIIIHQ", count, 2, 0, 1, 0, 0)),
+        event(ms + 0.5, 3, 1, bytes(2)),
+        *(replace(event(ms + at, one, 1, bytes(2)), provider=PRIVATE, thread=heap) for one, at, heap in phases),
+        event(ms + 9, 2, 1, struct.pack("<IIH", count, 2, 0)),
+    ]
+
+
+BACKGROUND = ("initial_mark_ms", "concurrent_mark_ms", "final_mark_ms", "concurrent_sweep_ms")
+
+
+def test_phases_in_the_background_are_of_all_heaps_together() -> None:
+    two_heaps = [
+        (11, 0.3, 5),
+        (12, 0.35, 5),
+        (11, 0.36, 6),
+        (12, 0.4, 6),
+        (13, 4, 6),
+        (13, 4.35, 5),
+        (14, 5, 5),
+        (14, 5.5, 6),
+    ]
+    two_heaps += [(15, 6, 6), (15, 6.25, 5), (16, 6.5, 5), (17, 7, 5), (16, 7.5, 6), (17, 8, 6)]
+    made = gc(
+        traced(
+            *in_background(10, 1, *two_heaps),
+            *collection(30, 2, (1, 2, 3, 4, 5, 6, 7, 8)),
+            *in_background(50, 3, (16, 1, 5)),
+        )
+    )
+    first, young, cut = made.collections.to_pylist()
+    assert [first[name] for name in BACKGROUND] == [pytest.approx(one) for one in (0.1, 4.0, 1.25, 1.5)]
+    assert [young[name] for name in BACKGROUND] == [cut[name] for name in BACKGROUND] == [None] * 4
+
+
+def test_what_was_allocated_is_told_by_second_where_both_are_known() -> None:
+    data = data_of("gcverbose-10.nettrace")
+    totals = gc(Trace(data)).totals
+    seconds = Trace(data).duration.total_seconds()
+    assert totals.allocated_bytes is not None
+    assert totals.allocated_bytes_per_second == pytest.approx(totals.allocated_bytes / seconds)
+    assert collected((1, 2, 3, 4, 5, 6, 7, 8)).totals.allocated_bytes_per_second is None
+
+
+@pytest.mark.parametrize(
+    ("stack", "notes"), [(("Ask.Now", "Main"), ()), ((0x7FE7_0000,), (NO_NAMES,)), ((), (NO_STACKS,))]
+)
+def test_it_is_said_why_who_asked_for_collections_is_not_told(
+    stack: tuple[str | int, ...], notes: tuple[str, ...]
+) -> None:
+    asked = Seen(ms=9, thread=1, stack=stack, provider=RUNTIME, number=35, payload=struct.pack("<IH", 1, 0))
+    started = event(10.2, 1, 2, struct.pack("<IIIIHQ", 1, 1, 1, 0, 0, 0))
+    whole = collection(10, 1, (1, 2, 3, 4, 5, 6, 7, 8))
+    made = gc(traced(asked, *whole[:2], started, *whole[3:]))
+    assert (made.totals.induced, made.notes) == (1, notes)
+    assert made.collections.notes == notes
+
+
+@pytest.mark.parametrize(("name", "notes"), [("gccollect-10", (NO_NAMES,)), ("gcverbose-10", ())])
+def test_profiles_tell_who_asked_or_what_does(name: str, notes: tuple[str, ...]) -> None:
+    assert gc(Trace(data_of(f"{name}.nettrace"), name=name)).notes == notes
