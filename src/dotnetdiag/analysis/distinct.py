@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from dotnetdiag.events import Text, kernels
+from dotnetdiag.events import Column, Text, kernels
+from dotnetdiag.events.columns import Coded
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 V = TypeVar("V")
@@ -36,6 +37,15 @@ def distinct_texts(column: Text) -> tuple[list[str], Array]:
         which[rows] = codes.ravel() + len(texts)
         texts += [one.tobytes().decode("utf-8", "surrogatepass") for one in found]
     return texts, which
+
+
+def rows_with(column: Column, wanted: Callable[[str], bool]) -> Array:
+    """Of each row whether its text is one that is wanted (bool); a row without a text is not. Each text of a coded column is looked at once."""
+    if isinstance(column, Coded):
+        is_wanted = np.array([*(wanted(one or "") for one in column.texts.to_pylist()), False], np.bool_)
+        found: Array = is_wanted[np.asarray(column.which, np.int64)]
+        return found if column.valid is None else found & column.valid
+    return np.array([one is not None and wanted(str(one)) for one in column.to_pylist()], np.bool_)
 
 
 def combined(codes: Sequence[Array], rows: int) -> tuple[Array, Array]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.profile import Array
-from dotnetdiag.events.columns import Coded
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 
@@ -236,12 +236,7 @@ def held(requests: Table) -> Array:
 def with_text(table: Table, name: str, wanted: Callable[[str], bool]) -> Array:
     """Of each row whether its text in a column is one that is wanted; none where there is no such column."""
     column = table.get(name)
-    if isinstance(column, Coded):
-        made = np.array([*(wanted(one or "") for one in column.texts.to_pylist()), False], np.bool_)
-        found: Array = made[np.asarray(column.which, np.int64)]
-        return found if column.valid is None else found & column.valid
-    texts = [None] * len(table) if column is None else column.to_pylist()
-    return np.array([one is not None and wanted(str(one)) for one in texts], np.bool_)
+    return np.zeros(len(table), np.bool_) if column is None else rows_with(column, wanted)
 
 
 def _failed(table: Table) -> Array:

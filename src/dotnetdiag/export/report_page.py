@@ -20,9 +20,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.events import Scalar
-from dotnetdiag.events.layout import Kind
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import asset, digest
 from dotnetdiag.export.report_charts import chart_of, held, numbers
@@ -124,7 +123,7 @@ def _slowest_first(table: Table) -> Table:
     order = np.argsort(last, kind="stable")
     if "duration_ms" in columns:
         order = np.lexsort((-np.nan_to_num(numbers(table, "duration_ms"), nan=-1.0), last))
-        columns = {"row": Scalar(np.arange(len(table)), None, Kind.I8), **columns}
+        columns = {"row": whole(np.arange(len(table))), **columns}
     return Table(
         {name: column.take(order) for name, column in columns.items()},
         title=table.title,
