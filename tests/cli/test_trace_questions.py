@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -52,6 +54,19 @@ def test_a_kind_stands_before_the_file_or_behind_it(kind: str, file: Path) -> No
     assert all(set(names.split()) <= row.keys() for row in document[place])
     rows = list(csv.DictReader(io.StringIO(run("trace", "report", kind, str(file), "--format", "csv").stdout)))
     assert len(rows) == len(document[place])
+
+
+@pytest.mark.parametrize("kind", ["", "gc", "topN"])
+def test_a_recording_comes_through_stdin_with_its_kind_behind_it(kind: str, file: Path) -> None:
+    words, made = ["trace", "report", "--json", *kind.split()], []
+    for name in ("-", str(file)):
+        with file.open("rb") as stream:
+            given = [sys.executable, "-m", "dotnetdiag", *words[:2], name, *words[3:], words[2]]
+            made.append(subprocess.run(given, stdin=stream, capture_output=True, text=True))
+    assert [one.returncode for one in made] == [0, 0], made[0].stderr
+    through, named = (json.loads(one.stdout) for one in made)
+    assert through | {"trace": ""} == named | {"trace": ""}
+    assert ("findings" in through, "totals" in through) == (not kind, kind == "gc")
 
 
 def test_collections_have_totals(file: Path) -> None:

@@ -58,15 +58,20 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
+def is_option(word: str) -> bool:
+    """Whether a word of a command line is one; ``-`` is a file."""
+    return word.startswith("-") and word != "-"
+
+
 class Kinds(LazyGroup):
     """A verb in several kinds, each with options of its own; without one it is the first. A kind may stand behind the first argument too, where
     dotnet-trace has its own: ``trace report FILE gc``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[1:] and args[1] in self.others and args[0] not in self.entries and not args[0].startswith("-"):
+        if args[1:] and args[1] in self.others and args[0] not in self.entries and not is_option(args[0]):
             args = [args[1], args[0], *args[2:]]
-        elif args[1:] and not {*args[:2]} & {*self.entries} and not args[0].startswith("-"):
+        elif args[1:] and not {*args[:2]} & {*self.entries} and not is_option(args[0]):
             self._refuse_misspelled(ctx, args[1])
         return super().parse_args(ctx, args if args and args[0] in self.entries else [self.kind_of(args), *args])
 

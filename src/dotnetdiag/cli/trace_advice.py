@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.files import STDIN, RecordingPath
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo
@@ -41,17 +41,18 @@ def _show(made: AdviceReport, file: Path) -> None:
     from dotnetdiag.analysis.advice import NOTHING
     from dotnetdiag.recipes.sampler import NO_SAMPLER
 
+    name = "-" if file == STDIN else shlex.quote(str(file))
     rows = made.findings.to_pylist()
     if not rows:
         echo(f"{NOTHING} in {made.seconds:,.1f} s")
     for number, row in enumerate(rows, 1):
         echo(f"{number}. {row['text']}")
-        echo(f"   more: dotnetdiag trace report {shlex.quote(str(file))} {row['question']}")
+        echo(f"   more: dotnetdiag trace report {name} {row['question']}")
     never = {name: why for name, why in made.lacking.items() if why == NO_SAMPLER}
     others = [name for name in made.lacking if name not in never]
     if made.lacking:
         echo()
     if others:
-        echo(f"no events of: {', '.join(others)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)")
+        echo(f"no events of: {', '.join(others)} (dotnetdiag trace report {name} KIND says what to record)")
     for name, why in never.items():
         echo(f"no {name}: {why}")

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.files import RecordingPath
-from dotnetdiag.cli.lazy import Kinds, LazyGroup
+from dotnetdiag.cli.lazy import Kinds, LazyGroup, is_option
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -172,7 +172,7 @@ class Reports(Kinds):
 
     def kind_of(self, args: Sequence[str]) -> str:
         """The kind that is meant by arguments that name none."""
-        options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if word.startswith("-")}
+        options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if is_option(word)}
         if is_compatible() or args[1:2] == ["topN"] or not options <= _OF_ADVICE:
             return "topN"
         return "all" if "--html" in options else "advice"
