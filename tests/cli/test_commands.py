@@ -149,7 +149,7 @@ def test_completion_knows_values_also_of_a_list(words: str, found: list[str]) ->
 
 
 def test_the_usage_of_a_report_names_its_kind_once() -> None:
-    assert "Usage: dotnetdiag trace report topN [OPTIONS] FILE\n" in run("trace", "report", "topN", "--help").stdout
+    assert "Usage: dotnetdiag trace report topN [OPTIONS] FILE...\n" in run("trace", "report", "topN", "--help").stdout
 
 
 def test_help_of_reports_is_of_all_kinds() -> None:

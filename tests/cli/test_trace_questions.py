@@ -69,6 +69,38 @@ def test_a_recording_comes_through_stdin_with_its_kind_behind_it(kind: str, file
     assert ("findings" in through, "totals" in through) == (not kind, kind == "gc")
 
 
+@pytest.mark.parametrize("words", ["gc A B", "A B gc", "gc A --json B", "A B gc --json", "A B gc --format csv"])
+def test_several_files_are_asked_each_in_turn(words: str, file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "y.nettrace"
+    other.write_bytes(data_of(next(one for one in recordings() if one.startswith("gccollect-10"))))
+    names = {"A": str(file), "B": str(other)}
+    done = run("trace", "report", *(names.get(word, word) for word in words.split()))
+    assert done.returncode == 0, done.stderr
+    alone = [json.loads(run("trace", "report", name, "gc", "--json").stdout) for name in names.values()]
+    if "json" in words:
+        expected = [{"file": name, **one} for name, one in zip(names.values(), alone, strict=True)]
+        assert json.loads(done.stdout) == expected
+    elif "csv" in words:
+        numbers = [(row["file"], int(row["number"])) for row in csv.DictReader(io.StringIO(done.stdout))]
+        assert numbers == [
+            (name, row["number"]) for name, one in zip(names.values(), alone, strict=True) for row in one["collections"]
+        ]
+    else:
+        parts = [run("trace", "report", name, "gc").stdout for name in names.values()]
+        assert done.stdout == f"==> {file} <==\n{parts[0]}\n==> {other} <==\n{parts[1]}"
+
+
+def test_what_stands_out_and_methods_are_told_of_several_files(file: Path) -> None:
+    for words in ((), ("topN",), ("-n", "3"), ("topN", "--by", "line", "--format", "csv")):
+        done = run("trace", "report", str(file), str(file), *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("==>") == 2 or done.stdout.startswith("recording,")
+    page = run("trace", "report", "gc", str(file), str(file), "--html", "x.html")
+    assert page.returncode == 3
+    assert "one recording" in page.stderr
+    assert "Did you mean 'gc'?" in run("trace", "report", str(file), str(file), "gcc").stderr
+
+
 def test_collections_have_totals(file: Path) -> None:
     document = json.loads(run("trace", "report", str(file), "gc", "--json").stdout)
     assert document["totals"].keys() >= GC_TOTALS

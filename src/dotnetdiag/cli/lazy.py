@@ -63,16 +63,25 @@ def is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
+def leading(args: Sequence[str]) -> Sequence[str]:
+    """The words before the first option."""
+    return args[: next((at for at, word in enumerate(args) if is_option(word)), len(args))]
+
+
 class Kinds(LazyGroup):
-    """A verb in several kinds, each with options of its own; without one it is the first. A kind may stand behind the first argument too, where
-    dotnet-trace has its own: ``trace report FILE gc``.
+    """A verb in several kinds, each with options of its own; without one it is the first. A kind may stand behind the files too, where dotnet-trace
+    has its own: ``trace report FILE gc``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[1:] and args[1] in self.others and args[0] not in self.entries and not is_option(args[0]):
-            args = [args[1], args[0], *args[2:]]
-        elif args[1:] and not {*args[:2]} & {*self.entries} and not is_option(args[0]):
-            self._refuse_misspelled(ctx, args[1])
+        files = leading(args)
+        if not {*files[:1]} & {*self.entries}:
+            place = next((at for at, word in enumerate(files) if word in self.entries), 0)
+            if files and place and files[place] in self.others:
+                args = [args[place], *args[:place], *args[place + 1 :]]
+            elif not place:
+                for word in files[1:]:
+                    self._refuse_misspelled(ctx, word)
         return super().parse_args(ctx, args if args and args[0] in self.entries else [self.kind_of(args), *args])
 
     def _refuse_misspelled(self, ctx: click.Context, word: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from dotnetdiag.cli.each_file import several
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -109,7 +110,10 @@ def deliver(kind: str, made: Any, form: str, *, name: str, rows: Callable[[], Ta
     """Write a report of a kind where the options say: as a page, or its tables to a file. It is printed (``shown``: as for ``show``) where they say
     nothing, and in a form for programs beside a page.
     """
-    page, output = page_option(), click.get_current_context().meta.get(_OUTPUT)
+    page, output, all_files = page_option(), click.get_current_context().meta.get(_OUTPUT), several()
+    if all_files is not None:
+        all_files.take(form, rows, **shown)
+        return
     if page is None and output is None:
         show(form, rows, **shown)
         return

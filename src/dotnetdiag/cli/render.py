@@ -45,6 +45,31 @@ def write_raw(text: str, *, err: bool = False) -> None:
 
 def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
     """One JSON document on stdout (or stderr); on one line without ``indent``. Its values may be tables, which are lists of objects then."""
+    text_of = _json_former(indent=indent, err=err)
+    if not _has_tables(value):
+        write_raw(f"{text_of(value)}\n", err=err)
+        return
+    for piece in _pieces(value, text_of):
+        write_raw(piece, err=err)
+
+
+def json_list(values: Sequence[Any]) -> None:
+    """One JSON list on stdout, of documents as :func:`json_text` takes them."""
+    text_of = _json_former(indent=2, err=False)
+    before = "[\n"
+    for value in values:
+        write_raw(before)
+        before = ",\n"
+        for piece in _pieces(value, text_of) if _has_tables(value) else [text_of(value)]:
+            write_raw(piece.rstrip("\n") if piece == "\n}\n" else piece)
+    write_raw("\n]\n")
+
+
+def _has_tables(value: Any) -> bool:
+    return isinstance(value, dict) and any(isinstance(one, Sliced) for one in value.values())
+
+
+def _json_former(*, indent: int | None, err: bool) -> Callable[[Any], str]:
     import json
 
     file = sys.stderr if err else sys.stdout
@@ -58,11 +83,7 @@ def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
         except ValueError:  # JSON has no infinities
             return clean_json(json.dumps(_finite(part), **form))
 
-    if not isinstance(value, dict) or not any(isinstance(one, Sliced) for one in value.values()):
-        write_raw(f"{text_of(value)}\n", err=err)
-        return
-    for piece in _pieces(value, text_of):
-        write_raw(piece, err=err)
+    return text_of
 
 
 @runtime_checkable

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import STDIN, RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument, named
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.advice import AdviceReport
 
 
-@click.command("advice", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("advice", cls=EachFile)
+@files_argument()
 @report_options
 def advice(file: Path, form: str) -> None:
     """Show what stands out in a trace FILE, most important first, and the command for more of it.
@@ -41,7 +40,7 @@ def _show(made: AdviceReport, file: Path) -> None:
     from dotnetdiag.analysis.advice import NOTHING
     from dotnetdiag.recipes.sampler import NO_SAMPLER
 
-    name = "-" if file == STDIN else shlex.quote(str(file))
+    name = shlex.quote(named(file))
     rows = made.findings.to_pylist()
     if not rows:
         echo(f"{NOTHING} in {made.seconds:,.1f} s")

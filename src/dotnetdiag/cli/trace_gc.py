@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, largest, report_options
 from dotnetdiag.cli.render import echo, table
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 _PHASES = ("mark", "plan", "relocate", "compact", "sweep")
 
 
-@click.command("gc", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("gc", cls=EachFile)
+@files_argument()
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest pauses."
 )

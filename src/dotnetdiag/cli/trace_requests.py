@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _SPENT = ("cpu_ms", "gc_ms", "lock_ms")
 
 
-@click.command("requests", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("requests", cls=EachFile)
+@files_argument()
 @click.option("-n", "--number", type=click.IntRange(min=0), default=8, show_default=True, help="How many rows.")
 @report_options
 def requests(file: Path, number: int, form: str) -> None:

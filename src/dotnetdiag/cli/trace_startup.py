@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.startup import StartupReport
 
 
-@click.command("startup", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("startup", cls=EachFile)
+@files_argument()
 @click.option("--first", "first", metavar="TIME", help="Look at so much of the recording: 800ms, 3s.  [default: 5s]")
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _FIGURES = ("cpu_ms", "waiting_ms", "lock_ms", "wait_ms")
 
 
-@click.command("threads", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("threads", cls=EachFile)
+@files_argument()
 @click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many threads.")
 @report_options
 def threads(file: Path, number: int, form: str) -> None:
