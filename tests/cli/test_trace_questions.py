@@ -15,6 +15,9 @@ import pytest
 from tests.cli.test_commands import run
 from tests.nettrace.recordings import data_of, recordings
 
+import dotnetdiag as dd
+from dotnetdiag.cli.trace_live_report import KINDS, show
+
 COLLECTION = (
     "number generation reason type start_ms pause_ms suspend_ms duration_ms before_bytes after_bytes promoted_bytes"
 )
@@ -99,6 +102,14 @@ def test_what_stands_out_and_methods_are_told_of_several_files(file: Path) -> No
     assert page.returncode == 3
     assert "one recording" in page.stderr
     assert "Did you mean 'gc'?" in run("trace", "report", str(file), str(file), "gcc").stderr
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_table_of_a_watch_is_that_of_a_file(kind: str, file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for form in ("csv", "jsonl"):
+        show(kind, getattr(dd, kind)(file), form)
+        sys.stdout.flush()
+        assert capfd.readouterr().out == run("trace", "report", str(file), kind, "--format", form).stdout
 
 
 def test_collections_have_totals(file: Path) -> None:
