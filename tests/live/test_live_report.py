@@ -151,6 +151,8 @@ def test_a_watch_prints_the_table_of_its_report(form: str) -> None:
 
 
 def test_a_question_that_there_is_not_is_refused() -> None:
-    with pytest.raises(dd.UnknownName, match=r"no question 'gcs' to a process that runs; there are allocations, .*waits; near: gc"):
+    with pytest.raises(
+        dd.UnknownName, match=r"no question 'gcs' to a process that runs; there are allocations, .*waits; near: gc"
+    ):
         dd.ask(1, "gcs", duration=1)
     assert set(KINDS) <= set(dir(dd))

@@ -10,6 +10,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import STDIN, RecordingPath
+from dotnetdiag.cli.lazy import kinds_or_files
 from dotnetdiag.cli.output import TABLE, show
 from dotnetdiag.cli.render import echo, json_list
 from dotnetdiag.errors import UsageError
@@ -114,4 +115,11 @@ def several() -> Answers | None:
 
 def files_argument(callback: Callable[[click.Context, click.Parameter, Any], Any] | None = None) -> Callable[[F], F]:
     """FILE..., as the keyword ``file`` of a verb that is an :class:`EachFile`."""
-    return click.argument("file", type=RecordingPath(), nargs=-1, required=True, callback=callback)
+    return click.argument(
+        "file",
+        type=RecordingPath(),
+        nargs=-1,
+        required=True,
+        callback=callback,
+        shell_complete=lambda context, _, incomplete: kinds_or_files(context, incomplete),
+    )
