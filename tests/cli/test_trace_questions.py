@@ -10,13 +10,17 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from tests.cli.test_commands import run
+from tests.cli.test_commands import in_terminal, run
 from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
+from dotnetdiag.cli.trace_jit import show as show_jit
 from dotnetdiag.cli.trace_live_report import KINDS, show
+from dotnetdiag.table import Table
 
 COLLECTION = (
     "number generation reason type start_ms pause_ms suspend_ms duration_ms before_bytes after_bytes promoted_bytes"
@@ -110,6 +114,29 @@ def test_the_table_of_a_watch_is_that_of_a_file(kind: str, file: Path, capfd: py
         show(kind, getattr(dd, kind)(file), form)
         sys.stdout.flush()
         assert capfd.readouterr().out == run("trace", "report", str(file), kind, "--format", form).stdout
+
+
+def test_a_narrow_terminal_has_the_columns_that_answer(file: Path) -> None:
+    for columns in (80, 170):
+        _, output = in_terminal(["trace", "report", str(file), "gc"], b"never", b"", columns=columns, NO_COLOR="1")
+        lines = output.decode().splitlines()
+        rows = lines[next(at for at, line in enumerate(lines) if "pause ms" in line) :]
+        assert max(map(len, rows)) <= columns
+        assert {"gen", "reason", "pause", "after"} <= set(rows[0].split())
+        assert all((name in rows[0].split()) == (columns == 170) for name in ("plan", "mark", "sweep"))
+
+
+def test_calls_that_are_not_inlined_and_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    reasons = Table({"count": [3, 2, 1], "reason": ["size"] * 3, "callee": ["A", "B", "C"]})
+    totals = SimpleNamespace(
+        count=1, compile_ms=1.0, foreground=0, foreground_ms=0.0, by_tier={}, il_bytes=0, native_bytes=0,
+        precompiled=None, again=0, unfinished=0, inlining=SimpleNamespace(inlined=1, failed=6),
+    )  # fmt: skip
+    methods = Table({"compile_ms": []})
+    made: Any = SimpleNamespace(notes=(), totals=totals, methods=methods, inlining=reasons)
+    for number, last in ((2, "1 more"), (3, "    1  size    C")):
+        show_jit(made, number)
+        assert capsys.readouterr().out.splitlines()[-1] == last
 
 
 def test_collections_have_totals(file: Path) -> None:

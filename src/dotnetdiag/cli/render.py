@@ -164,12 +164,17 @@ def table(
     *,
     right: Sequence[str] = (),
     shorten: Callable[[str, int], str] = shortened,
+    drop: Sequence[str] = (),
+    room: int = LEAST_WIDTH,
 ) -> None:
     """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
 
-    Where a terminal is too narrow, the last column is shortened, as ``shorten`` has it. Nothing else gives way.
+    Where a terminal is too narrow for ``room`` cells of the last column (all of it, if it is aligned to the right), columns of ``drop`` are left out,
+    one after the other. Then the last column is shortened, as ``shorten`` has it. Nothing else gives way.
     """
     cleaned = [list(map(clean, row)) for row in rows]
+    if drop and sys.stdout.isatty():
+        columns, cleaned = _narrowed(columns, cleaned, right, drop, room)
     widths = _widths(columns, cleaned)
     if is_terminal() or sys.stdout.isatty():
         room = _terminal_width() - _frame(widths) - sum(widths[:-1])
@@ -186,6 +191,22 @@ def table(
         ]
         lines.append("  ".join(line).rstrip())
     write_raw("".join(f"{line}\n" for line in lines))
+
+
+def _narrowed(
+    columns: Sequence[str], rows: list[list[str]], right: Sequence[str], drop: Sequence[str], room: int
+) -> tuple[Sequence[str], list[list[str]]]:
+    """The columns that a terminal has room for, and their cells."""
+    of = dict(zip(columns, _widths(columns, rows), strict=True))
+    for name in (one for one in drop if one in of):
+        widths = list(of.values())
+        if [*of][-1] not in right:
+            widths[-1] = min(widths[-1], room)
+        if _frame(widths) + sum(widths) <= _terminal_width():
+            break
+        del of[name]
+    places = [at for at, name in enumerate(columns) if name in of]
+    return [columns[at] for at in places], [[row[at] for at in places] for row in rows]
 
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

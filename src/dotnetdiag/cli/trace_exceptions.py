@@ -68,7 +68,7 @@ def show(made: ExceptionReport, number: int) -> None:
         for row in made.by_type.to_pylist()
     ]
     heads = ("count", "caught", "catch ms", "threads", "first ms", "last ms")
-    table((*heads, "type"), rows, right=heads)
+    table((*heads, "type"), rows, right=heads, drop=("last ms", "first ms", "threads"), room=40)
     figures(made.by_message, ("type", "message"), number, of=("catch_ms",))
     figures(made.by_method, ("type", "method"), number, of=("catch_ms",))
     figures(made.by_catch, ("type", "caught_by"), number, of=("catch_ms",))

@@ -66,10 +66,13 @@ def show(made: GcReport, number: int) -> None:
     columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *_PARTS)
     right = tuple(name for name in columns if name not in ("reason", "type"))
     if number:
-        table(columns, [_cells(row, several) for row in largest(made.collections, "pause_ms", number)], right=right)
+        rows = [_cells(row, several) for row in largest(made.collections, "pause_ms", number)]
+        table(columns, rows, right=right, drop=_LESS)
 
 
 _PARTS = ("suspend", *_PHASES, "before MB", "after MB", "promoted MB")
+_LESS = ("plan", "relocate", "compact", "sweep", "mark", "promoted MB", "suspend", "type", "number", "before MB")
+"""Columns that a narrow terminal does without, the first first."""
 
 
 def _cells(row: dict[str, Any], several: bool) -> tuple[str, ...]:

@@ -75,9 +75,11 @@ def show(made: JitReport, number: int) -> None:
     ]
     if cells:
         echo()
-        table(columns, cells, right=columns[:4], shorten=shortened_method)
+        table(columns, cells, right=columns[:4], shorten=shortened_method, drop=("IL", "code", "start ms"), room=40)
     if totals.inlining is not None and number:
         echo()
         echo(f"{totals.inlining.inlined:,} calls inlined, {totals.inlining.failed:,} not:")
         reasons = [(f"{row['count']:,}", row["reason"], row["callee"]) for row in made.inlining[:number].to_pylist()]
         table(("count", "reason", "method"), reasons, right=("count",), shorten=shortened_method)
+        if len(made.inlining) > number:
+            echo(f"{len(made.inlining) - number:,} more")

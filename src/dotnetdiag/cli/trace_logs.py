@@ -52,7 +52,14 @@ def show(made: LogReport, number: int) -> None:
     ]
     if events:
         echo()
-        table(("count", "level", "logger", "one of them"), events, right=("count",), shorten=cut)
+        table(
+            ("count", "level", "logger", "one of them"),
+            events,
+            right=("count",),
+            shorten=cut,
+            drop=("logger",),
+            room=30,
+        )
     levels_of = enumerate(made.messages.values("level"))
     places = [place for place, level in levels_of if level in ("Warning", "Error", "Critical")]
     wrong = [made.messages.row(place) for place in places[:number]]

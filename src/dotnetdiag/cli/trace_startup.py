@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.startup import StartupReport
 
 
+_LESS = ("thrown", "pause ms", "GCs", "bind ms", "start ms", "assemblies", "methods")
+"""Columns that a narrow terminal does without, the first first."""
+_PHASE_CELLS = 40
+
+
 @click.command("startup", cls=EachFile)
 @files_argument()
 @click.option("--first", "first", metavar="TIME", help="Look at so much of the recording: 800ms, 3s.  [default: 5s]")
@@ -85,7 +90,7 @@ def _show(made: StartupReport, number: int) -> None:
     ]
     heads = (*heads, *(["CPU ms"] if has_cpu else []))
     echo()
-    table((*heads, "phase"), cells, right=heads)
+    table((*heads, "phase"), cells, right=heads, drop=_LESS, room=_PHASE_CELLS)
     rows = [
         (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", row["kind"], row["name"])
         for row in made.longest[:number].to_pylist()

@@ -71,6 +71,7 @@ def show(made: ThreadReport, number: int) -> None:
     ]
     if cells:
         echo()
-        table((*heads, "name"), cells, right=heads)
+        less = ("created ms", "exceptions", "MB", *(name.replace("_", " ") for name in reversed(told[1:])))
+        table((*heads, "name"), cells, right=heads, drop=less, room=24)
     if len(rows) > number:
         echo(f"{len(rows) - number:,} more")
