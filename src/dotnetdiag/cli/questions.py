@@ -203,10 +203,10 @@ def figures(
         for row in rows[:number].to_pylist()
     ]
     heads = ["count", *(_HEADS.get(one, one.replace("_", " ")).replace("bytes", "MB") for one in of)]
-    more = {"shorten": shortened_method if names[-1] in _METHODS else cut}
+    shorten = shortened_method if names[-1] in _METHODS else cut
     echo()
     known = {**_HEADS, **called}
-    table((*heads, *(known.get(name, name) for name in names)), cells, right=heads, **more)
+    table((*heads, *(known.get(name, name) for name in names)), cells, right=heads, shorten=shorten)
     if len(rows) > number:
         echo(f"{len(rows) - number:,} more")
 
