@@ -19,6 +19,7 @@ from tests.nettrace.traces import small_trace
 from tests.shared import needs
 
 from dotnetdiag.cli.commands import commands
+from dotnetdiag.cli.trace_report import KINDS
 from dotnetdiag.nettrace import read
 
 SILENT = {
@@ -148,8 +149,33 @@ def test_completion_knows_values_also_of_a_list(words: str, found: list[str]) ->
     assert done.stdout.split() == [f"plain,{one}" for one in found]
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("trace report g", ["file,g", "plain,gc"]),
+        ("trace report app.nettrace th", ["file,th", "plain,threadpool", "plain,threads"]),
+        ("trace report a.nettrace b.nettrace top", ["file,top", "plain,topN"]),
+        ("trace report gc g", ["file,g"]),
+        ("trace report app.nettrace gc g", ["file,g"]),
+        ("trace report app.nettrace gc --nu", ["plain,--number"]),
+        ("trace report --ht", ["plain,--html"]),
+    ],
+)
+def test_completion_knows_kinds_of_reports_before_files_and_behind_them(words: str, found: list[str]) -> None:
+    count = len(words.split())
+    done = run(_DOTNETDIAG_COMPLETE="bash_complete", COMP_WORDS=f"dotnetdiag {words}", COMP_CWORD=str(count))
+    assert done.stdout.split() == found
+
+
+@pytest.mark.parametrize("words", ["trace report", "trace report app.nettrace"])
+def test_completion_offers_all_kinds_of_reports(words: str) -> None:
+    count = len(words.split()) + 1
+    done = run(_DOTNETDIAG_COMPLETE="bash_complete", COMP_WORDS=f"dotnetdiag {words} ", COMP_CWORD=str(count))
+    assert done.stdout.split() == ["file,", *(f"plain,{kind}" for kind in KINDS)]
+
+
 def test_the_usage_of_a_report_names_its_kind_once() -> None:
-    assert "Usage: dotnetdiag trace report topN [OPTIONS] FILE\n" in run("trace", "report", "topN", "--help").stdout
+    assert "Usage: dotnetdiag trace report topN [OPTIONS] FILE...\n" in run("trace", "report", "topN", "--help").stdout
 
 
 def test_help_of_reports_is_of_all_kinds() -> None:

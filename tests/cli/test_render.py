@@ -253,3 +253,15 @@ def test_durations_are_written_as_dotnet_trace_writes_them(seconds: float, text:
 def test_what_is_no_number_in_json_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     render.json_text({"a": [float("inf"), 1.5, (float("nan"),)], "b": "Infinity"}, indent=None)
     assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5, [None]], "b": "Infinity"}
+
+
+def test_columns_give_way_one_after_the_other_until_the_last_has_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [["1" * 10, "2" * 10, "3" * 10, "name" * 10]]
+    for width, left in ((66, "abcn"), (65, "bcn"), (54, "bcn"), (53, "cn"), (20, "cn")):
+        monkeypatch.setenv("COLUMNS", str(width))
+        found, cells = render._narrowed("abcn", rows, "abc", ("a", "nothing", "b"), 30)
+        assert "".join(found) == left
+        assert [len(row) for row in cells] == [len(left)]
+    assert "".join(render._narrowed("abcn", rows, "abc", ("a", "n"), 30)[0]) == "bc"

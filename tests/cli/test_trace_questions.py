@@ -6,12 +6,21 @@ import csv
 import io
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from tests.cli.test_commands import run
+from tests.cli.test_commands import in_terminal, run
 from tests.nettrace.recordings import data_of, recordings
+
+import dotnetdiag as dd
+from dotnetdiag.cli.trace_jit import show as show_jit
+from dotnetdiag.cli.trace_live_report import KINDS, show
+from dotnetdiag.table import Table
 
 COLLECTION = (
     "number generation reason type start_ms pause_ms suspend_ms duration_ms before_bytes after_bytes promoted_bytes"
@@ -52,6 +61,82 @@ def test_a_kind_stands_before_the_file_or_behind_it(kind: str, file: Path) -> No
     assert all(set(names.split()) <= row.keys() for row in document[place])
     rows = list(csv.DictReader(io.StringIO(run("trace", "report", kind, str(file), "--format", "csv").stdout)))
     assert len(rows) == len(document[place])
+
+
+@pytest.mark.parametrize("kind", ["", "gc", "topN"])
+def test_a_recording_comes_through_stdin_with_its_kind_behind_it(kind: str, file: Path) -> None:
+    words, made = ["trace", "report", "--json", *kind.split()], []
+    for name in ("-", str(file)):
+        with file.open("rb") as stream:
+            given = [sys.executable, "-m", "dotnetdiag", *words[:2], name, *words[3:], words[2]]
+            made.append(subprocess.run(given, stdin=stream, capture_output=True, text=True))
+    assert [one.returncode for one in made] == [0, 0], made[0].stderr
+    through, named = (json.loads(one.stdout) for one in made)
+    assert through | {"trace": ""} == named | {"trace": ""}
+    assert ("findings" in through, "totals" in through) == (not kind, kind == "gc")
+
+
+@pytest.mark.parametrize("words", ["gc A B", "A B gc", "gc A --json B", "A B gc --json", "A B gc --format csv"])
+def test_several_files_are_asked_each_in_turn(words: str, file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "y.nettrace"
+    other.write_bytes(data_of(next(one for one in recordings() if one.startswith("gccollect-10"))))
+    names = {"A": str(file), "B": str(other)}
+    done = run("trace", "report", *(names.get(word, word) for word in words.split()))
+    assert done.returncode == 0, done.stderr
+    alone = [json.loads(run("trace", "report", name, "gc", "--json").stdout) for name in names.values()]
+    if "json" in words:
+        expected = [{"file": name, **one} for name, one in zip(names.values(), alone, strict=True)]
+        assert json.loads(done.stdout) == expected
+    elif "csv" in words:
+        numbers = [(row["file"], int(row["number"])) for row in csv.DictReader(io.StringIO(done.stdout))]
+        assert numbers == [
+            (name, row["number"]) for name, one in zip(names.values(), alone, strict=True) for row in one["collections"]
+        ]
+    else:
+        parts = [run("trace", "report", name, "gc").stdout for name in names.values()]
+        assert done.stdout == f"==> {file} <==\n{parts[0]}\n==> {other} <==\n{parts[1]}"
+
+
+def test_what_stands_out_and_methods_are_told_of_several_files(file: Path) -> None:
+    for words in ((), ("topN",), ("-n", "3"), ("topN", "--by", "line", "--format", "csv")):
+        done = run("trace", "report", str(file), str(file), *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("==>") == 2 or done.stdout.startswith("recording,")
+    page = run("trace", "report", "gc", str(file), str(file), "--html", "x.html")
+    assert page.returncode == 3
+    assert "one recording" in page.stderr
+    assert "Did you mean 'gc'?" in run("trace", "report", str(file), str(file), "gcc").stderr
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_table_of_a_watch_is_that_of_a_file(kind: str, file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for form in ("csv", "jsonl"):
+        show(kind, getattr(dd, kind)(file), form)
+        sys.stdout.flush()
+        assert capfd.readouterr().out == run("trace", "report", str(file), kind, "--format", form).stdout
+
+
+def test_a_narrow_terminal_has_the_columns_that_answer(file: Path) -> None:
+    for columns in (80, 170):
+        _, output = in_terminal(["trace", "report", str(file), "gc"], b"never", b"", columns=columns, NO_COLOR="1")
+        lines = output.decode().splitlines()
+        rows = lines[next(at for at, line in enumerate(lines) if "pause ms" in line) :]
+        assert max(map(len, rows)) <= columns
+        assert {"gen", "reason", "pause", "after"} <= set(rows[0].split())
+        assert all((name in rows[0].split()) == (columns == 170) for name in ("plan", "mark", "sweep"))
+
+
+def test_calls_that_are_not_inlined_and_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    reasons = Table({"count": [3, 2, 1], "reason": ["size"] * 3, "callee": ["A", "B", "C"]})
+    totals = SimpleNamespace(
+        count=1, compile_ms=1.0, foreground=0, foreground_ms=0.0, by_tier={}, il_bytes=0, native_bytes=0,
+        precompiled=None, again=0, unfinished=0, inlining=SimpleNamespace(inlined=1, failed=6),
+    )  # fmt: skip
+    methods = Table({"compile_ms": []})
+    made: Any = SimpleNamespace(notes=(), totals=totals, methods=methods, inlining=reasons)
+    for number, last in ((2, "1 more"), (3, "    1  size    C")):
+        show_jit(made, number)
+        assert capsys.readouterr().out.splitlines()[-1] == last
 
 
 def test_collections_have_totals(file: Path) -> None:

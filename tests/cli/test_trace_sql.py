@@ -88,6 +88,31 @@ def test_what_makes_no_sense_is_one_line_and_wrong_arguments(query: str, says: s
     assert says in line
 
 
+@pytest.mark.parametrize(
+    "query", ["from jit", "select count(*) from jit", "select max(compile_ms) from jit where method is null"]
+)
+def test_what_a_report_notes_is_said_beside_the_answer(query: str, paths: list[str]) -> None:
+    (note,) = dd.jit(paths[0]).notes
+    assert dd.sql(paths[0], query).notes == (note,)
+    done = run("trace", "sql", paths[0], query)
+    assert (done.returncode, done.stderr) == (0, f"note: {note}\n")
+    assert len(done.stdout) < 100
+    assert dd.sql(paths[0], "from events limit 1").notes == ()
+
+
+def test_a_note_on_some_of_several_recordings_names_the_first(paths: list[str]) -> None:
+    lacks, has = paths
+    (note,) = dd.exceptions(lacks).notes
+    assert note not in dd.exceptions(has).notes
+    assert f"{lacks}: {note}" in dd.sql(paths, "from exceptions").notes
+
+
+def test_a_file_that_is_not_there_is_told_whatever_is_asked(paths: list[str]) -> None:
+    done = run("trace", "sql", paths[0], "nosuch.nettrace", "select 1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nosuch.nettrace" in done.stderr
+
+
 def test_a_query_without_a_file_is_told(paths: list[str]) -> None:
     done = run("trace", "sql", paths[0])
     assert done.returncode == 3

@@ -117,7 +117,7 @@ def test_ctrl_c_ends_a_watch_with_its_report() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--top"], ["--event", "GC/Start"], ["--where", "Depth > 1"], ["--limit", "3"], ["--format", "csv"]]
+    "words", [["--top"], ["--event", "GC/Start"], ["--where", "Depth > 1"], ["--limit", "3"], ["--format", "xls"]]
 )
 def test_a_report_does_not_go_with_what_is_of_events(words: list[str]) -> None:
     done = subprocess.run(
@@ -131,7 +131,28 @@ def test_a_report_does_not_go_with_what_is_of_events(words: list[str]) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "markdown"])
+def test_a_watch_prints_the_table_of_its_report(form: str) -> None:
+    with workload("10", "gc", "wait=stdin", "linger=stdin") as target:
+        words = ["trace", "watch", "-p", str(target.pid), "--report", "gc", "--duration", "3s", "--format", form]
+        watch = subprocess.Popen(
+            [sys.executable, "-m", "dotnetdiag", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert watch.stderr is not None
+        assert watch.stderr.readline().startswith("Watching.")
+        target.say()
+        target.expect("done gc")
+        out, _ = watch.communicate(timeout=60)
+        target.say()
+    assert watch.returncode == 0
+    lines = [line for line in out.splitlines() if "Induced" in line]
+    assert len(lines) == 10
+    assert form != "jsonl" or all(json.loads(line)["reason"] == "Induced" for line in lines)
+
+
 def test_a_question_that_there_is_not_is_refused() -> None:
-    with pytest.raises(dd.UnknownName, match="gcs"):
+    with pytest.raises(
+        dd.UnknownName, match=r"no question 'gcs' to a process that runs; there are allocations, .*waits; near: gc"
+    ):
         dd.ask(1, "gcs", duration=1)
     assert set(KINDS) <= set(dir(dd))

@@ -146,6 +146,7 @@ REPORTED: dict[str, tuple[str, Callable[[Trace], Any]]] = {
     "logs": ("events-10", lambda trace: dd.logs(trace).messages),
     "threads": ("events-10", lambda trace: dd.threads(trace).threads),
     "assemblies": ("events-10", lambda trace: dd.loader(trace).assemblies),
+    "loader": ("events-10", lambda trace: dd.loader(trace).assemblies),
     "binds": ("events-10", lambda trace: dd.loader(trace).binds),
     "startup": ("gccollect-10", lambda trace: dd.startup(trace).phases),
 }

@@ -136,6 +136,7 @@ def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_p
         (lambda: dd.report(source, start="soon"), "write 30s, 5m, 1h30m or dd:hh:mm:ss at character 1 of 'soon'"),
         (lambda: dd.report(source, start=[1]), "a time is a number of seconds, or a text"),  # type: ignore[arg-type]
         (lambda: dd.diff(dd.cpu(source), source, by="module"), "a profile is compared as it is"),
+        (lambda: dd.gc([source, source]), "several at once with dd.sql or dd.dataset"),  # type: ignore[arg-type]
         (lambda: dd.cpu(3), "give the path of a file, not a int"),  # type: ignore[arg-type]
         (lambda: dd.convert(dd.open(source), "csv"), "give the path of a file, not a Trace"),  # type: ignore[arg-type]
         (lambda: dd.watch(None), "None is no runtime: give a pid, a name, the address of a port, or a Client"),  # type: ignore[arg-type]

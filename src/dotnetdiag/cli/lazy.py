@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyGroup(click.Group):
@@ -58,17 +61,61 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
+def is_option(word: str) -> bool:
+    """Whether a word of a command line is one; ``-`` is a file."""
+    return word.startswith("-") and word != "-"
+
+
+def leading(args: Sequence[str]) -> Sequence[str]:
+    """The words before the first option."""
+    return args[: next((at for at, word in enumerate(args) if is_option(word)), len(args))]
+
+
+IMPLIED = "dotnetdiag.cli.implied_kind"
+"""Whether a kind may still be named behind the files that stand there."""
+
+
+def kinds_or_files(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """What may stand where a file is read, and a kind where none is named yet."""
+    from click.shell_completion import CompletionItem
+
+    group = next((one.command for one in (ctx, ctx.parent) if one is not None and isinstance(one.command, Kinds)), None)
+    kinds = group.entries if group is not None and ctx.meta.get(IMPLIED) else {}
+    found = [CompletionItem(name, help=kinds[name][2]) for name in kinds if name.startswith(incomplete)]
+    return [
+        CompletionItem(incomplete, type="file"),
+        *found,
+    ]  # bash forgets what stands before a file, and takes files where nothing is behind it
+
+
 class Kinds(LazyGroup):
-    """A verb in several kinds, each with options of its own; without one it is the first. A kind may stand behind the first argument too, where
-    dotnet-trace has its own: ``trace report FILE gc``.
+    """A verb in several kinds, each with options of its own; without one it is the first. A kind may stand behind the files too, where dotnet-trace
+    has its own: ``trace report FILE gc``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[1:] and args[1] in self.others and args[0] not in self.entries and not args[0].startswith("-"):
-            args = [args[1], args[0], *args[2:]]
-        elif args[1:] and not {*args[:2]} & {*self.entries} and not args[0].startswith("-"):
-            self._refuse_misspelled(ctx, args[1])
-        return super().parse_args(ctx, args if args and args[0] in self.entries else [self.kind_of(args), *args])
+        files = leading(args)
+        if not {*files[:1]} & {*self.entries}:
+            place = next((at for at, word in enumerate(files) if word in self.entries), 0)
+            if files and place and files[place] in self.others:
+                args = [args[place], *args[:place], *args[place + 1 :]]
+            elif not place and not ctx.resilient_parsing:
+                for word in files[1:]:
+                    self._refuse_misspelled(ctx, word)
+        if args and args[0] in self.entries:
+            return super().parse_args(ctx, args)
+        ctx.meta[IMPLIED] = len(files) == len(args)
+        if ctx.resilient_parsing and not args:  # what is completed may be the kind
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, [self.kind_of(args), *args])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Kinds, options of the kind that is meant without one, and else files."""
+        if is_option(incomplete):
+            kind = self.get_command(ctx, self.kind_of(()))
+            assert kind is not None
+            return kind.shell_complete(click.Context(kind, parent=ctx, resilient_parsing=True), incomplete)
+        return kinds_or_files(ctx, incomplete)
 
     def _refuse_misspelled(self, ctx: click.Context, word: str) -> None:
         from difflib import get_close_matches

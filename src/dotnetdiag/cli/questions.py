@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from dotnetdiag.cli.each_file import several
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -118,7 +119,10 @@ def deliver(
     """Write a report of a kind where the options say: as a page, or its tables to a file. ``seconds`` tells how long was recorded. It is
     printed (``shown``: as for ``show``) where they say nothing, and in a form for programs beside a page.
     """
-    page, output = page_option(), click.get_current_context().meta.get(_OUTPUT)
+    page, output, all_files = page_option(), click.get_current_context().meta.get(_OUTPUT), several()
+    if all_files is not None:
+        all_files.take(form, rows, **shown)
+        return
     if page is None and output is None:
         show(form, rows, **shown)
         return
@@ -211,10 +215,10 @@ def figures(
         for row in rows[:number].to_pylist()
     ]
     heads = ["count", *(_HEADS.get(one, one.replace("_", " ")).replace("bytes", "MB") for one in of)]
-    more = {"shorten": shortened_method if names[-1] in _METHODS else cut}
+    shorten = shortened_method if names[-1] in _METHODS else cut
     echo()
     known = {**_HEADS, **called}
-    table((*heads, *(known.get(name, name) for name in names)), cells, right=heads, **more)
+    table((*heads, *(known.get(name, name) for name in names)), cells, right=heads, shorten=shorten)
     if len(rows) > number:
         echo(f"{len(rows) - number:,} more")
 

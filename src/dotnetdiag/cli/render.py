@@ -45,6 +45,31 @@ def write_raw(text: str, *, err: bool = False) -> None:
 
 def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
     """One JSON document on stdout (or stderr); on one line without ``indent``. Its values may be tables, which are lists of objects then."""
+    text_of = _json_former(indent=indent, err=err)
+    if not _has_tables(value):
+        write_raw(f"{text_of(value)}\n", err=err)
+        return
+    for piece in _pieces(value, text_of):
+        write_raw(piece, err=err)
+
+
+def json_list(values: Sequence[Any]) -> None:
+    """One JSON list on stdout, of documents as :func:`json_text` takes them."""
+    text_of = _json_former(indent=2, err=False)
+    before = "[\n"
+    for value in values:
+        write_raw(before)
+        before = ",\n"
+        for piece in _pieces(value, text_of) if _has_tables(value) else [text_of(value)]:
+            write_raw(piece.rstrip("\n") if piece == "\n}\n" else piece)
+    write_raw("\n]\n")
+
+
+def _has_tables(value: Any) -> bool:
+    return isinstance(value, dict) and any(isinstance(one, Sliced) for one in value.values())
+
+
+def _json_former(*, indent: int | None, err: bool) -> Callable[[Any], str]:
     import json
 
     file = sys.stderr if err else sys.stdout
@@ -58,11 +83,7 @@ def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
         except ValueError:  # JSON has no infinities
             return clean_json(json.dumps(_finite(part), **form))
 
-    if not isinstance(value, dict) or not any(isinstance(one, Sliced) for one in value.values()):
-        write_raw(f"{text_of(value)}\n", err=err)
-        return
-    for piece in _pieces(value, text_of):
-        write_raw(piece, err=err)
+    return text_of
 
 
 @runtime_checkable
@@ -143,12 +164,17 @@ def table(
     *,
     right: Sequence[str] = (),
     shorten: Callable[[str, int], str] = shortened,
+    drop: Sequence[str] = (),
+    room: int = LEAST_WIDTH,
 ) -> None:
     """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
 
-    Where a terminal is too narrow, the last column is shortened, as ``shorten`` has it. Nothing else gives way.
+    Where a terminal is too narrow for ``room`` cells of the last column (all of it, if it is aligned to the right), columns of ``drop`` are left out,
+    one after the other. Then the last column is shortened, as ``shorten`` has it. Nothing else gives way.
     """
     cleaned = [list(map(clean, row)) for row in rows]
+    if drop and sys.stdout.isatty():
+        columns, cleaned = _narrowed(columns, cleaned, right, drop, room)
     widths = _widths(columns, cleaned)
     if is_terminal() or sys.stdout.isatty():
         room = _terminal_width() - _frame(widths) - sum(widths[:-1])
@@ -165,6 +191,22 @@ def table(
         ]
         lines.append("  ".join(line).rstrip())
     write_raw("".join(f"{line}\n" for line in lines))
+
+
+def _narrowed(
+    columns: Sequence[str], rows: list[list[str]], right: Sequence[str], drop: Sequence[str], room: int
+) -> tuple[Sequence[str], list[list[str]]]:
+    """The columns that a terminal has room for, and their cells."""
+    of = dict(zip(columns, _widths(columns, rows), strict=True))
+    for name in (one for one in drop if one in of):
+        widths = list(of.values())
+        if [*of][-1] not in right:
+            widths[-1] = min(widths[-1], room)
+        if _frame(widths) + sum(widths) <= _terminal_width():
+            break
+        del of[name]
+    places = [at for at, name in enumerate(columns) if name in of]
+    return [columns[at] for at in places], [[row[at] for at in places] for row in rows]
 
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument, named
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.advice import AdviceReport
 
 
-@click.command("advice", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("advice", cls=EachFile)
+@files_argument()
 @report_options
 def advice(file: Path, form: str) -> None:
     """Show what stands out in a trace FILE, most important first, and the command for more of it.
@@ -46,18 +45,19 @@ def _show(made: AdviceReport, file: Path) -> None:
     from dotnetdiag.analysis.advice import NOTHING
     from dotnetdiag.analysis.native import NEVER
 
+    name = shlex.quote(named(file))
     rows = made.findings.to_pylist()
     if not rows:
         echo(f"{NOTHING} in {made.seconds:,.1f} s")
     for number, row in enumerate(rows, 1):
         echo(f"{number}. {row['text']}")
-        echo(f"   more: dotnetdiag trace report {shlex.quote(str(file))} {row['question']}")
-    never = {name: why for name, why in made.lacking.items() if why in NEVER}
+        echo(f"   more: dotnetdiag trace report {name} {row['question']}")
+    never = {kind: why for kind, why in made.lacking.items() if why in NEVER}
     others = [name for name in made.lacking if name not in never]
     if made.lacking:
         echo()
     if others:
-        echo(f"{_told(others)} (dotnetdiag trace report {shlex.quote(str(file))} KIND says what to record)")
+        echo(f"{_told(others)} (dotnetdiag trace report {name} KIND says what to record)")
     for name, why in never.items():
         echo(f"no {name}: {why}")
 

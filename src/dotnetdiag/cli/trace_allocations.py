@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.allocations import AllocationReport
 
 
-@click.command("allocations", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("allocations", cls=EachFile)
+@files_argument()
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows of each table."
 )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo, table
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.exceptions import ExceptionReport
 
 
-@click.command("exceptions", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("exceptions", cls=EachFile)
+@files_argument()
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows of each table."
 )
@@ -69,7 +68,7 @@ def show(made: ExceptionReport, number: int) -> None:
         for row in made.by_type.to_pylist()
     ]
     heads = ("count", "caught", "catch ms", "threads", "first ms", "last ms")
-    table((*heads, "type"), rows, right=heads)
+    table((*heads, "type"), rows, right=heads, drop=("last ms", "first ms", "threads"), room=40)
     figures(made.by_message, ("type", "message"), number, of=("catch_ms",))
     figures(made.by_method, ("type", "method"), number, of=("catch_ms",))
     figures(made.by_catch, ("type", "caught_by"), number, of=("catch_ms",))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, largest, report_options
 from dotnetdiag.cli.render import echo, table
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _PHASES = ("mark", "plan", "relocate", "compact", "sweep")
 
 
-@click.command("gc", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("gc", cls=EachFile)
+@files_argument()
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest pauses."
 )
@@ -80,10 +79,15 @@ def show(made: GcReport, number: int) -> None:
     right = tuple(name for name in columns if name not in ("reason", "type"))
     if number:
         rows = largest(made.collections, "pause_ms", number)
-        table(columns, [_cells(row, several, background) for row in rows], right=right)
+        table(columns, [_cells(row, several, background) for row in rows], right=right, drop=_LESS)
 
 
 _IN_BACKGROUND = ("concurrent_mark_ms", "concurrent_sweep_ms")
+_LESS = (
+    *("concurrent sweep", "concurrent mark", "plan", "relocate", "compact", "sweep", "mark", "promoted MB", "suspend"),
+    *("type", "number", "before MB"),
+)
+"""Columns that a narrow terminal does without, the first first."""
 
 
 def _cells(row: dict[str, Any], several: bool, background: Sequence[str]) -> tuple[str, ...]:

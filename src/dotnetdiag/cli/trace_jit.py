@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, largest, report_options
 from dotnetdiag.cli.render import echo, table
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.jit import JitReport
 
 
-@click.command("jit", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("jit", cls=EachFile)
+@files_argument()
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
 )
@@ -76,9 +75,11 @@ def show(made: JitReport, number: int) -> None:
     ]
     if cells:
         echo()
-        table(columns, cells, right=columns[:4], shorten=shortened_method)
+        table(columns, cells, right=columns[:4], shorten=shortened_method, drop=("IL", "code", "start ms"), room=40)
     if totals.inlining is not None and number:
         echo()
         echo(f"{totals.inlining.inlined:,} calls inlined, {totals.inlining.failed:,} not:")
         reasons = [(f"{row['count']:,}", row["reason"], row["callee"]) for row in made.inlining[:number].to_pylist()]
         table(("count", "reason", "method"), reasons, right=("count",), shorten=shortened_method)
+        if len(made.inlining) > number:
+            echo(f"{len(made.inlining) - number:,} more")

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.cli.options import say_held
-from dotnetdiag.cli.output import TABLE
-from dotnetdiag.cli.render import json_text
+from dotnetdiag.cli.output import TABLE, refuse_terminal
+from dotnetdiag.cli.output import show as print_answer
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +33,21 @@ KINDS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "waits": ("trace_waits", ("waits", ROWS)),
 }
 """Of each report the file that shows it to people, and with what."""
+MAIN = {
+    "allocations": "by_type_and_method",
+    "contention": "waits",
+    "exceptions": "by_type",
+    "gc": "collections",
+    "jit": "methods",
+    "loader": "binds",
+    "logs": "messages",
+    "requests": "requests",
+    "tasks": "awaits",
+    "threadpool": "work",
+    "threads": "threads",
+    "waits": "waits",
+}
+"""Of each report the table that formats of tables have, as in ``trace report``."""
 
 
 def refuse_others(options: WatchOptions, *, top: int | None) -> None:
@@ -59,9 +74,22 @@ def started(source: Source, kind: str, options: WatchOptions) -> Iterator[LiveRe
 
 
 def show(kind: str, made: Any, form: str) -> None:
-    """Print an answer."""
-    if form != TABLE:
-        json_text(made.document())
-        return
+    """Print an answer, in a form that :func:`check_form` takes."""
     module, arguments = KINDS[kind]
-    import_module(f"dotnetdiag.cli.{module}").show(made, *arguments)
+    print_answer(
+        form,
+        lambda: getattr(made, MAIN[kind]),
+        people=lambda: import_module(f"dotnetdiag.cli.{module}").show(made, *arguments),
+        document=made.document,
+        digits=3,
+    )
+
+
+def check_form(form: str) -> None:
+    """Before anything is asked: raises MissingDependency, and UsageError for a format that is not for the terminal that stdout is."""
+    if form not in (TABLE, "json"):
+        from dotnetdiag.export import find_format
+
+        found = find_format(form, table=True)
+        found.check()
+        refuse_terminal(form, is_text=found.is_text)

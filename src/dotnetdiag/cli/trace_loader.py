@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, largest, report_options
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.tui.widths import cut
+from dotnetdiag.tui.widths import cut, shortened
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.loader import LoaderReport
 
 
-@click.command("loader", cls=Command)
-@click.argument("file", type=RecordingPath())
+_NO_CULTURE = re.compile(r", Culture=neutral|, PublicKeyToken=\w+")
+
+
+@click.command("loader", cls=EachFile)
+@files_argument()
 @click.option("-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
 @report_options
 def loader(file: Path, number: int, form: str) -> None:
@@ -57,20 +60,33 @@ def show(made: LoaderReport, number: int) -> None:
     if failed:
         echo()
         cells = [
-            (f"{row['start_ms']:,.3f}", row["assembly"] or "", row["requested_by"] or "", row["error"] or "")
+            (f"{row['start_ms']:,.3f}", _assembly(row["assembly"]), _assembly(row["requested_by"]), row["error"] or "")
             for row in failed
         ]
-        table(("start ms", "not found", "wanted by", "why"), cells, right=("start ms",), shorten=cut)
+        heads = ("start ms", "not found", "wanted by", "why")
+        table(heads, cells, right=("start ms",), shorten=cut, drop=("start ms", "wanted by"), room=30)
     slow = largest(made.binds, "duration_ms", number)
     if slow:
         echo()
         cells = [
-            (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", row["assembly"] or "", row["path"] or "")
+            (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", _assembly(row["assembly"]), row["path"] or "")
             for row in slow
         ]
-        table(("ms", "start ms", "bind", "file"), cells, right=("ms", "start ms"), shorten=cut)
+        table(
+            ("ms", "start ms", "bind", "file"),
+            cells,
+            right=("ms", "start ms"),
+            shorten=shortened,
+            drop=("start ms", "file"),
+            room=40,
+        )
     types = made.types[:number].to_pylist()
     if types:
         echo()
         named = [(f"{row['total_ms']:,.3f}", f"{row['count']:,}", row["type"] or "") for row in types]
         table(("ms", "count", "type"), named, right=("ms", "count"), shorten=cut)
+
+
+def _assembly(name: str | None) -> str:
+    """What tells it from others: most have no culture, and all of a name one token."""
+    return _NO_CULTURE.sub("", name or "")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.logs import LogReport
 
 
-@click.command("logs", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("logs", cls=EachFile)
+@files_argument()
 @click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many rows.")
 @report_options
 def logs(file: Path, number: int, form: str) -> None:
@@ -53,7 +52,14 @@ def show(made: LogReport, number: int) -> None:
     ]
     if events:
         echo()
-        table(("count", "level", "logger", "one of them"), events, right=("count",), shorten=cut)
+        table(
+            ("count", "level", "logger", "one of them"),
+            events,
+            right=("count",),
+            shorten=cut,
+            drop=("logger",),
+            room=30,
+        )
     levels_of = enumerate(made.messages.values("level"))
     places = [place for place, level in levels_of if level in ("Warning", "Error", "Critical")]
     wrong = [made.messages.row(place) for place in places[:number]]

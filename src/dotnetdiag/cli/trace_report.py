@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.files import RecordingPath
-from dotnetdiag.cli.lazy import Kinds, LazyGroup
+from dotnetdiag.cli.lazy import Kinds, LazyGroup, is_option, leading
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -172,8 +172,8 @@ class Reports(Kinds):
 
     def kind_of(self, args: Sequence[str]) -> str:
         """The kind that is meant by arguments that name none."""
-        options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if word.startswith("-")}
-        if is_compatible() or args[1:2] == ["topN"] or not options <= _OF_ADVICE:
+        options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if is_option(word)}
+        if is_compatible() or "topN" in leading(args)[1:] or not options <= _OF_ADVICE:
             return "topN"
         return "all" if "--html" in options else "advice"
 
@@ -190,6 +190,7 @@ def report() -> None:
     dotnetdiag trace report app.nettrace topN
     dotnetdiag trace report app.nettrace gc
     dotnetdiag trace report app.nettrace gc --html gc.html
+    dotnetdiag trace report gc *.nettrace                           one after the other; --json: a list
     dotnetdiag trace report app.nettrace --html app.html            all of them, with the flame graph
     dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
     """
@@ -245,21 +246,19 @@ def _show_spans(made: Spans, number: int) -> None:
         )
 
 
-def _require_kind(context: click.Context, _: click.Parameter, kind: str) -> str:
-    """dotnet-trace takes none for granted."""
-    if is_compatible() and context.get_parameter_source("kind") is ParameterSource.DEFAULT:
+def _without_kind(_: click.Context, __: click.Parameter, words: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The files, of words whose last may be the kind. dotnet-trace takes none for granted."""
+    is_named = len(words) > 1 and str(words[-1]) == "topN"
+    if is_compatible() and not is_named:
         echo("error: nothing to report is named: write topN behind the file", err=True)
         raise click.exceptions.Exit(COMPATIBLE_NO_KIND)
-    return kind
+    return words[:-1] if is_named else words
 
 
 @click.command(
-    "topN", cls=Command, epilog="Other kinds: `dotnetdiag trace report gc --help`, `exceptions`, `jit`, `spans`."
+    "topN", cls=EachFile, epilog="Other kinds: `dotnetdiag trace report gc --help`, `exceptions`, `jit`, `spans`."
 )
-@click.argument("file", type=_FILE)
-@click.argument(
-    "kind", type=click.Choice(["topN"]), default="topN", expose_value=False, metavar="", callback=_require_kind
-)
+@files_argument(_without_kind)
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
 @click.option("--inclusive", is_flag=True, help="Sort by the time of a method and all that it called.")
 @view_options

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.tui.widths import cut
+from dotnetdiag.tui.widths import cut, shortened
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.requests import RequestReport
@@ -22,10 +21,13 @@ if TYPE_CHECKING:
 Row: TypeAlias = Mapping[str, Any]
 
 _SPENT = ("cpu_ms", "gc_ms", "lock_ms")
+_LESS = ("lock ms", "gc ms", "95 % ms", "cpu ms", "median ms")
+"""Columns that a narrow terminal does without, the first first."""
+_ROUTE_CELLS = 25
 
 
-@click.command("requests", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("requests", cls=EachFile)
+@files_argument()
 @click.option(
     "-n",
     "--number",
@@ -84,7 +86,7 @@ def show(made: RequestReport, number: int) -> None:
         )
         for row in routes[:number]
     ]
-    table((*heads, "kind", "route"), cells, right=heads, shorten=cut)
+    table((*heads, "kind", "route"), cells, right=heads, shorten=shortened, drop=_LESS, room=_ROUTE_CELLS)
     if len(routes) > number:
         echo(f"{len(routes) - number:,} more")
     rows = made.requests.to_pylist()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS = 200
 """Of a cell for people, who see lists of frames by their begins."""
+_NAMED = 6
+"""Columns that are named where there is no row."""
 
 
 @click.command("sql", cls=Command)
@@ -65,6 +67,8 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
         _write(answer, output, form, force=force)
     else:
         show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=answer.to_json)
+    for note in answer.notes:
+        echo(f"note: {note}", err=True)
     say_losses(", ".join(sources), answer.losses.lost, answer.losses.damage)
 
 
@@ -97,4 +101,5 @@ def _show(answer: Table) -> None:
     if len(answer):
         table(columns, list(zip(*cells, strict=True)), right=right, shorten=cut)
     else:
-        echo(f"no rows of {', '.join(columns)}")
+        more = f" and {len(columns) - _NAMED:,} columns more" if len(columns) > _NAMED else ""
+        echo(f"no rows of {', '.join(columns[:_NAMED])}{more}")

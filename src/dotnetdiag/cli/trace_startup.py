@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
@@ -18,8 +17,13 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.startup import StartupReport
 
 
-@click.command("startup", cls=Command)
-@click.argument("file", type=RecordingPath())
+_LESS = ("thrown", "pause ms", "GCs", "bind ms", "start ms", "assemblies", "methods")
+"""Columns that a narrow terminal does without, the first first."""
+_PHASE_CELLS = 40
+
+
+@click.command("startup", cls=EachFile)
+@files_argument()
 @click.option("--first", "first", metavar="TIME", help="Look at so much of the recording: 800ms, 3s.  [default: 5s]")
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
@@ -86,7 +90,7 @@ def _show(made: StartupReport, number: int) -> None:
     ]
     heads = (*heads, *(["CPU ms"] if has_cpu else []))
     echo()
-    table((*heads, "phase"), cells, right=heads)
+    table((*heads, "phase"), cells, right=heads, drop=_LESS, room=_PHASE_CELLS)
     rows = [
         (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", row["kind"], row["name"])
         for row in made.longest[:number].to_pylist()

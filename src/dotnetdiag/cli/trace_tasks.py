@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo, table
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.tasks import TaskReport
 
 
-@click.command("tasks", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("tasks", cls=EachFile)
+@files_argument()
 @click.option("-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows.")
 @report_options
 def tasks(file: Path, number: int, form: str) -> None:

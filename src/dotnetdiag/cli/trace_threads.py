@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _FIGURES = ("cpu_ms", "waiting_ms", "lock_ms", "wait_ms")
 
 
-@click.command("threads", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("threads", cls=EachFile)
+@files_argument()
 @click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many threads.")
 @report_options
 def threads(file: Path, number: int, form: str) -> None:
@@ -72,6 +71,7 @@ def show(made: ThreadReport, number: int) -> None:
     ]
     if cells:
         echo()
-        table((*heads, "name"), cells, right=heads)
+        less = ("created ms", "exceptions", "MB", *(name.replace("_", " ") for name in reversed(told[1:])))
+        table((*heads, "name"), cells, right=heads, drop=less, room=24)
     if len(rows) > number:
         echo(f"{len(rows) - number:,} more")

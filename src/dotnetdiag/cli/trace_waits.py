@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, figures, report_options
 from dotnetdiag.cli.render import echo
@@ -21,8 +20,8 @@ _number = click.option(
 )
 
 
-@click.command("contention", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("contention", cls=EachFile)
+@files_argument()
 @_number
 @report_options
 def contention(file: Path, number: int, form: str) -> None:
@@ -48,8 +47,8 @@ def contention(file: Path, number: int, form: str) -> None:
     )
 
 
-@click.command("waits", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("waits", cls=EachFile)
+@files_argument()
 @_number
 @report_options
 def waits(file: Path, number: int, form: str) -> None:

@@ -22,7 +22,7 @@ from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
-from dotnetdiag.cli.trace_live_report import KINDS, refuse_others, show, started
+from dotnetdiag.cli.trace_live_report import KINDS, check_form, refuse_others, show, started
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -38,6 +38,8 @@ else:
     _Choice = click.Choice  # click 8.1 has one kind of it
 
 STREAMED = (TABLE, "jsonl", "csv")
+AS_JSON = "--json"
+"""What ``--json`` says: lines of events, and the whole of a report."""
 TICK_S = 0.1
 LAST_LINES_S = 2.0
 """How long the last lines are held for somebody who does not read."""
@@ -48,12 +50,19 @@ class _Streamed(_Choice):
     """Some of the formats that other verbs take."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Raises UsageError that says why the others are not taken."""
-        if value in CHOICES and value not in STREAMED:
-            raise UsageError(
-                f"{value} is written when its end is known, and a watch is read while it runs: table, jsonl, or csv"
-            )
-        return super().convert(value, param, ctx)
+        """Raises UsageError for what is no format; :func:`_form` says why of others not all are taken."""
+        return value if value in (*CHOICES, AS_JSON) else super().convert(value, param, ctx)
+
+
+def _form(form: str, report: str | None) -> str:
+    """The format that is meant. Raises UsageError that says why one is not taken."""
+    if report is not None:
+        return "json" if form == AS_JSON else form
+    if form in CHOICES and form not in STREAMED:
+        raise UsageError(
+            f"{form} is written when its end is known, and a watch is read while it runs: table, jsonl, or csv"
+        )
+    return "jsonl" if form == AS_JSON else form
 
 
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -76,14 +85,19 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     type=click.Choice(sorted(KINDS)),
     help="At the end a report of what came, as `trace report` has it of a file, instead of events.",
 )
-@click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
+@click.option(
+    "--json",
+    "form",
+    flag_value=AS_JSON,
+    help="The same as --format jsonl; with --report all of it as one object.",
+)
 @click.option(
     "--format",
     "form",
     type=_Streamed(STREAMED),
     default=TABLE,
     show_default=True,
-    help="How to print it.",
+    help="How to print it; the table of a --report also in the other formats of `trace report`.",
 )
 def watch(
     target: Target | None,
@@ -126,6 +140,7 @@ def watch(
     from dotnetdiag.recipes.outcome import EXIT_WAIT_S, exit_of
     from dotnetdiag.recipes.watching import LiveEvents, WatchOptions
 
+    form = _form(form, report)
     options = WatchOptions(
         providers=providers,
         presets=presets,
@@ -179,8 +194,7 @@ def watch(
 
 def _report(target: Target | None, launch: Launch | None, kind: str, options: WatchOptions, form: str) -> None:
     """Ask until the end, and show what came."""
-    if form == "csv":
-        raise UsageError("a report is a table for people, or --json")
+    check_form(form)
     options.composed()
     with (
         watched(target, launch) as source,

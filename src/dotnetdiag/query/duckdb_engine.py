@@ -83,7 +83,7 @@ class Database:
             made = self._run(statement.query)
         if made is None or (statements[-1].type.name in _SILENT and not made.num_rows):
             return Table({}, title="nothing")
-        return table_of(made, " ".join(text.split()), (), self.losses)
+        return table_of(made, " ".join(text.split()), self.notes, self.losses)
 
     @property
     def losses(self) -> Losses:
@@ -94,6 +94,19 @@ class Database:
         return Losses(
             lost=None if None in lost else sum(one for one in lost if one is not None),
             damage="; ".join(damage) or None,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reports that were read say of their recordings; of some of several with their number, and the name of the first."""
+        of: dict[str, list[str]] = {}
+        for name, notes in self._shelf.notes.items():
+            for note in notes:
+                of.setdefault(note, []).append(name)
+        count = len(self._recordings)
+        return tuple(
+            note if len(names) == count else f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {note}"
+            for note, names in of.items()
         )
 
     def _run(self, statement: str) -> Any:

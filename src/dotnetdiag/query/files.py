@@ -34,6 +34,15 @@ class RecordingFile:
     opener: Opener
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def require(self) -> None:
+        """Raises InputError where it is to be here, and is not."""
+        local = _local(self.name)
+        if local is not None:
+            try:
+                os.stat(local)
+            except (OSError, ValueError) as error:
+                raise InputError(self.name, getattr(error, "strerror", None) or str(error)) from error
+
     def open(self) -> Trace:
         """The trace. Raises InputError, FormatError."""
         local = _local(self.name)

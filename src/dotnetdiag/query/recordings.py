@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -50,12 +50,13 @@ class OpenTrace:
 class Shelf:
     """Opens recordings, several at the same time where they are read together; the last :data:`KEPT_OPEN` stay open. For several threads.
 
-    ``losses`` are what those that were read lack, by their names.
+    ``losses`` are what those that were read lack, by their names; ``notes`` what reports say of them.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self.losses: dict[str, Losses] = {}
+        self.notes: dict[str, dict[str, None]] = {}
         self._open: dict[int, tuple[Recording, Trace, int]] = {}
 
     @contextmanager
@@ -76,6 +77,12 @@ class Shelf:
                 for one in idle[: max(0, len(self._open) - KEPT_OPEN)]:
                     old, other, _ = self._open.pop(one)
                     old.close(other)
+
+    def read(self, name: str, trace: Trace, notes: Iterable[str]) -> None:
+        """Remember what is to be said of a recording that was read."""
+        with self._lock:
+            self.losses[name] = trace.raw.losses
+            self.notes.setdefault(name, {}).update(dict.fromkeys(notes))
 
     def close(self) -> None:
         """Close all that are open."""

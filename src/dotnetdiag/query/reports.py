@@ -31,11 +31,11 @@ class Report:
         return f"{self.name}({', '.join(self.arguments)})" if self.arguments else self.name
 
     def of(self, trace: Trace, arguments: tuple[str, ...] = ()) -> Table:
-        """Ask a trace. Raises what the question raises."""
-        made: Any = getattr(import_module(f"dotnetdiag.analysis.{self.module}"), self.function)(trace, *arguments)
-        if self.part:
-            made = attrgetter(self.part)(made)
-        return made if isinstance(made, Table) else made.table()
+        """Ask a trace: the table, with the notes of the whole answer. Raises what the question raises."""
+        whole: Any = getattr(import_module(f"dotnetdiag.analysis.{self.module}"), self.function)(trace, *arguments)
+        made = attrgetter(self.part)(whole) if self.part else whole
+        table: Table = made if isinstance(made, Table) else made.table()
+        return table.with_notes(tuple(dict.fromkeys((*getattr(whole, "notes", ()), *table.notes))))
 
 
 def _of(name: str, module: str, function: str, part: str, about: str, *arguments: str) -> Report:

@@ -99,7 +99,7 @@ class Scan:
         if not any(one.lower() in there for one in (*wanted, *looked_at)):
             if where is None or len(self._passing(self._batch(name, looked_at, {}, 1), where)):
                 yield from self._counted(name, wanted, self.table.count(trace))
-            self._shelf.losses[name] = trace.raw.losses
+            self._shelf.read(name, trace, self.table.notes(trace))
             return
         for window in self.table.windows(trace):
             if where is not None:
@@ -110,7 +110,7 @@ class Scan:
                 if len(rows) < len(window):
                     window = window.take(rows)
             yield self._batch(name, wanted, self._arrays(window, wanted, there), len(window))
-        self._shelf.losses[name] = trace.raw.losses
+        self._shelf.read(name, trace, self.table.notes(trace))
 
     def _arrays(self, window: Window, columns: Sequence[str], there: dict[str, str]) -> dict[str, Any]:
         own = {there[one.lower()]: one for one in columns if one.lower() in there}

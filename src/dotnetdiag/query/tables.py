@@ -73,6 +73,9 @@ class QueryTable(Protocol):
     def windows(self, trace: Trace) -> Iterator[Window]:
         """The rows, of a recording that has the table."""
 
+    def notes(self, trace: Trace) -> Sequence[str]:
+        """What is to be said of the rows, of a recording that was read."""
+
 
 class _EventWindow:
     """Events of some types, whose columns have the names that SQL takes."""
@@ -143,6 +146,10 @@ class NamedEvents:
         for headers in trace.raw.source.windows(wanted_of(numbers)):
             yield empty.filled(EventTable(trace.raw, schemas, headers, fields=empty.fields))
 
+    def notes(self, trace: Trace) -> Sequence[str]:  # noqa: ARG002
+        """None."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class AllEvents:
@@ -169,6 +176,10 @@ class AllEvents:
         for headers in trace.raw.source.windows():
             types = {number: trace.raw.types.name_of(number) for number in np.unique(headers.metadata_id).tolist()}
             yield _EventWindow(EventTable(trace.raw, types, headers, fields=()), (), keys)
+
+    def notes(self, trace: Trace) -> Sequence[str]:  # noqa: ARG002
+        """None."""
+        return ()
 
 
 class _RowWindow:
@@ -232,6 +243,10 @@ class ReportRows:
         names = self._names(table)
         for first in range(0, len(table), WINDOW_ROWS):
             yield _RowWindow(table, names, np.arange(first, min(first + WINDOW_ROWS, len(table))))
+
+    def notes(self, trace: Trace) -> Sequence[str]:
+        """Those of the report: what the recording lacks, and how the figures came to be."""
+        return self._table(trace).notes
 
 
 def _says_nothing(column: Column) -> bool:

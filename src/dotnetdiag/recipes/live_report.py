@@ -190,7 +190,9 @@ class LiveReport:
 def live_kind(name: str) -> LiveKind:
     """A question by the name of its report. Raises UnknownName."""
     if name not in KINDS:
-        raise UnknownName("report of a session", name, near(name, KINDS))
+        raise UnknownName(
+            "question", name, near(name, KINDS), where=f"to a process that runs; there are {', '.join(KINDS)}"
+        )
     return KINDS[name]
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from dotnetdiag.query.files import find_recordings
+from dotnetdiag.query.files import RecordingFile, find_recordings
 from dotnetdiag.query.recordings import OpenTrace, Recording
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.trace.trace import Trace
@@ -36,4 +36,8 @@ def database(sources: Sources, *, external_access: bool = False) -> Database:
     """What answers queries to some recordings, to be closed. Raises as ``dd.sql``."""
     from dotnetdiag.query.duckdb_engine import Database
 
-    return Database(recordings_of(sources), external_access=external_access)
+    recordings = recordings_of(sources)
+    for one in recordings:
+        if isinstance(one, RecordingFile):
+            one.require()  # a query may name no table, or one that others have
+    return Database(recordings, external_access=external_access)

@@ -29,6 +29,11 @@ def opened(source: PathText | Trace) -> Iterator[Trace]:
     from dotnetdiag.recipes.trace_files import open_trace
     from dotnetdiag.trace.trace import Trace
 
+    if isinstance(source, list | tuple | set | frozenset):
+        raise UsageError(
+            f"one recording is asked, not a {type(source).__name__}: ask each in turn, or several at once with dd.sql or dd.dataset; "
+            "dd.merge makes one of them"
+        )
     if isinstance(source, Trace):
         yield source
     else:
