@@ -24,7 +24,7 @@ from dotnetdiag.trace.trace import Trace
 SESSIONS = [name for name in recordings() if data_of(name).startswith(b"Nettrace\x14\0\0\0!")]
 """Recordings in the format that sessions have."""
 PIECE = 20_000
-MEASURED = ("bytes_per_second", "per_second", "pause_percent")
+MEASURED = ("bytes_per_second", "allocated_bytes_per_second", "per_second", "pause_percent")
 """Of the time of the session."""
 ESTIMATED = ("objects",)
 """Sums of fractions, to a whole number."""
@@ -82,7 +82,7 @@ def test_a_process_in_which_nothing_happens_has_an_empty_answer(kind: str) -> No
 
 def test_a_session_of_other_providers_is_told_which_it_should_have() -> None:
     data = Made().finish()
-    assert "profiles gc-collect" in answer("gc", data, has_all=False).notes[0]
+    assert "--profile gc-collect" in answer("gc", data, has_all=False).notes[0]
 
 
 def advises(note: str) -> re.Match[str] | None:
