@@ -16,6 +16,7 @@ pytestmark = pytest.mark.live
 PROVIDERS = "Microsoft-Windows-DotNETRuntime:0x40000014018:5"
 ROUNDS = 20
 HELD_MS = 10
+TRIES, LEAST = 3, 0.8
 EDGE_MS = 0.5
 """The runtime measures a contention a little longer than its events are apart."""
 ENTER = "workload!Workload.Contention.Enter()"
@@ -29,7 +30,10 @@ def runtime(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def recorded(runtime: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("waits") / "contention.nettrace"
-    assert record(runtime, path, PROVIDERS, "contention", f"rounds={ROUNDS}") == {"rounds": str(ROUNDS)}
+    for _ in range(TRIES):  # on a busy machine a thread comes when the lock is free again
+        assert record(runtime, path, PROVIDERS, "contention", f"rounds={ROUNDS}") == {"rounds": str(ROUNDS)}
+        if dd.contention(path).totals.count >= ROUNDS * LEAST:
+            break
     return path
 
 
@@ -37,8 +41,7 @@ def test_each_time_that_a_lock_was_held_is_found(runtime: str, recorded: Path) -
     made = dd.contention(recorded)
     # those of the method that waits for the lock; 9 and 10 have some of events that are set, too
     of_lock = [row for row in made.waits.to_pylist() if row["method"] in (ENTER, None) and row["duration_ms"] > 1]
-    # on a busy machine a thread may come when the lock is free again
-    assert ROUNDS * 0.8 <= len(of_lock) <= ROUNDS
+    assert ROUNDS * LEAST <= len(of_lock) <= ROUNDS
     assert made.totals.unfinished == 0
     assert sorted(row["duration_ms"] for row in of_lock)[len(of_lock) // 2] >= HELD_MS - 1
     assert {row["tid"] for row in of_lock} == {of_lock[0]["tid"]}
