@@ -174,6 +174,7 @@ def test_a_list_that_grows_is_named_by_diff_watch_and_advice(tmp_path: Path) -> 
     assert suspects["Leaking.Session"].row["count_grown"] == 6000
     assert suspects["Leaking.Session"].row["steps"] == 3
     assert any("Sessions" in step for step in suspects["Leaking.Session"].path)
+    assert suspects["Leaking.Session"].path[1] == "[static vars]"
 
     done = cli("diff", before, after, "--fail-above", "1MB", "--json")
     assert done.returncode == 1

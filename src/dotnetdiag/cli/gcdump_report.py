@@ -169,9 +169,13 @@ def _show_tree(rows: Table) -> None:
 @click.option("--number", type=click.IntRange(min=1), default=10, show_default=True, help="How many ways.")
 @format_option
 def paths(find: Any, number: int, form: str, what: str) -> None:
-    """Show why objects are alive: the shortest ways to them from the roots, then others, merged by type.
+    """Show why objects are alive: the ways to them from the roots, merged by type, and then other ways.
 
-    TYPE is a name of the report, or a part of one; ADDRESS is 0x7f….
+    The first way to an object is the shortest from what lasts: static variables, handles, the finalizer; from a variable of a method where
+    nothing else holds it.
+
+    TYPE is a name of the report; or the last part of some (Session of MyApp.Session); or what is in names, in any case. What holds roots is
+    asked for with [ at the begin. ADDRESS is 0x7f….
 
     \b
     dotnetdiag gcdump paths app.gcdump MyApp.Session
@@ -208,7 +212,7 @@ def _show_paths(rows: Table, what: str) -> None:
     if not len(rows):
         echo(f"no object of {what} is reached from a root")
     for row in rows.to_pylist():
-        kind = "" if row["is_shortest"] else ", over another that refers to them"
+        kind = "" if row["is_shortest"] else ", another way"
         objects = f"{row['count']:,} object{'s' if row['count'] != 1 else ''}"
         echo(f"{objects}, {row['bytes']:,} bytes{kind}:")
         for level, name in enumerate(row["path"]):

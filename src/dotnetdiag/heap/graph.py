@@ -99,10 +99,12 @@ class Graph:
 
     @cached_property
     def breadth_first(self) -> tuple[Array, Array]:
-        """(the nodes that are reached from the root, nearest first; the node from which each was reached first, ``kernels.NONE`` of the root and
-        of what is not reached).
+        """(the nodes that are reached from the root, nearest first, but those behind all others that only stacks reach; the node from which each
+        was reached first, ``kernels.NONE`` of the root and of what is not reached): see :func:`lasting.lasting_first`.
         """
-        order, parent = kernels.breadth_first(self.edge_start, self.edge_target, self.root)
+        from dotnetdiag.heap.lasting import lasting_first
+
+        order, parent = lasting_first(self)
         return _read_only(order), _read_only(parent)
 
     def type_of(self, node: int) -> str:

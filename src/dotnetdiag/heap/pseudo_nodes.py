@@ -21,6 +21,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ROOTS, STATICS, THREAD_STATICS = "[.NET Roots]", "[static vars]", "[thread static vars]"
 LOCALS, OTHERS, COM = "[local vars]", "[other roots]", "[COM/WinRT Objects]"
+PINNED_LOCALS = "[Pinned local vars]"
+"""As PerfView names some."""
 FINALIZER, STRONG, PINNING = "[finalizer Handles]", "[strong Handles]", "[pinning Handles]"
 OTHER_HANDLES, DEPENDENT = "[other Handles]", "[Dependent Handles]"
 
@@ -165,7 +167,7 @@ def _u64(parts: Sequence[Any]) -> Array:
 
 _KIND_OF_NAME = {
     LOCALS: "stack",
-    "[Pinned local vars]": "stack",
+    PINNED_LOCALS: "stack",
     FINALIZER: "finalizer",
     "[FinalizerQueue]": "finalizer",
     DEPENDENT: "dependent",
