@@ -67,7 +67,7 @@ def test_the_report_for_people_begins_as_that_of_the_reference(file: Path) -> No
         "GC Heap bytes", "GC Heap objects", "Total references",
     ]  # fmt: skip
     assert "App.Node  [app.dll]" in lines[5]
-    assert lines[6] == "2 more"
+    assert lines[6] == "1 more"
 
 
 @pytest.mark.parametrize("by", ["module", "namespace", "generation"])
@@ -123,6 +123,24 @@ def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
     assert run("diff", after, file, "--fail-above", "1").exit_code == 0
     with pytest.raises(GrammarError):
         run("diff", file, after, "--fail-above", "much")
+
+
+def test_a_number_holds_for_tables_too(file: Path, tmp_path: Path) -> None:
+    other = written(chain(1000, "App.Other"), tmp_path / "y.gcdump")
+    assert len(run("report", file, "--format", "csv").stdout.splitlines()) == 4
+    assert len(run("report", file, "--format", "csv", "--number", 1).stdout.splitlines()) == 2
+    assert len(run("diff", file, other, "--format", "csv", "-n", 1).stdout.splitlines()) == 2
+    assert len(run("diff", file, other, "--format", "csv").stdout.splitlines()) > 2
+    assert len(json.loads(run("report", file, "--json", "--number", 1).stdout)["types"]) == 3
+
+
+def test_what_holds_the_roots_is_no_row_for_people(file: Path, tmp_path: Path) -> None:
+    other = written(chain(1000), tmp_path / "y.gcdump")
+    assert "[.NET Roots]" not in run("report", file, "--sort", "retained").stdout
+    said = run("diff", file, other).stdout
+    assert "  [.NET Roots] > App.List\n" in said
+    assert not [line for line in said.splitlines() if line.endswith("  [.NET Roots]")]
+    assert "[.NET Roots]" in {row["type"] for row in json.loads(run("report", file, "--json").stdout)["types"]}
 
 
 def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:

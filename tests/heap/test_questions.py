@@ -18,7 +18,7 @@ from tests.nettrace.recordings import data_of
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Heap, kernels, read_gcdump
-from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
+from dotnetdiag.heap.difference import DIAGNOSTICS, growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
 from dotnetdiag.heap.paths import meant_types
 
@@ -310,6 +310,21 @@ def test_types_that_only_grow_are_suspects() -> None:
     assert len(growing_types([a_cache(3), a_cache(9), a_cache(8)])) == 0
     with pytest.raises(UsageError):
         growing_types(heaps[:1])
+
+
+def test_what_grew_after_the_first_heap_alone_is_no_suspect() -> None:
+    assert len(growing_types([a_cache(3), a_cache(9)])) == 1
+    assert len(growing_types([a_cache(3), a_cache(9), a_cache(9)])) == 0
+    assert len(growing_types([a_cache(3), a_cache(9), a_cache(9), a_cache(10)])) == 1
+
+
+def test_what_the_diagnostics_leave_is_told() -> None:
+    def with_metadata(size: int) -> Heap:
+        heap = heap_from([ROOTS, STATICS, DIAGNOSTICS, "Log"], [(0, 1), (1, 2), (2, 3)], sizes=[0, 0, 0, size])
+        return replace(heap, node_address=np.array([0, 0, 0, 8], np.uint64))
+
+    assert with_metadata(10).diff(with_metadata(200)).diagnostics_bytes == 190
+    assert a_cache(3).diff(a_cache(9)).diagnostics_bytes == 0
 
 
 # advice ---------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,11 @@ _GROUPS = {"type": "types", "module": "by_module", "namespace": "by_namespace", 
 @click.command("report", cls=Command)
 @click.argument("file", type=RecordingPath(), required=False)
 @source_options
-@click.option("--number", type=click.IntRange(min=0), default=30, show_default=True, help="How many rows.")
+@click.option(
+    "--number",
+    type=click.IntRange(min=0),
+    help="How many rows; JSON has all.  [default: 30, and all in forms for programs]",
+)
 @click.option(
     "--by", type=click.Choice(list(_GROUPS)), default="type", show_default=True, help="What to take together."
 )
@@ -46,7 +50,7 @@ _GROUPS = {"type": "types", "module": "by_module", "namespace": "by_namespace", 
 )
 @click.option("--force", is_flag=True, help="Overwrite the page if it is there.")
 @format_option
-def report(find: Find, number: int, by: str, sort: str, html: Path | None, force: bool, form: str) -> None:
+def report(find: Find, number: int | None, by: str, sort: str, html: Path | None, force: bool, form: str) -> None:
     """Show the types that fill a heap: how many objects, how many bytes, and how many bytes they keep alive.
 
     FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
@@ -84,7 +88,12 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
             made[f"{by}s"] = rows.to_pylist()
         return made
 
-    show(form, lambda: rows, people=lambda: _show_types(heap, rows, by, number), document=value)
+    show(
+        form,
+        lambda: rows[:number],
+        people=lambda: _show_types(heap, rows, by, 30 if number is None else number),
+        document=value,
+    )
 
 
 def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
@@ -95,13 +104,15 @@ def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
         echo("not complete: see what was said")
     echo()
     figures = [name for name in ("bytes", "count", "retained_bytes") if name in rows.columns]
-    shown = rows.to_pylist()[:number]
-    cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown]
+    from dotnetdiag.heap.pseudo_nodes import is_holder_of_roots
+
+    shown = [row for row in rows.to_pylist() if by != "type" or row["bytes"] or not is_holder_of_roots(row["type"])]
+    cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown[:number]]
     heads = [name.replace("_bytes", "") for name in figures]
     if cells:
         table((*heads, by), cells, right=heads, shorten=cut)
-    if len(rows) > number:
-        echo(f"{len(rows) - number:,} more")
+    if len(shown) > number:
+        echo(f"{len(shown) - number:,} more")
 
 
 def _named(row: dict[str, Any], by: str) -> str:
