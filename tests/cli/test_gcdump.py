@@ -143,6 +143,41 @@ def test_what_holds_the_roots_is_no_row_for_people(file: Path, tmp_path: Path) -
     assert "[.NET Roots]" in {row["type"] for row in json.loads(run("report", file, "--json").stdout)["types"]}
 
 
+def test_of_a_cut_file_is_said_what_is_not_known(file: Path, tmp_path: Path) -> None:
+    """The addresses are behind the records, and the root's record may be the last."""
+    nodes = 2000
+    heap = heap_from([*["App.Node"] * nodes, "[.NET Roots]"], [(nodes, one) for one in range(nodes)], root=nodes)
+    whole = written(heap, tmp_path / "whole.gcdump").read_bytes()
+    cut = tmp_path / "cut.gcdump"
+    cut.write_bytes(whole[: len(whole) - 8 * nodes - 8 * nodes // 2])
+    said = run("report", cut).stdout
+    assert "not known" in said
+    assert "retained" not in said
+    assert 0 < int(re.search(r"([0-9,]+)  GC Heap objects", said)[1].replace(",", "")) < nodes  # type: ignore[index]
+    assert run("diff", cut, file).stdout == (
+        "What grew is not known: of one heap it is missing what holds the objects, and which objects there are.\n"
+    )
+
+
+@pytest.mark.parametrize("data", [b"root:x:0:0", b"SQLite format 3\0", b'{"snapshot":{', b""])
+def test_what_files_of_heaps_are_is_said_of_others(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=r"a \.gcdump is wanted, or the recording of a heap session"):
+        run("report", path)
+
+
+def test_a_limit_that_is_none_is_told_with_a_share(file: Path) -> None:
+    with pytest.raises(GrammarError, match="5%"):
+        run("diff", file, file, "--fail-above", "five")
+
+
+def test_watch_says_nothing_before_its_arguments_are_right() -> None:
+    done = CliRunner().invoke(gcdump, ["watch", "-p", "1", "--every", "0s"])
+    assert isinstance(done.exception, UsageError)
+    assert done.stderr == ""
+
+
 def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:
     def put(name: str, modules: list[str | None], nodes: int = 50) -> Path:
         types = ["[.NET Roots]", "System.String", "App.A"]

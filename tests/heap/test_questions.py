@@ -334,6 +334,13 @@ def advice(heap: Heap, kind: str) -> list[tuple[str, int, int]]:
     return [(row["subject"], row["count"], row["bytes"]) for row in heap.advice if row["kind"] == kind]
 
 
+def test_much_that_no_root_reaches_is_told() -> None:
+    heap = heap_from([ROOTS, "Kept", "Lost", "Lost"], [(0, 1), (2, 3)], sizes=[0, 10, 60, 30])
+    assert advice(heap, "unreached") == [("", 2, 90)]
+    assert heap.advice.values("advice")[0].startswith("90.0 % of the bytes are reached from no root")
+    assert advice(heap_from([ROOTS, "Kept", "Lost"], [(0, 1)], sizes=[0, 100, 10]), "unreached") == []
+
+
 def test_a_static_variable_that_holds_most_is_named() -> None:
     assert advice(a_cache(1000), "static") == [("List.cache", 1, 100_032)]
 

@@ -97,7 +97,11 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
     show(
         form,
         lambda: [one[:number] for one in ((made.types, made.dominators) if form in _SEVERAL else (made.types,))],
-        people=lambda: _show(made, 20 if number is None else number, above),
+        people=lambda: (
+            _no_verdict()
+            if not all(heap.has_roots for heap in heaps)
+            else _show(made, 20 if number is None else number, above)
+        ),
         document=document,
     )
     if limit is None:
@@ -110,6 +114,10 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
         raise click.exceptions.Exit(TRACING_ERROR)
     if above.names:
         raise click.exceptions.Exit(WORSE)
+
+
+def _no_verdict() -> None:
+    echo("What grew is not known: of one heap it is missing what holds the objects, and which objects there are.")
 
 
 def _show(made: HeapDiff, number: int, above: Grown) -> None:

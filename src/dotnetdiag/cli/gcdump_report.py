@@ -102,11 +102,15 @@ def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
     echo(f"{heap.edges:>14,}  Total references")
     if not heap.completeness.complete:
         echo("not complete: see what was said")
+    if not heap.has_roots:
+        echo("What holds objects is missing: what they keep alive is not known.")
     echo()
     figures = [name for name in ("bytes", "count", "retained_bytes") if name in rows.columns]
     from dotnetdiag.heap.pseudo_nodes import is_holder_of_roots
 
     shown = [row for row in rows.to_pylist() if by != "type" or row["bytes"] or not is_holder_of_roots(row["type"])]
+    if not heap.has_roots:
+        figures = [name for name in figures if name != "retained_bytes"]
     cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown[:number]]
     heads = [name.replace("_bytes", "") for name in figures]
     if cells:
@@ -238,7 +242,8 @@ def _show_paths(rows: Table, what: str) -> None:
 @format_option
 def advice(find: Find, form: str) -> None:
     """Say what stands out in a heap: static variables that keep much alive, collections that are mostly empty, events with many handlers,
-    timers that nobody disposed of.
+    timers that nobody disposed of, bytes that no root reaches. Of collections arrays of references are judged: a heap does not tell which
+    places of an array of values (List<int>, the entries of a dictionary) are used.
 
     \b
     dotnetdiag gcdump advice app.gcdump

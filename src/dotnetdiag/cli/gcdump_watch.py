@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.gcdump_live import Progress, say_problems, timeout_option
+from dotnetdiag.cli.gcdump_live import PAUSE, Progress, say_problems, timeout_option, walks_text
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import say_waiting, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -48,13 +48,13 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     from dotnetdiag.heap.difference import no_growing_types
     from dotnetdiag.recipes.collect import Observer, Stop
     from dotnetdiag.recipes.heap_collect import HeapObserver
-    from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
+    from dotnetdiag.recipes.heap_watch import HeapWatchObserver, check_every, watch_heaps
 
     progress = Progress()
 
     def sample(one: HeapSample, done: CollectedHeap) -> None:
         progress.clear()
-        pause = "" if one.pause_ms is None else f", stood still for {one.pause_ms:,.1f} ms"
+        pause = "" if one.pause_ms is None else f", stood still for {one.pause_ms:,.1f} ms{walks_text(done)}"
         line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.objects:>11,} objects{pause}"
         echo(line, err=form != TABLE)
         say_problems(done.heap)
@@ -65,7 +65,8 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
         sample=sample,
         collecting=HeapObserver(waiting=say_waiting(target), progress=progress.show, again=progress.again),
     )
-    echo("The process stands still for each heap, about 0.1 s for a million objects; Ctrl-C ends.", err=True)
+    check_every(every)
+    echo(f"The process stands still for each heap, {PAUSE}; Ctrl-C ends.", err=True)
     stop = Stop()
     with ends_nicely(stop, Observer(), enter=False):
         seen = watch_heaps(target, every=every, count=count, timeout=timeout, observer=observer, stop=stop)

@@ -64,6 +64,11 @@ class Graph:
         """References, those of pseudo-nodes too."""
         return len(self.edge_target)
 
+    @property
+    def has_roots(self) -> bool:
+        """Whether it is known what holds objects: of a file whose end is missing it may not be, and then nothing is known of what they keep alive."""
+        return self.nodes < 2 or len(self.references(self.root)) > 0
+
     @cached_property
     def bytes(self) -> int:
         """Of all objects together."""
@@ -119,6 +124,9 @@ class Graph:
 def is_object(graph: Graph) -> Array:
     """Of each node, whether it is an object: no pseudo-node, and nothing that was only referred to."""
     made: Array = (graph.node_address != 0) & (graph.node_type != 0)
+    if not graph.completeness.complete and not made.any():  # the addresses are what is missing
+        names = [name or "" for name in graph.type_name.to_pylist()]
+        made = np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])[graph.node_type]
     return made
 
 

@@ -104,8 +104,9 @@ class Heap(Graph):
 
     @cached_property
     def advice(self) -> Table:
-        """What is likely to be wrong, as far as the graph can tell: ``kind`` (static, collection, event, timer), ``subject``, ``count``, ``bytes``
-        and ``advice``, a sentence. Empty where nothing stands out.
+        """What is likely to be wrong, as far as the graph can tell: ``kind`` (unreached, static, collection, event, timer), ``subject``, ``count``,
+        ``bytes`` and ``advice``, a sentence. Empty where nothing stands out. Of collections arrays of references alone are judged: a heap
+        does not tell which places of an array of values (``List<int>``, the entries of a dictionary) are used.
         """
         return advice_table(self)
 

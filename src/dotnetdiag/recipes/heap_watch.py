@@ -100,9 +100,7 @@ def watch_heaps(
     Raises what :func:`collect_heap` raises for the first; a later one that fails ends it, and the result says so. Cancelled after
     ``stop.cancel()``.
     """
-    every_s = seconds_of(every)
-    if not every_s:
-        raise UsageError("give how long it is from one heap to the next: every 10m")
+    every_s = check_every(every)
     if count is not None and count < 1:
         raise UsageError(f"{count} heaps: give 1 or more")
     observer, stop = observer or HeapWatchObserver(), stop or Stop()
@@ -133,6 +131,14 @@ def watch_heaps(
                 break
             _wait_until(begins + every_s, stop)
     return seen.result(problem)
+
+
+def check_every(every: float | str) -> float:
+    """The seconds from one heap to the next. GrammarError, UsageError for what is no duration, or none."""
+    every_s = seconds_of(every)
+    if not every_s:
+        raise UsageError("give how long it is from one heap to the next: every 10m")
+    return every_s
 
 
 def _wait_until(when: float, stop: Stop) -> None:
