@@ -12,6 +12,7 @@ import numpy as np
 from dotnetdiag.errors import UsageError
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import Completeness, HeapFacts
+from dotnetdiag.heap.lasting import lasting_first
 
 if TYPE_CHECKING:
     from dotnetdiag.events.columns import Text
@@ -107,9 +108,8 @@ class Graph:
         """(the nodes that are reached from the root, nearest first, but those behind all others that only stacks reach; the node from which each
         was reached first, ``kernels.NONE`` of the root and of what is not reached): see :func:`lasting.lasting_first`.
         """
-        from dotnetdiag.heap.lasting import lasting_first
-
-        order, parent = lasting_first(self)
+        names = self.type_name.to_pylist()
+        order, parent = lasting_first(self.edge_start, self.edge_target, self.root, self.node_type, names)
         return _read_only(order), _read_only(parent)
 
     def type_of(self, node: int) -> str:

@@ -62,7 +62,9 @@ NAMELESS_WHY = (
     "Types have no name that another session was told of: a runtime tells of each once, as long as any session asks for types (keyword "
     "0x8000). End the other session, and collect again."
 )
-NATIVE = "its runtime makes no collection for a session, and tells of no object; a core dump has them: dotnetdiag dump, and a native debugger"
+NATIVE = (
+    "its runtime makes no collection for a session, and tells of no object; a core dump has them, for a native debugger"
+)
 FORGETTING = 8
 """From this version on runtimes forget types by themselves; what is between 3.1 and this could not be looked at."""
 
