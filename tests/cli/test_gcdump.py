@@ -67,7 +67,7 @@ def test_the_report_for_people_begins_as_that_of_the_reference(file: Path) -> No
         "GC Heap bytes", "GC Heap objects", "Total references",
     ]  # fmt: skip
     assert "App.Node  [app.dll]" in lines[5]
-    assert lines[6] == "2 more"
+    assert lines[6] == "1 more"
 
 
 @pytest.mark.parametrize("by", ["module", "namespace", "generation"])
@@ -123,6 +123,59 @@ def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
     assert run("diff", after, file, "--fail-above", "1").exit_code == 0
     with pytest.raises(GrammarError):
         run("diff", file, after, "--fail-above", "much")
+
+
+def test_a_number_holds_for_tables_too(file: Path, tmp_path: Path) -> None:
+    other = written(chain(1000, "App.Other"), tmp_path / "y.gcdump")
+    assert len(run("report", file, "--format", "csv").stdout.splitlines()) == 4
+    assert len(run("report", file, "--format", "csv", "--number", 1).stdout.splitlines()) == 2
+    assert len(run("diff", file, other, "--format", "csv", "-n", 1).stdout.splitlines()) == 2
+    assert len(run("diff", file, other, "--format", "csv").stdout.splitlines()) > 2
+    assert len(json.loads(run("report", file, "--json", "--number", 1).stdout)["types"]) == 3
+
+
+def test_what_holds_the_roots_is_no_row_for_people(file: Path, tmp_path: Path) -> None:
+    other = written(chain(1000), tmp_path / "y.gcdump")
+    assert "[.NET Roots]" not in run("report", file, "--sort", "retained").stdout
+    said = run("diff", file, other).stdout
+    assert "  [.NET Roots] > App.List\n" in said
+    assert not [line for line in said.splitlines() if line.endswith("  [.NET Roots]")]
+    assert "[.NET Roots]" in {row["type"] for row in json.loads(run("report", file, "--json").stdout)["types"]}
+
+
+def test_of_a_cut_file_is_said_what_is_not_known(file: Path, tmp_path: Path) -> None:
+    """The addresses are behind the records, and the root's record may be the last."""
+    nodes = 2000
+    heap = heap_from([*["App.Node"] * nodes, "[.NET Roots]"], [(nodes, one) for one in range(nodes)], root=nodes)
+    whole = written(heap, tmp_path / "whole.gcdump").read_bytes()
+    cut = tmp_path / "cut.gcdump"
+    cut.write_bytes(whole[: len(whole) - 8 * nodes - 8 * nodes // 2])
+    said = run("report", cut).stdout
+    assert "not known" in said
+    assert "retained" not in said
+    assert 0 < int(re.search(r"([0-9,]+)  GC Heap objects", said)[1].replace(",", "")) < nodes  # type: ignore[index]
+    assert run("diff", cut, file).stdout == (
+        "What grew is not known: of one heap it is missing what holds the objects, and which objects there are.\n"
+    )
+
+
+@pytest.mark.parametrize("data", [b"root:x:0:0", b"SQLite format 3\0", b'{"snapshot":{', b""])
+def test_what_files_of_heaps_are_is_said_of_others(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=r"a \.gcdump is wanted, or the recording of a heap session"):
+        run("report", path)
+
+
+def test_a_limit_that_is_none_is_told_with_a_share(file: Path) -> None:
+    with pytest.raises(GrammarError, match="5%"):
+        run("diff", file, file, "--fail-above", "five")
+
+
+def test_watch_says_nothing_before_its_arguments_are_right() -> None:
+    done = CliRunner().invoke(gcdump, ["watch", "-p", "1", "--every", "0s"])
+    assert isinstance(done.exception, UsageError)
+    assert done.stderr == ""
 
 
 def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:

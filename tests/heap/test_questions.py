@@ -18,12 +18,13 @@ from tests.nettrace.recordings import data_of
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Heap, kernels, read_gcdump
-from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
+from dotnetdiag.heap.difference import DIAGNOSTICS, growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
+from dotnetdiag.heap.paths import meant_types
 
 RECORDING = "heap-10.nettrace"
 ROOTS, STATICS, VARIABLE = "[.NET Roots]", "[static vars]", "[static var List.cache]"
-ARRAY = "System.Object[]"
+LOCALS, ARRAY = "[local vars]", "System.Object[]"
 KINDS = ("collection", "event", "timer")
 
 
@@ -137,9 +138,63 @@ def paths(heap: Heap, what: str | int) -> list[tuple[int, bool, list[str]]]:
 def test_paths_are_shortest_first_and_merged_by_type() -> None:
     heap = a_cache(7)
     assert paths(heap, "List") == [(1, True, [ROOTS, ARRAY, "List"]), (1, False, [ROOTS, STATICS, VARIABLE, "List"])]
-    assert paths(heap, "item") == [(7, True, [ROOTS, ARRAY, "List", "Item"])]
-    assert paths(heap, int(heap.node_address[5])) == [(1, True, [ROOTS, ARRAY, "List", "Item"])]
+    steps = [ROOTS, ARRAY, "List", "Item"], [ROOTS, STATICS, VARIABLE, "List", "Item"]
+    assert paths(heap, "item") == [(7, True, steps[0]), (7, False, steps[1])]
+    assert paths(heap, int(heap.node_address[5])) == [(1, True, steps[0]), (1, False, steps[1])]
     assert paths(heap, hex(int(heap.node_address[4]))) == paths(heap, "List")
+
+
+def test_a_static_variable_holds_a_list_and_not_the_variable_of_a_method() -> None:
+    types = [ROOTS, LOCALS, STATICS, VARIABLE, "Box", "List", "Item[]", "Item", "Item"]
+    edges = [(0, 1), (0, 2), (1, 5), (1, 7), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (6, 8)]
+    heap = heap_from(types, edges)
+    heap = replace(heap, node_address=np.where(np.arange(9) < 4, 0, heap.node_address))
+    lasting = [ROOTS, STATICS, VARIABLE, "Box", "List"]
+    assert paths(heap, "Item") == [
+        (2, True, [*lasting, "Item[]", "Item"]),
+        (2, False, [ROOTS, LOCALS, "List", "Item[]", "Item"]),
+        (1, False, [ROOTS, LOCALS, "Item"]),
+    ]
+    assert paths(heap, "List") == [(1, True, lasting), (1, False, [ROOTS, LOCALS, "List"])]
+    assert heap.breadth_first[0].tolist() == [0, 2, 3, 4, 5, 6, 7, 8, 1]
+    only_local = replace(
+        heap, edge_start=heap.edge_start, edge_target=np.where(heap.edge_target == 4, 0, heap.edge_target)
+    )
+    assert paths(only_local, "List") == [(1, True, [ROOTS, LOCALS, "List"])]
+
+
+def test_first_ways_add_up_to_the_objects() -> None:
+    """A way may be the first of one object, and another one of the next."""
+    types = [ROOTS, STATICS, VARIABLE, ARRAY, "Byte[]", "Byte[]"]
+    heap = heap_from(types, [(0, 1), (0, 3), (1, 2), (2, 4), (3, 5), (2, 5)])
+    assert paths(heap, "Byte[]") == [
+        (1, True, [ROOTS, ARRAY, "Byte[]"]),
+        (1, True, [ROOTS, STATICS, VARIABLE, "Byte[]"]),
+        (1, False, [ROOTS, STATICS, VARIABLE, "Byte[]"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "meant"),
+    [
+        ("A.Ring", ["A.Ring"]),
+        ("Ring", ["A.Ring", "B+Ring"]),
+        ("ring", ["A.Ring", "B+Ring", "A.Ring[]", "A.List<A.Ring>"]),
+        ("List<A.Ring>", ["A.List<A.Ring>"]),
+        ("[static var A.Ring", ["[static var A.Ring.ring]"]),
+        ("[", [ROOTS, "[static var A.Ring.ring]", "A.Ring[]"]),
+        ("", []),
+    ],
+)
+def test_a_name_means_that_type_before_others_with_it(what: str, meant: list[str]) -> None:
+    names = ["", ROOTS, "[static var A.Ring.ring]", "A.Ring", "B+Ring", "A.Ring[]", "A.List<A.Ring>"]
+    assert [names[number] for number in meant_types(names, what)] == meant
+
+
+def test_paths_tell_which_types_were_meant() -> None:
+    heap = heap_from(["Root", "A.Ring", "B.Ring"], [(0, 1), (0, 2)])
+    assert heap.paths_to_root("Ring").notes == ("taken for it: A.Ring, B.Ring",)
+    assert heap.paths_to_root("A.Ring").notes == ()
 
 
 def test_a_path_through_another_of_the_objects_is_none_of_its_own() -> None:
@@ -151,7 +206,7 @@ def test_paths_of_what_is_not_reached_are_none() -> None:
     heap = heap_from(["Root", "A", "Lost"], [(0, 1)])
     table = heap.paths_to_root("Lost")
     assert len(table) == 0
-    assert table.notes == ("1 of 1 objects are not reached from any root",)
+    assert table.notes == ("1 of 1 objects are not reached from any root: garbage in this heap",)
 
 
 def test_a_long_path_shows_its_ends() -> None:
@@ -209,7 +264,7 @@ def test_every_path_of_a_random_heap_is_one_of_its_references() -> None:
         reached = set(heap.breadth_first[0].tolist())
         found = heap.paths_to_root("T3")
         own = [node for node in reached if node % 7 == 3]
-        assert sum(row["count"] for row in found if row["is_shortest"]) >= len(own)
+        assert sum(row["count"] for row in found if row["is_shortest"]) == len(own)
         steps = {(f"T{a % 7}", f"T{b % 7}") for a, b in edges}
         for row in found:
             assert (row["path"][0], row["path"][-1]) == ("T0", "T3")
@@ -257,11 +312,33 @@ def test_types_that_only_grow_are_suspects() -> None:
         growing_types(heaps[:1])
 
 
+def test_what_grew_after_the_first_heap_alone_is_no_suspect() -> None:
+    assert len(growing_types([a_cache(3), a_cache(9)])) == 1
+    assert len(growing_types([a_cache(3), a_cache(9), a_cache(9)])) == 0
+    assert len(growing_types([a_cache(3), a_cache(9), a_cache(9), a_cache(10)])) == 1
+
+
+def test_what_the_diagnostics_leave_is_told() -> None:
+    def with_metadata(size: int) -> Heap:
+        heap = heap_from([ROOTS, STATICS, DIAGNOSTICS, "Log"], [(0, 1), (1, 2), (2, 3)], sizes=[0, 0, 0, size])
+        return replace(heap, node_address=np.array([0, 0, 0, 8], np.uint64))
+
+    assert with_metadata(10).diff(with_metadata(200)).diagnostics_bytes == 190
+    assert a_cache(3).diff(a_cache(9)).diagnostics_bytes == 0
+
+
 # advice ---------------------------------------------------------------------------------------------------------------
 
 
 def advice(heap: Heap, kind: str) -> list[tuple[str, int, int]]:
     return [(row["subject"], row["count"], row["bytes"]) for row in heap.advice if row["kind"] == kind]
+
+
+def test_much_that_no_root_reaches_is_told() -> None:
+    heap = heap_from([ROOTS, "Kept", "Lost", "Lost"], [(0, 1), (2, 3)], sizes=[0, 10, 60, 30])
+    assert advice(heap, "unreached") == [("", 2, 90)]
+    assert heap.advice.values("advice")[0].startswith("90.0 % of the bytes are reached from no root")
+    assert advice(heap_from([ROOTS, "Kept", "Lost"], [(0, 1)], sizes=[0, 100, 10]), "unreached") == []
 
 
 def test_a_static_variable_that_holds_most_is_named() -> None:

@@ -116,6 +116,8 @@ def test_native_aot_is_said_to_walk_no_heap() -> None:
         done = cli("collect", "-p", target.pid)
     assert done.returncode == 4
     assert "NativeAOT" in done.stderr
+    assert "core dump" in done.stderr
+    assert "stands still" not in done.stderr
 
 
 def test_a_raw_session_is_the_same_heap(tmp_path: Path) -> None:
@@ -174,6 +176,7 @@ def test_a_list_that_grows_is_named_by_diff_watch_and_advice(tmp_path: Path) -> 
     assert suspects["Leaking.Session"].row["count_grown"] == 6000
     assert suspects["Leaking.Session"].row["steps"] == 3
     assert any("Sessions" in step for step in suspects["Leaking.Session"].path)
+    assert suspects["Leaking.Session"].path[1] == "[static vars]"
 
     done = cli("diff", before, after, "--fail-above", "1MB", "--json")
     assert done.returncode == 1
@@ -224,6 +227,10 @@ def test_types_that_another_session_was_told_of_are_said_to_be_its() -> None:
             reader.join()
         assert any("types have no name" in problem for problem in done.heap.completeness.problems)
         assert any("another session was told of" in note for note in done.notes)
+        assert done.attempts == 2
+        assert done.all_pauses_ms is not None
+        assert done.pause_ms is not None
+        assert done.all_pauses_ms > done.pause_ms
         assert dd.heap(client).completeness.complete
 
 

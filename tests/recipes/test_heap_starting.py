@@ -14,7 +14,7 @@ from dotnetdiag.errors import DiagnosticsError, InputError, TimedOut, UsageError
 from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_convert import write_collected
 from dotnetdiag.recipes.heap_files import looks_like_file
-from dotnetdiag.recipes.heap_watch import watch_heaps
+from dotnetdiag.recipes.heap_watch import Suspect, held_below, watch_heaps
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.testing import Runtime
 
@@ -108,3 +108,19 @@ def test_the_formats_that_a_heap_is_collected_into_are_named(tmp_path: Path) -> 
         write_collected(options, tmp_path / "x.xyz", force=False),
     ):
         pass
+
+
+def suspect(name: str, *path: str) -> Suspect:
+    return Suspect(row={"type": name}, path=(*path, name))
+
+
+def test_suspects_stand_below_those_that_hold_them() -> None:
+    found = held_below(
+        [
+            suspect("A[]", "Root"), suspect("X", "Root"), suspect("A", "Root", "A[]"), suspect("B", "A[]", "A"),
+            suspect("C", "D"), suspect("D", "C"),
+        ]
+    )  # fmt: skip
+    assert [(one.row["type"], one.held_by) for one in found] == [
+        ("A[]", None), ("A", "A[]"), ("B", "A"), ("X", None), ("C", "D"), ("D", "C"),
+    ]  # fmt: skip

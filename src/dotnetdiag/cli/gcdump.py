@@ -27,6 +27,6 @@ ENTRIES = {
 def gcdump() -> None:
     """Say what fills the heap of a process, what holds it, and what grew.
 
-    A heap is collected by a blocking collection of everything: the process stands still for it, about a tenth of a second for a million
-    objects. A FILE is a .gcdump, or a recording of a heap session (.nettrace).
+    A heap is collected by a blocking collection of everything: the process stands still for it, some 0.1 to 0.3 s for a million objects,
+    longer on a busy machine. A FILE is a .gcdump, or a recording of a heap session (.nettrace).
     """

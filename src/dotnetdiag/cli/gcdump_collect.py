@@ -73,7 +73,10 @@ def collect(
     say_problems(done.heap)
     size = path.stat().st_size if path.is_file() else 0
     if verbose:
-        echo(f"{done.size_bytes:,} bytes came in {done.duration_s:.2f} s, in {done.attempts} sessions.", err=True)
+        echo(
+            f"{done.size_bytes:,} bytes came in {done.duration_s:.2f} s, in {done.attempts} session{'s' if done.attempts > 1 else ''}.",
+            err=True,
+        )
     if as_json:
         from dotnetdiag.recipes.heap_reports import summary
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.stop import Stop
     from dotnetdiag.recipes.target import Target
 
+PAUSE = "some 0.1 to 0.3 s for a million objects, longer on a busy machine"
 NO_SOURCE = "Give a FILE, or a process: --process-id, --name, --wait-for, --diagnostic-port, --dsrouter."
 
 
@@ -106,9 +107,17 @@ def say_problems(heap: Heap) -> None:
 def say_pause(done: CollectedHeap) -> None:
     """How long the program stood still, and how else it went."""
     if done.pause_ms is not None:
-        echo(f"The process stood still for {done.pause_ms:,.1f} ms.", err=True)
+        echo(f"The process stood still for {done.pause_ms:,.1f} ms{walks_text(done)}.", err=True)
     for note in done.notes:
         echo(note, err=True)
+
+
+def walks_text(done: CollectedHeap) -> str:
+    """What all walks came to, where there were several."""
+    if done.attempts == 1:
+        return ""
+    total = "" if done.all_pauses_ms is None else f" and {done.all_pauses_ms:,.1f} ms in all"
+    return f" in the last walk,{total} in {done.attempts} walks"
 
 
 def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
@@ -131,7 +140,7 @@ def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
 
 def _started(pid: int | None) -> None:
     who = "The process" if pid is None else f"Process {pid}"
-    echo(f"{who} stands still while its heap is walked, about 0.1 s for a million objects.", err=True)
+    echo(f"{who} stands still while its heap is walked, {PAUSE}.", err=True)
 
 
 class Progress:

@@ -28,7 +28,11 @@ _GROUPS = {"type": "types", "module": "by_module", "namespace": "by_namespace", 
 @click.command("report", cls=Command)
 @click.argument("file", type=RecordingPath(), required=False)
 @source_options
-@click.option("--number", type=click.IntRange(min=0), default=30, show_default=True, help="How many rows.")
+@click.option(
+    "--number",
+    type=click.IntRange(min=0),
+    help="How many rows; JSON has all.  [default: 30, and all in forms for programs]",
+)
 @click.option(
     "--by", type=click.Choice(list(_GROUPS)), default="type", show_default=True, help="What to take together."
 )
@@ -46,7 +50,7 @@ _GROUPS = {"type": "types", "module": "by_module", "namespace": "by_namespace", 
 )
 @click.option("--force", is_flag=True, help="Overwrite the page if it is there.")
 @format_option
-def report(find: Find, number: int, by: str, sort: str, html: Path | None, force: bool, form: str) -> None:
+def report(find: Find, number: int | None, by: str, sort: str, html: Path | None, force: bool, form: str) -> None:
     """Show the types that fill a heap: how many objects, how many bytes, and how many bytes they keep alive.
 
     FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
@@ -84,7 +88,12 @@ def report(find: Find, number: int, by: str, sort: str, html: Path | None, force
             made[f"{by}s"] = rows.to_pylist()
         return made
 
-    show(form, lambda: rows, people=lambda: _show_types(heap, rows, by, number), document=value)
+    show(
+        form,
+        lambda: rows[:number],
+        people=lambda: _show_types(heap, rows, by, 30 if number is None else number),
+        document=value,
+    )
 
 
 def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
@@ -93,15 +102,21 @@ def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
     echo(f"{heap.edges:>14,}  Total references")
     if not heap.completeness.complete:
         echo("not complete: see what was said")
+    if not heap.has_roots:
+        echo("What holds objects is missing: what they keep alive is not known.")
     echo()
     figures = [name for name in ("bytes", "count", "retained_bytes") if name in rows.columns]
-    shown = rows.to_pylist()[:number]
-    cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown]
+    from dotnetdiag.heap.pseudo_nodes import is_holder_of_roots
+
+    shown = [row for row in rows.to_pylist() if by != "type" or row["bytes"] or not is_holder_of_roots(row["type"])]
+    if not heap.has_roots:
+        figures = [name for name in figures if name != "retained_bytes"]
+    cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown[:number]]
     heads = [name.replace("_bytes", "") for name in figures]
     if cells:
         table((*heads, by), cells, right=heads, shorten=cut)
-    if len(rows) > number:
-        echo(f"{len(rows) - number:,} more")
+    if len(shown) > number:
+        echo(f"{len(shown) - number:,} more")
 
 
 def _named(row: dict[str, Any], by: str) -> str:
@@ -169,9 +184,13 @@ def _show_tree(rows: Table) -> None:
 @click.option("--number", type=click.IntRange(min=1), default=10, show_default=True, help="How many ways.")
 @format_option
 def paths(find: Any, number: int, form: str, what: str) -> None:
-    """Show why objects are alive: the shortest ways to them from the roots, then others, merged by type.
+    """Show why objects are alive: the ways to them from the roots, merged by type, and then other ways.
 
-    TYPE is a name of the report, or a part of one; ADDRESS is 0x7f….
+    The first way to an object is the shortest from what lasts: static variables, handles, the finalizer; from a variable of a method where
+    nothing else holds it.
+
+    TYPE is a name of the report; or the last part of some (Session of MyApp.Session); or what is in names, in any case. What holds roots is
+    asked for with [ at the begin. ADDRESS is 0x7f….
 
     \b
     dotnetdiag gcdump paths app.gcdump MyApp.Session
@@ -208,7 +227,7 @@ def _show_paths(rows: Table, what: str) -> None:
     if not len(rows):
         echo(f"no object of {what} is reached from a root")
     for row in rows.to_pylist():
-        kind = "" if row["is_shortest"] else ", over another that refers to them"
+        kind = "" if row["is_shortest"] else ", another way"
         objects = f"{row['count']:,} object{'s' if row['count'] != 1 else ''}"
         echo(f"{objects}, {row['bytes']:,} bytes{kind}:")
         for level, name in enumerate(row["path"]):
@@ -223,7 +242,8 @@ def _show_paths(rows: Table, what: str) -> None:
 @format_option
 def advice(find: Find, form: str) -> None:
     """Say what stands out in a heap: static variables that keep much alive, collections that are mostly empty, events with many handlers,
-    timers that nobody disposed of.
+    timers that nobody disposed of, bytes that no root reaches. Of collections arrays of references are judged: a heap does not tell which
+    places of an array of values (List<int>, the entries of a dictionary) are used.
 
     \b
     dotnetdiag gcdump advice app.gcdump

@@ -8,12 +8,11 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.gcdump_live import Progress, say_problems, timeout_option
+from dotnetdiag.cli.gcdump_live import PAUSE, Progress, say_problems, timeout_option, walks_text
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import say_waiting, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.heap_collect import CollectedHeap
@@ -31,11 +30,14 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     """Collect heaps of a process over time, and say which types only grow: these are likely to leak.
 
     The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types that only grow: of
-    which there are never fewer, never with fewer bytes, and with more bytes at last; those that grew most first, each with the way on
-    which it is held.
+    which there are never fewer, never with fewer bytes, and with more bytes at last. Those that keep most more alive than before come first,
+    each with the way on which it is held, and with those that it holds below it.
+
+    The first heap of a process leaves some 0.2 MB in it, which are in the second: take three heaps or more, of which types have to grow
+    after the second too.
 
     --json: one object, {heaps: [{at_s, nodes, objects, bytes, grown_bytes, complete, pause_ms}], suspects: [{type, module, steps, count_before,
-    count_after, count_grown, bytes_before, …, path}], problem}.
+    count_after, count_grown, bytes_before, …, path, held_by}], problem}.
 
     \b
     dotnetdiag gcdump watch -p 1234 --every 10m
@@ -46,13 +48,13 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     from dotnetdiag.heap.difference import no_growing_types
     from dotnetdiag.recipes.collect import Observer, Stop
     from dotnetdiag.recipes.heap_collect import HeapObserver
-    from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
+    from dotnetdiag.recipes.heap_watch import HeapWatchObserver, check_every, watch_heaps
 
     progress = Progress()
 
     def sample(one: HeapSample, done: CollectedHeap) -> None:
         progress.clear()
-        pause = "" if one.pause_ms is None else f", stood still for {one.pause_ms:,.1f} ms"
+        pause = "" if one.pause_ms is None else f", stood still for {one.pause_ms:,.1f} ms{walks_text(done)}"
         line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.objects:>11,} objects{pause}"
         echo(line, err=form != TABLE)
         say_problems(done.heap)
@@ -63,7 +65,8 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
         sample=sample,
         collecting=HeapObserver(waiting=say_waiting(target), progress=progress.show, again=progress.again),
     )
-    echo("The process stands still for each heap, about 0.1 s for a million objects; Ctrl-C ends.", err=True)
+    check_every(every)
+    echo(f"The process stands still for each heap, {PAUSE}; Ctrl-C ends.", err=True)
     stop = Stop()
     with ends_nicely(stop, Observer(), enter=False):
         seen = watch_heaps(target, every=every, count=count, timeout=timeout, observer=observer, stop=stop)
@@ -87,17 +90,21 @@ def _show(seen: WatchedHeaps) -> None:
     if not seen.suspects:
         echo("No type only grows.")
         return
+    if len(seen.samples) == 2:
+        echo(
+            "What the first heap of a process leaves in it is in the second, and no leak: three heaps tell them apart."
+        )
     echo(f"Types that only grow, of {len(seen.samples):,} heaps:")
     cells = [
         (
             f"{one.row['bytes_grown']:+,}", f"{one.row['count_grown']:+,}", f"{one.row['retained_bytes_grown']:+,}",
-            f"{one.row['steps']:,}", one.row["type"] or "-",
+            f"{one.row['steps']:,}", f"{'' if one.held_by is None else '  '}{one.row['type'] or '-'}",
         )
         for one in seen.suspects
     ]  # fmt: skip
     heads = ("bytes", "count", "retained", "steps")
-    table((*heads, "type"), cells, right=heads, shorten=cut)
-    for one in seen.suspects[:3]:
+    table((*heads, "type"), cells, right=heads)
+    for one in [one for one in seen.suspects if one.held_by is None][:3]:
         echo()
         echo(f"{one.row['type']} is held by")
         for level, name in enumerate(one.path):

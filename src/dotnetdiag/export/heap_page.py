@@ -18,6 +18,7 @@ import numpy as np
 
 from dotnetdiag.export.pages import asset, digest
 from dotnetdiag.export.texts import clean
+from dotnetdiag.heap.advice import unreached_bytes
 from dotnetdiag.heap.heap import Heap
 
 MOST_BOXES = 12_000
@@ -86,6 +87,8 @@ def _facts(heap: Heap) -> list[str]:
     made += [f"collected {facts.collected:%Y-%m-%d %H:%M:%S} UTC"] if facts.collected is not None else []
     made += [f"stood still for {facts.pause_ms:,.1f} ms"] if facts.pause_ms is not None else []
     made += [facts.sample] if facts.sample is not None else []
+    unreached = unreached_bytes(heap)
+    made += [f"{unreached:,} bytes are reached from no root"] if unreached else []
     return made + [f"not complete: {problem}" for problem in heap.completeness.problems]
 
 

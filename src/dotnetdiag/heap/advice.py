@@ -1,5 +1,5 @@
 """What is likely to be wrong with a heap, as far as its graph can tell: statics that hold much, collections that are mostly empty, events with
-many handlers, many timers. What no root reaches is garbage, and nothing is said of it.
+many handlers, many timers. What no root reaches is garbage, of which is said how much it is, where it is much.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ MOST_STATICS, MOST_COLLECTIONS, MOST_EVENTS = 10, 10, 10
 WASTE_SHARE, WASTE_BYTES = 0.005, 64 << 10
 """What the empty places of a kind of collection take at least, of all bytes and in bytes."""
 MANY_HANDLERS, MANY_TIMERS = 100, 100
+UNREACHED_SHARE = 0.1
+"""Of all bytes: what no root reaches at least to be told of."""
 _TIMER = "System.Threading.TimerQueueTimer"
 _HANDLER = re.compile(r"EventHandler(<|$)|^System\.(Action|Func)(<|$)|(Callback|Handler|Delegate)(<|$)")
 _LISTS = "System.Object[]"
@@ -53,7 +55,7 @@ class _Advice:
 
 def advice_table(graph: Graph) -> Table:
     """Rows of one kind together, each kind's largest first."""
-    rows = [*_statics(graph), *_collections(graph), *_events(graph), *_timers(graph)]
+    rows = [*_unreached(graph), *_statics(graph), *_collections(graph), *_events(graph), *_timers(graph)]
     return Table(
         {
             "kind": Text.from_pylist([row.kind for row in rows]),
@@ -80,6 +82,20 @@ def _reached(graph: Graph) -> Array:
     reached: Array = graph.dominators >= 0
     reached[graph.root] = True
     return reached
+
+
+def unreached_bytes(graph: Graph) -> int:
+    """Bytes of objects that no root reaches."""
+    return graph.bytes - int(graph.retained[graph.root])
+
+
+def _unreached(graph: Graph) -> Iterator[_Advice]:
+    size = unreached_bytes(graph)
+    if size and size >= UNREACHED_SHARE * graph.bytes:
+        yield _Advice(
+            "unreached", "", graph.nodes - len(graph.breadth_first[0]), size,
+            f"{_share(size, graph)} of the bytes are reached from no root: garbage, or roots that the dump lacks",
+        )  # fmt: skip
 
 
 def _statics(graph: Graph) -> Iterator[_Advice]:

@@ -12,6 +12,7 @@ import numpy as np
 from dotnetdiag.errors import UsageError
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import Completeness, HeapFacts
+from dotnetdiag.heap.lasting import lasting_first
 
 if TYPE_CHECKING:
     from dotnetdiag.events.columns import Text
@@ -64,6 +65,11 @@ class Graph:
         """References, those of pseudo-nodes too."""
         return len(self.edge_target)
 
+    @property
+    def has_roots(self) -> bool:
+        """Whether it is known what holds objects: of a file whose end is missing it may not be, and then nothing is known of what they keep alive."""
+        return self.nodes < 2 or len(self.references(self.root)) > 0
+
     @cached_property
     def bytes(self) -> int:
         """Of all objects together."""
@@ -99,10 +105,11 @@ class Graph:
 
     @cached_property
     def breadth_first(self) -> tuple[Array, Array]:
-        """(the nodes that are reached from the root, nearest first; the node from which each was reached first, ``kernels.NONE`` of the root and
-        of what is not reached).
+        """(the nodes that are reached from the root, nearest first, but those behind all others that only stacks reach; the node from which each
+        was reached first, ``kernels.NONE`` of the root and of what is not reached): see :func:`lasting.lasting_first`.
         """
-        order, parent = kernels.breadth_first(self.edge_start, self.edge_target, self.root)
+        names = self.type_name.to_pylist()
+        order, parent = lasting_first(self.edge_start, self.edge_target, self.root, self.node_type, names)
         return _read_only(order), _read_only(parent)
 
     def type_of(self, node: int) -> str:
@@ -117,6 +124,9 @@ class Graph:
 def is_object(graph: Graph) -> Array:
     """Of each node, whether it is an object: no pseudo-node, and nothing that was only referred to."""
     made: Array = (graph.node_address != 0) & (graph.node_type != 0)
+    if not graph.completeness.complete and not made.any():  # the addresses are what is missing
+        names = [name or "" for name in graph.type_name.to_pylist()]
+        made = np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])[graph.node_type]
     return made
 
 

@@ -87,8 +87,12 @@ class Heap(Graph):
 
     def paths_to_root(self, what: str | int, limit: int = PATHS) -> Table:
         """Why objects are alive: ``count``, ``bytes``, ``steps``, ``is_shortest`` and ``path`` (types from the root on), what is reached over the
-        same types in one row, and steps to the same type again as one. ``what`` is a type, a part of its name in any case, or an address
-        (``0x7f…`` or a number). The shortest ways come first, then those over others that refer to the objects.
+        same types in one row, and steps to the same type again as one. First the way of each object that is the shortest from what lasts
+        (static variables, handles, the finalizer), or from a stack where nothing else holds it: ``is_shortest``, whose counts add up to what
+        is reached, most objects first. Then other ways, on which an object may be counted again.
+
+        ``what`` is an address (``0x7f…`` or a number), or a type: a name; else the last part of names (``Session`` of ``MyApp.Session``); else
+        what is in names, in any case. What holds roots is meant by what begins with ``[`` alone. ``notes`` tell what was taken for a part.
 
         UnknownName where there is no such type or object, UsageError for what is neither a text nor a number.
         """
@@ -100,8 +104,9 @@ class Heap(Graph):
 
     @cached_property
     def advice(self) -> Table:
-        """What is likely to be wrong, as far as the graph can tell: ``kind`` (static, collection, event, timer), ``subject``, ``count``, ``bytes``
-        and ``advice``, a sentence. Empty where nothing stands out.
+        """What is likely to be wrong, as far as the graph can tell: ``kind`` (unreached, static, collection, event, timer), ``subject``, ``count``,
+        ``bytes`` and ``advice``, a sentence. Empty where nothing stands out. Of collections arrays of references alone are judged: a heap
+        does not tell which places of an array of values (``List<int>``, the entries of a dictionary) are used.
         """
         return advice_table(self)
 

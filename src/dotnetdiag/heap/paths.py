@@ -1,8 +1,13 @@
-"""Why objects are alive: the ways on which they are reached from the roots, those over the same types in one row."""
+"""Why objects are alive: the ways on which they are reached from the roots, those over the same types in one row.
+
+Other ways are sought at every step: to the objects themselves, and to what those of each shown way are reached over.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,12 +31,21 @@ MOST_STEPS = 64
 BETWEEN = "…"
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _CHUNK = 1 << 20
+MOST_NAMES = 5
+"""Types that are told where a part of a name meant them."""
+_MOST_REFERENCES, _MOST_WAYS, _MOST_CLIMB = 1 << 16, 64, 256
+"""Of other ways to what objects are reached over: how many references are looked at, how many ways, and how far from the root they may be."""
 
 
 def find_nodes(graph: Graph, what: str | int) -> Array:
-    """The nodes of a type (its name, or a part of it in any case), or the one at an address. UnknownName where there is none, UsageError for
-    what is neither.
+    """The nodes of a type, or the one at an address; :func:`meant_types` says which types are meant. UnknownName where there is none, UsageError
+    for what is neither.
     """
+    return _find(graph, what)[0]
+
+
+def _find(graph: Graph, what: str | int) -> tuple[Array, list[str]]:
+    """(nodes, the names of their types where the name of none was given)."""
     address = _address(what)
     if address is not None:
         rows = (
@@ -39,15 +53,33 @@ def find_nodes(graph: Graph, what: str | int) -> Array:
         )
         if not len(rows):
             raise UnknownName("object", f"{address:#x}", where="in the heap")
-        return rows
+        return rows, []
     assert isinstance(what, str)
     names = [name or "" for name in graph.type_name.to_pylist()]
-    kinds = [number for number, name in enumerate(names) if name == what and number]
+    kinds = meant_types(names, what)
     if not kinds:
-        kinds = [number for number, name in enumerate(names) if what.lower() in name.lower() and number]
-    if not kinds or not what:
         raise UnknownName("type", what, near(what, names[1:]), where="in the heap")
-    return np.flatnonzero(np.isin(graph.node_type, kinds))
+    rows = np.flatnonzero(np.isin(graph.node_type, kinds))
+    there = np.unique(graph.node_type[rows]).tolist()
+    return rows, list(dict.fromkeys(names[kind] for kind in there if names[kind] != what))
+
+
+def meant_types(names: Sequence[str], what: str) -> list[int]:
+    """The numbers of the types that a name means: of that name; else with that last part (``Ring`` of ``App.Ring``); else with that in their
+    names, in any case. What holds roots is meant by a name with ``[`` at its begin alone. The first of ``names`` is of what nothing is known of.
+    """
+    if not what:
+        return []
+    lower = what.lower()
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda name: name == what,
+        lambda name: name.endswith((f".{what}", f"+{what}")) and not name.startswith("["),
+        lambda name: lower in name.lower() and (lower[0] == "[" or not name.startswith("[")),
+    )
+    for is_meant in tests:
+        if kinds := [number for number, name in enumerate(names) if number and is_meant(name)]:
+            return kinds
+    return []
 
 
 def _address(what: str | int) -> int | None:
@@ -62,60 +94,177 @@ def _address(what: str | int) -> int | None:
     raise UsageError(f"{what!r} is neither a type nor an address")
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    count: int
+    bytes: int
+    steps: int
+    is_first: bool
+    path: list[str]
+
+
 def path_table(graph: Graph, what: str | int, limit: int) -> Table:
-    """The shortest way to each of the objects, and one over each other object that refers to it and is not itself reached by way of one of them.
-    Shortest ways first, and then those of most objects.
+    """The way to each of the objects, from what lasts where it is reached from there; then others: over each other object that refers to it, or to
+    one before it, and is not itself reached by way of one of them. First ways first, the shortest first, and then those of most objects.
     """
-    wanted = find_nodes(graph, what)
+    wanted, names = _find(graph, what)
     limit = row_count(limit, "ways")
-    order, parent = graph.breadth_first
-    ways = Ways(order, parent, graph.node_type)
-    way, node, is_shortest = _ways(graph, ways, wanted)
-    found, which = np.unique(way, return_inverse=True)
-    pairs, first = np.unique(which * np.int64(graph.nodes) + node, return_index=True)
-    which, node, is_shortest = pairs // graph.nodes, pairs % graph.nodes, is_shortest[first]
-    count, size = sums(which, graph.node_size[node], len(found))
-    shortest = np.bincount(which, is_shortest, len(found)) > 0
-    before, kinds = (found >> 32) - 1, found & 0xFFFFFFFF
-    steps = np.where(before >= 0, ways.steps[np.maximum(before, 0)].astype(np.int64) + 1, 0)
-    rows = np.lexsort((steps, -count, ~shortest))[:limit]
-    names = graph.type_name.to_pylist()
-    texts = [_texts(ways, names, int(before[row]), int(kinds[row])) for row in rows.tolist()]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in texts])]).astype(np.int64)
-    unreached = int((ways.of_node[wanted] == NONE).sum())
+    found = _Search(graph, wanted)
+    rows = found.rows(limit)
+    offsets = np.concatenate([[0], np.cumsum([len(row.path) for row in rows])]).astype(np.int64)
     return Table(
         {
-            "count": Scalar(count[rows], None, Kind.I8),
-            "bytes": Scalar(size[rows], None, Kind.U8),
-            "steps": Scalar(steps[rows], None, Kind.I8),
-            "is_shortest": Scalar(shortest[rows], None, Kind.BOOL),
-            "path": ListOf(offsets, Text.from_pylist([text for one in texts for text in one])),
+            "count": Scalar(np.array([row.count for row in rows], np.int64), None, Kind.I8),
+            "bytes": Scalar(np.array([row.bytes for row in rows], np.uint64), None, Kind.U8),
+            "steps": Scalar(np.array([row.steps for row in rows], np.int64), None, Kind.I8),
+            "is_shortest": Scalar(np.array([row.is_first for row in rows], np.bool_), None, Kind.BOOL),
+            "path": ListOf(offsets, Text.from_pylist([text for row in rows for text in row.path])),
         },
         title="ways from the roots",
         units={"bytes": "bytes"},
-        notes=(f"{unreached:,} of {len(wanted):,} objects are not reached from any root",) if unreached else (),
+        notes=_notes(names, len(wanted), len(wanted) - len(found.reached)),
     )
 
 
-def _ways(graph: Graph, ways: Ways, wanted: Array) -> tuple[Array, Array, Array]:
-    """(way, object, whether it is the shortest to it); a way is that before the last step, plus 1, in the high half, and the type of the last."""
-    order, parent = graph.breadth_first
-    is_wanted = np.zeros(graph.nodes, np.uint8)
-    is_wanted[wanted] = 1
-    through = is_wanted.copy()
-    mark_below(order, parent, through)
-    sources, targets = _references_to(graph, is_wanted)
-    usable = (ways.of_node[sources] != NONE) & (through[sources] == 0) & (parent[targets] != sources)
-    over, others = ways.of_node[sources[usable]].astype(np.int64), targets[usable]
-    kinds = graph.node_type[others].astype(np.int64)
-    over = np.where(ways.type[over] == kinds, ways.before[over], over)
-    reached = wanted[ways.of_node[wanted] != NONE]
-    own = ways.of_node[reached]
-    return (
-        np.concatenate([(ways.before[own] + 1) << 32 | ways.type[own].astype(np.int64), (over + 1) << 32 | kinds]),
-        np.concatenate([reached, others]),
-        np.concatenate([np.ones(len(reached), np.bool_), np.zeros(len(others), np.bool_)]),
-    )
+def _notes(names: list[str], wanted: int, unreached: int) -> tuple[str, ...]:
+    notes = []
+    if names:
+        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+        notes.append(f"taken for it: {', '.join(names[:MOST_NAMES])}{more}")
+    if unreached:
+        notes.append(f"{unreached:,} of {wanted:,} objects are not reached from any root: garbage in this heap")
+    return tuple(notes)
+
+
+class _Search:
+    """The ways to some nodes."""
+
+    def __init__(self, graph: Graph, wanted: Array) -> None:
+        self._graph = graph
+        self._names = graph.type_name.to_pylist()
+        order, self._parent = graph.breadth_first
+        self._ways = Ways(order, self._parent, graph.node_type)
+        self._is_wanted = np.zeros(graph.nodes, np.uint8)
+        self._is_wanted[wanted] = 1
+        self._through = self._is_wanted.copy()
+        mark_below(order, self._parent, self._through)
+        self.reached: Array = wanted[self._ways.of_node[wanted] != NONE]
+
+    def rows(self, limit: int) -> list[_Row]:
+        """The first ways, those of most objects first, and others while there are fewer than the limit."""
+        way, first, which = np.unique(self._ways.of_node[self.reached], return_index=True, return_inverse=True)
+        count, size = sums(which, self._graph.node_size[self.reached], len(way))
+        steps = self._ways.steps[way].astype(np.int64)
+        chosen = np.lexsort((steps, -count))[:limit].tolist()
+        texts = [self._texts(int(self._ways.before[one]), [int(self._ways.type[one])]) for one in way[chosen].tolist()]
+        made = [
+            _Row(int(count[row]), int(size[row]), int(steps[row]), True, text)
+            for row, text in zip(chosen, texts, strict=True)
+        ]
+        if len(made) < limit:
+            chains = self._chains(self.reached[first])
+            marks = self._is_wanted.copy()
+            marks[chains[chains >= 0]] = 1
+            sources, targets = _references_to(self._graph, marks)
+            usable = (
+                (self._ways.of_node[sources] != NONE)
+                & (self._through[sources] == 0)
+                & (self._parent[targets] != sources)
+            )
+            sources, targets = sources[usable], targets[usable]
+            is_last = self._is_wanted[targets] != 0
+            others = self._over_others(sources[is_last], targets[is_last], limit)
+            known = {tuple(row.path) for row in (*made, *others)}
+            before = self._before(chains, which, sources[~is_last], targets[~is_last])
+            rows = others + list(
+                {path: row for row in reversed(before) if (path := tuple(row.path)) not in known}.values()
+            )
+            made += sorted(rows, key=lambda row: (-row.count, row.steps, row.path))[: limit - len(made)]
+        return made
+
+    def _over_others(self, sources: Array, targets: Array, limit: int) -> list[_Row]:
+        """What else refers to the objects themselves."""
+        ways, graph = self._ways, self._graph
+        kinds = graph.node_type[targets].astype(np.int64)
+        over = ways.of_node[sources].astype(np.int64)
+        over = np.where(ways.type[over] == kinds, ways.before[over], over)
+        own = ways.of_node[targets]
+        is_other = (ways.before[own] != over) | (ways.type[own] != kinds)
+        over, kinds, targets = over[is_other], kinds[is_other], targets[is_other]
+        found, which = np.unique((over + 1) << 32 | kinds, return_inverse=True)
+        pairs = np.unique(which * np.int64(graph.nodes) + targets)
+        which, nodes = pairs // graph.nodes, pairs % graph.nodes
+        count, size = sums(which, graph.node_size[nodes], len(found))
+        before = (found >> 32) - 1
+        steps = np.where(before >= 0, ways.steps[np.maximum(before, 0)].astype(np.int64) + 1, 0)
+        return [
+            _Row(
+                int(count[row]), int(size[row]), int(steps[row]), False,
+                self._texts(int(before[row]), [int(found[row] & 0xFFFFFFFF)]),
+            )
+            for row in np.lexsort((steps, -count))[: 2 * limit].tolist()
+        ]  # fmt: skip
+
+    def _chains(self, nodes: Array) -> Array:
+        """The nodes over which each is reached, the nearest first, -1 behind the last one: without the root, and what is wanted itself."""
+        steps = []
+        at = nodes.astype(np.int64)
+        for _ in range(MOST_STEPS):
+            at = np.where(at >= 0, self._above(np.maximum(at, 0)), -1)
+            at = np.where((at == self._graph.root) | (self._is_wanted[np.maximum(at, 0)] != 0), -1, at)
+            if (at < 0).all():
+                break
+            steps.append(at)
+        return np.array(steps, np.int64).reshape(len(steps), len(nodes))
+
+    def _above(self, nodes: Array) -> Array:
+        above = self._parent[nodes].astype(np.int64)
+        return np.where(above == NONE, -1, above)
+
+    def _before(self, chains: Array, which: Array, sources: Array, targets: Array) -> list[_Row]:
+        """What else refers to what the objects are reached over, but is not reached over it."""
+        sources, targets = sources[:_MOST_REFERENCES], targets[:_MOST_REFERENCES]
+        apart = self._is_apart(sources, targets)
+        sources, targets = sources[apart], targets[apart]
+        ways = self._ways.of_node[sources].astype(np.int64)
+        pairs = np.unique(targets << 32 | ways)
+        steps = self._ways.steps[pairs & 0xFFFFFFFF]
+        at, made = self.reached.astype(np.int64), []
+        chosen = [(int(pair) >> 32, int(pair) & 0xFFFFFFFF) for pair in pairs[np.argsort(steps, kind="stable")]]
+        by_target: dict[int, list[int]] = {}
+        for target, way in chosen[:_MOST_WAYS]:
+            by_target.setdefault(target, []).append(way)
+        for place, chain in enumerate(chains):
+            at = np.where(at >= 0, self._above(np.maximum(at, 0)), -1)
+            for group in np.flatnonzero(np.isin(chain, list(by_target))).tolist():
+                target = int(chain[group])
+                of = self.reached[(at == target) & (which == group)]
+                below = [int(self._graph.node_type[node]) for node in (*chains[place::-1, group], of[0])]
+                size = int(self._graph.node_size[of].sum(dtype=np.uint64))
+                made += [self._over(way, below, len(of), size) for way in by_target[target]]
+        return made
+
+    def _over(self, way: int, below: list[int], count: int, size: int) -> _Row:
+        kinds = [
+            kind for place, kind in enumerate(below) if kind != (below[place - 1] if place else self._ways.type[way])
+        ]
+        return _Row(count, size, int(self._ways.steps[way]) + len(kinds), False, self._texts(way, kinds))
+
+    def _is_apart(self, sources: Array, targets: Array) -> Array:
+        """Of each reference whether its source is reached without its target; of one that is far from the root that is not looked at."""
+        apart = np.zeros(len(sources), np.bool_)
+        rows, at = np.arange(len(sources)), sources.astype(np.int64)
+        for _ in range(_MOST_CLIMB):
+            apart[rows[at == self._graph.root]] = True
+            going = (at != self._graph.root) & (at != targets[rows])
+            rows, at = rows[going], self._above(at[going])
+            if not len(rows):
+                break
+        return apart
+
+    def _texts(self, way: int, kinds: Sequence[int] = ()) -> list[str]:
+        steps = [*(self._ways.types_of(way, MOST_STEPS) if way >= 0 else []), *kinds]
+        return [BETWEEN if step < 0 else self._names[step] or "" for step in steps]
 
 
 def _references_to(graph: Graph, is_wanted: Array) -> tuple[Array, Array]:
@@ -127,8 +276,3 @@ def _references_to(graph: Graph, is_wanted: Array) -> tuple[Array, Array]:
     rows = np.concatenate([np.zeros(0, np.int64), *places])
     sources = np.searchsorted(graph.edge_start, rows.astype(graph.edge_start.dtype), side="right") - 1
     return sources, graph.edge_target[rows].astype(np.int64)
-
-
-def _texts(ways: Ways, names: list[str | None], before: int, kind: int) -> list[str]:
-    steps = [*(ways.types_of(before, MOST_STEPS) if before >= 0 else []), kind]
-    return [BETWEEN if step < 0 else names[step] or "" for step in steps]

@@ -21,6 +21,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ROOTS, STATICS, THREAD_STATICS = "[.NET Roots]", "[static vars]", "[thread static vars]"
 LOCALS, OTHERS, COM = "[local vars]", "[other roots]", "[COM/WinRT Objects]"
+PINNED_LOCALS = "[Pinned local vars]"
+"""As PerfView names some."""
 FINALIZER, STRONG, PINNING = "[finalizer Handles]", "[strong Handles]", "[pinning Handles]"
 OTHER_HANDLES, DEPENDENT = "[other Handles]", "[Dependent Handles]"
 
@@ -165,7 +167,7 @@ def _u64(parts: Sequence[Any]) -> Array:
 
 _KIND_OF_NAME = {
     LOCALS: "stack",
-    "[Pinned local vars]": "stack",
+    PINNED_LOCALS: "stack",
     FINALIZER: "finalizer",
     "[FinalizerQueue]": "finalizer",
     DEPENDENT: "dependent",
@@ -181,8 +183,13 @@ _KIND_OF_NAME = {
 MAX_DEPTH = 6
 
 
+def is_holder_of_roots(name: str | None) -> bool:
+    """Whether it is the name of what holds roots of a kind: ``[static vars]``, but no static variable itself."""
+    return name in _KIND_OF_NAME or name in (ROOTS, STATICS, THREAD_STATICS, OTHERS)
+
+
 def _holds(name: str) -> bool:
-    return name in _KIND_OF_NAME or name in (STATICS, THREAD_STATICS, OTHERS) or name.startswith(STATIC)
+    return (name != ROOTS and is_holder_of_roots(name)) or name.startswith(STATIC)
 
 
 def roots_of_pseudo_nodes(names: Sequence[str], types: Array, starts: Array, targets: Array, root: int) -> Table:

@@ -62,6 +62,9 @@ NAMELESS_WHY = (
     "Types have no name that another session was told of: a runtime tells of each once, as long as any session asks for types (keyword "
     "0x8000). End the other session, and collect again."
 )
+NATIVE = (
+    "its runtime makes no collection for a session, and tells of no object; a core dump has them, for a native debugger"
+)
 FORGETTING = 8
 """From this version on runtimes forget types by themselves; what is between 3.1 and this could not be looked at."""
 
@@ -95,8 +98,8 @@ class HeapOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedHeap:
     """A heap, and how it was collected. ``size_bytes``: of what came; ``pause_ms``: how long the program stood still, None where that was
-    not told; ``attempts``: more than 1 where something was missing
-    the first time.
+    not told; ``attempts``: more than 1 where something was missing the first time, and ``all_pauses_ms`` what all of them came to, as far as
+    that was told.
     """
 
     heap: Heap
@@ -104,6 +107,7 @@ class CollectedHeap:
     size_bytes: int
     duration_s: float
     attempts: int
+    all_pauses_ms: float | None = None
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -130,8 +134,11 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             if not _forgets_types(client):
                 _flush_types(client)
         loading = _Loading()
+        if has_no_sampler(pid):
+            raise NotPossible("A heap of NativeAOT", NATIVE)
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
+        pauses: list[float] = []
         while True:
             walk = _Walk(client, options, pid, timeout_s, observer, stop, loading, starts=starts)
             try:
@@ -142,11 +149,17 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
                 observer.again("the runtime, which has just begun, told of no object yet")
                 starts, attempts = False, attempts + 1
                 continue
+            if heap.facts.pause_ms is not None:
+                pauses.append(heap.facts.pause_ms)
             if heap.completeness.complete or attempts == MOST_ATTEMPTS or not walk.ended_by_itself:
                 break
             if lost and buffer_mb >= LARGER_BUFFER_MB:
                 break  # once more would lose as much
-            observer.again(heap.completeness.problems[-1] if not lost else f"{lost:,} events were lost")
+            nameless = not lost and all(problem.endswith(NAMELESS) for problem in heap.completeness.problems)
+            if nameless and attempts > 1:
+                break  # the other session goes on
+            why = heap.completeness.problems[-1] if not lost else f"{lost:,} events were lost"
+            observer.again(f"{why}, for another session was told of them" if nameless else why)
             if lost:
                 buffer_mb = LARGER_BUFFER_MB
             attempts += 1
@@ -160,6 +173,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             size_bytes=walk.size_bytes,
             duration_s=time.monotonic() - began,
             attempts=attempts,
+            all_pauses_ms=sum(pauses) if pauses else None,
             notes=tuple(walk.notes),
         )
 
@@ -349,9 +363,7 @@ class _Walk:
             self.notes.append(f"Nothing more of the heap came for {self._timeout_s:g} s; what had come is here.")
             return
         if has_no_sampler(self._pid):
-            raise NotPossible(
-                "A heap of NativeAOT", "its runtime makes no collection for a session, and tells of no object"
-            )
+            raise NotPossible("A heap of NativeAOT", NATIVE)
         raise TimedOut(
             "the runtime told of no object: it is busy, suspended, or has no heap to show", timeout_s=seconds
         )

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.recipes.trace_files import is_gcdump, read_bytes, trace_of
+from dotnetdiag.recipes.trace_files import is_gcdump, is_recording, read_bytes, trace_of
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.heap import Heap
@@ -29,13 +29,19 @@ def looks_like_file(text: str) -> bool:
     return is_path and (os.path.isdir(text) or not os.path.exists(text))
 
 
-def open_file(path: PathText, *, threads: int | None = None) -> Trace | Heap:
-    """What is in a file: a recording, as :func:`open_trace` gives it, or the heap of a ``.gcdump``.
+def open_file(path: PathText, *, threads: int | None = None, must_be_heap: bool = False) -> Trace | Heap:
+    """What is in a file: a recording, as :func:`open_trace` gives it, or the heap of a ``.gcdump``. ``must_be_heap``: the error for what is neither
+    says what files of heaps are.
 
     Raises InputError and FormatError.
     """
     path = os.fspath(path)
     buffer, oddities = read_bytes(path)
+    if must_be_heap and not (is_gcdump(buffer) or is_recording(buffer)):
+        raise FormatError(
+            "no heap is in it: a .gcdump is wanted, or the recording of a heap session (.nettrace)",
+            where=os.path.basename(path),
+        )
     if is_gcdump(buffer):
         from dotnetdiag.heap.gcdump_reader import read_gcdump
 
@@ -48,7 +54,7 @@ def read_heaps(path: PathText) -> tuple[Heap, ...]:
 
     Raises InputError, and FormatError for a file that is neither, or has none.
     """
-    found = open_file(path)
+    found = open_file(path, must_be_heap=True)
     from dotnetdiag.heap.heap import Heap
 
     if isinstance(found, Heap):

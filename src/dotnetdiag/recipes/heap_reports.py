@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dotnetdiag.errors import GrammarError
 from dotnetdiag.recipes.limit import Limit
 from dotnetdiag.table import Table
 
@@ -81,6 +82,8 @@ def parse_growth(text: str) -> Limit:
     number = stripped.removesuffix("%").strip()
     if stripped.endswith("%") and number.replace(".", "", 1).isdecimal() and number.isascii():
         return Limit(amount=float(number), percent=True)
+    if not stripped[:1].isdigit():
+        raise GrammarError("limit", text, 0, "write 5% (of all bytes before), 100MB, 1.5GB or 64MiB")
     from dotnetdiag.recipes.sizes import size_bytes_of
 
     return Limit(amount=float(size_bytes_of(stripped, "limit")), percent=False)

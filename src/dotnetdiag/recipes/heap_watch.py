@@ -44,20 +44,23 @@ class HeapSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A type that only grows, and the way on which most of its objects are reached in the last heap."""
+    """A type that only grows, and the way on which most of its objects are reached in the last heap. ``held_by``: the type of the suspect that is
+    nearest before it on that way.
+    """
 
     row: dict[str, Any]
     path: tuple[str, ...]
+    held_by: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The row of ``growing_types``, and ``path``."""
-        return {**self.row, "path": list(self.path)}
+        """The row of ``growing_types``, ``path`` and ``held_by``."""
+        return {**self.row, "path": list(self.path), "held_by": self.held_by}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedHeaps:
     """``samples``, the first first; ``growing``: a row for each type that only grew, as :func:`growing_types` has them (None for fewer than two
-    heaps); ``suspects``: those that grew most, and what holds them. ``problem``: what ended it before its time.
+    heaps); ``suspects``: those that keep most more alive than before, each before those that it holds. ``problem``: what ended it before its time.
     """
 
     samples: tuple[HeapSample, ...]
@@ -97,9 +100,7 @@ def watch_heaps(
     Raises what :func:`collect_heap` raises for the first; a later one that fails ends it, and the result says so. Cancelled after
     ``stop.cancel()``.
     """
-    every_s = seconds_of(every)
-    if not every_s:
-        raise UsageError("give how long it is from one heap to the next: every 10m")
+    every_s = check_every(every)
     if count is not None and count < 1:
         raise UsageError(f"{count} heaps: give 1 or more")
     observer, stop = observer or HeapWatchObserver(), stop or Stop()
@@ -130,6 +131,14 @@ def watch_heaps(
                 break
             _wait_until(begins + every_s, stop)
     return seen.result(problem)
+
+
+def check_every(every: float | str) -> float:
+    """The seconds from one heap to the next. GrammarError, UsageError for what is no duration, or none."""
+    every_s = seconds_of(every)
+    if not every_s:
+        raise UsageError("give how long it is from one heap to the next: every 10m")
+    return every_s
 
 
 def _wait_until(when: float, stop: Stop) -> None:
@@ -165,10 +174,30 @@ class _Seen:
 
     def result(self, problem: str | None) -> WatchedHeaps:
         growing = growing_table(self._tables) if len(self._tables) > 1 else None
-        suspects = []
-        for row in [] if growing is None else growing[:MOST_SUSPECTS].to_pylist():
-            assert self._last is not None
-            ways = self._last.paths_to_root(row["type"], 1) if row["type"] else None
-            path = tuple(ways.to_pylist()[0]["path"]) if ways is not None and len(ways) else ()
-            suspects.append(Suspect(row=row, path=path))
+        rows = [] if growing is None else growing.to_pylist()
+        rows.sort(key=lambda row: -int(row["retained_bytes_grown"]))
+        suspects = held_below([Suspect(row=row, path=self._path(row["type"])) for row in rows[:MOST_SUSPECTS]])
         return WatchedHeaps(samples=tuple(self.samples), growing=growing, suspects=tuple(suspects), problem=problem)
+
+    def _path(self, name: str | None) -> tuple[str, ...]:
+        assert self._last is not None
+        ways = self._last.paths_to_root(name, 1).to_pylist() if name else []
+        return tuple(ways[0]["path"]) if ways else ()
+
+
+def held_below(suspects: list[Suspect]) -> list[Suspect]:
+    """The same, each before those that it holds, directly or not."""
+    names = {one.row["type"] for one in suspects}
+    below: dict[str | None, list[Suspect]] = {}
+    for one in suspects:
+        over = next((step for step in reversed(one.path[:-1]) if step in names and step != one.row["type"]), None)
+        below.setdefault(over, []).append(replace(one, held_by=over))
+    made: list[Suspect] = []
+    waiting = below.pop(None, [])[::-1]
+    while waiting or below:
+        if not waiting:  # two that are said to hold each other
+            waiting = below.pop(next(iter(below)))[::-1]
+        one = waiting.pop()
+        made.append(one)
+        waiting += below.pop(one.row["type"], [])[::-1]
+    return made

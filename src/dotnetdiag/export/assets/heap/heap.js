@@ -102,7 +102,7 @@
     list.replaceChildren();
     if (!found.length) list.append(make("p", "The page has the ways to the types that keep most alive only: dotnetdiag gcdump paths has all."));
     for (const way of found) {
-      list.append(make("p", `${number(way.count)} objects, ${number(way.bytes)} bytes${way.shortest ? "" : ", over another that refers to them"}`));
+      list.append(make("p", `${number(way.count)} objects, ${number(way.bytes)} bytes${way.shortest ? "" : ", another way"}`));
       const steps = make("ol");
       way.path.forEach((step, level) => {
         const line = make("li", step.slice(0, LONGEST));
