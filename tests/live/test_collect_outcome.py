@@ -76,7 +76,7 @@ def test_a_runtime_without_a_sampler_is_told_and_a_report_does_not_advise_to_sam
     assert (lacks in done.stderr) == (is_native and not options)
     said = run("trace", "report", str(path), "topN").stdout
     assert (lacks in run("trace", "report", str(path)).stdout) == (lacks in said) == is_native
-    assert ("record it with" in said) == (bool(options) and not is_native)
+    assert ("record with" in said) == (bool(options) and not is_native)
 
 
 def test_a_second_recording_into_the_same_file_is_refused_and_harms_nobody(tmp_path: Path) -> None:

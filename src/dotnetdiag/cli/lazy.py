@@ -120,10 +120,15 @@ class Kinds(LazyGroup):
     def _refuse_misspelled(self, ctx: click.Context, word: str) -> None:
         from difflib import get_close_matches
 
+        if os.path.exists(word):
+            return
         lowered = {name.lower(): name for name in self.entries}
         close = get_close_matches(word.lower(), lowered, n=1)
-        if close and not os.path.exists(word):
+        if close:
             raise click.UsageError(f"{word!r} is no kind of {ctx.info_name}. Did you mean '{lowered[close[0]]}'?", ctx)
+        if word.isidentifier():  # files have ends
+            kinds = ", ".join(self.entries)
+            raise click.UsageError(f"{word!r} is no file, and no kind of {ctx.info_name}: these are {kinds}.", ctx)
 
     @property
     def others(self) -> Sequence[str]:
