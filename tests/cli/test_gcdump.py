@@ -153,7 +153,9 @@ def test_of_a_cut_file_is_said_what_is_not_known(file: Path, tmp_path: Path) -> 
     said = run("report", cut).stdout
     assert "not known" in said
     assert "retained" not in said
-    assert 0 < int(re.search(r"([0-9,]+)  GC Heap objects", said)[1].replace(",", "")) < nodes  # type: ignore[index]
+    told = re.search(r"([0-9,]+)  GC Heap objects", said)
+    assert told is not None
+    assert 0 < int(told[1].replace(",", "")) < nodes
     assert run("diff", cut, file).stdout == (
         "What grew is not known: of one heap it is missing what holds the objects, and which objects there are.\n"
     )

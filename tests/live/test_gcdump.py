@@ -221,7 +221,7 @@ def test_types_that_another_session_was_told_of_are_said_to_be_its() -> None:
         with client.trace("Microsoft-Windows-DotNETRuntime:0x1980001:5") as session:
             reader = threading.Thread(target=lambda: list(iter(lambda: session.read(1 << 16), b"")))
             reader.start()
-            time.sleep(1)
+            time.sleep(1)  # it has told of types by then
             done = collect_heap(HeapOptions(target=Target(client=client)))
             session.stop()
             reader.join()

@@ -98,14 +98,20 @@ def test_a_process_in_which_nothing_happens_has_an_empty_answer(kind: str) -> No
     assert made.notes[0].startswith("no ")
 
 
+def watching(words: list[str]) -> subprocess.Popen[str]:
+    """The verb, once it watches."""
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "dotnetdiag", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert watch.stderr is not None
+    assert watch.stderr.readline().startswith("Watching.")
+    return watch
+
+
 def test_ctrl_c_ends_a_watch_with_its_report() -> None:
     with workload("10", "gc", "wait=stdin", "linger=stdin") as target:
         words = ["trace", "watch", "-p", str(target.pid), "--report", "gc", "--json"]
-        watch = subprocess.Popen(
-            [sys.executable, "-m", "dotnetdiag", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert watch.stderr is not None
-        assert watch.stderr.readline().startswith("Watching.")
+        watch = watching(words)
         target.say()
         target.expect("done gc")
         watch.send_signal(signal.SIGINT)
@@ -135,11 +141,7 @@ def test_a_report_does_not_go_with_what_is_of_events(words: list[str]) -> None:
 def test_a_watch_prints_the_table_of_its_report(form: str) -> None:
     with workload("10", "gc", "wait=stdin", "linger=stdin") as target:
         words = ["trace", "watch", "-p", str(target.pid), "--report", "gc", "--duration", "3s", "--format", form]
-        watch = subprocess.Popen(
-            [sys.executable, "-m", "dotnetdiag", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert watch.stderr is not None
-        assert watch.stderr.readline().startswith("Watching.")
+        watch = watching(words)
         target.say()
         target.expect("done gc")
         out, _ = watch.communicate(timeout=60)

@@ -70,6 +70,11 @@ class AdviceReport:
     lacking: Mapping[str, str]
     seconds: float
 
+    @property
+    def rows(self) -> Table:
+        """The findings, as other reports have their main table."""
+        return self.findings
+
     def document(self) -> dict[str, Any]:
         """As :meth:`to_json`, with tables in the place of their rows."""
         return {"findings": self.findings, "lacking": dict(self.lacking), "seconds": self.seconds}

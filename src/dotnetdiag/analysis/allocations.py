@@ -77,6 +77,8 @@ class AllocationReport(Report):
     figures came to be, and what the recording lacks.
     """
 
+    MAIN = "by_type_and_method"
+
     by_type: Table
     by_method: Table
     by_thread: Table

@@ -68,6 +68,8 @@ class ExceptionReport(Report):
     in the type. ``notes``: what the recording lacks.
     """
 
+    MAIN = "by_type"
+
     thrown: Table
     by_type: Table
     by_message: Table

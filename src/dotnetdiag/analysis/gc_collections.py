@@ -112,6 +112,8 @@ class GcTotals:
 class GcReport(Report):
     """``collections``: a row for each. ``induced``: the stacks of those that a program asked for. ``notes``: what the recording lacks."""
 
+    MAIN = "collections"
+
     collections: Table
     induced: StackProfile
     totals: GcTotals
@@ -179,7 +181,8 @@ class GcFold:
         return concat([made.method, nulls(made.method, 1)]).take(rows), made.profile
 
     def _pids(self) -> list[int]:
-        return distinct(self._events.kept(START).pid).tolist()  # type: ignore[no-any-return]
+        pids: list[int] = distinct(self._events.kept(START).pid).tolist()
+        return pids
 
 
 class _Process:

@@ -80,6 +80,8 @@ class JitReport(Report):
     ``inlining``: why calls were not inlined, the most frequent first. ``notes``: what the recording lacks.
     """
 
+    MAIN = "methods"
+
     methods: Table
     by_method: Table
     inlining: Table

@@ -60,12 +60,12 @@ class KnownSeries:
         """The code of each row, :data:`UNMET` for those that were not met. ``texts`` follow each other in the payloads; what they are
         is the ``form``.
         """
-        known = self._codes.get(form)
+        known = self._codes.get(form, {})
         made = np.full(len(pids), UNMET, np.int64)
         for first in range(0, len(pids) if known else 0, ROWS_AT_ONCE):
             some = slice(first, first + ROWS_AT_ONCE)
             keys = _keys(pids[some], instruments[some], texts, some)
-            made[some] = [UNMET if code is None else code for code in map(known.get, keys)]  # type: ignore[union-attr]
+            made[some] = [UNMET if code is None else code for code in map(known.get, keys)]
         return made
 
     def learn(self, form: Hashable, pids: Array, instruments: Array, texts: Sequence[Spans], codes: Array) -> None:

@@ -64,6 +64,8 @@ class LoaderReport(Report):
     longest first. ``profile``: the stacks of binds, in ms. ``notes``: what the recording lacks.
     """
 
+    MAIN = "binds"
+
     assemblies: Table
     binds: Table
     types: Table

@@ -53,6 +53,8 @@ class LogReport(Report):
     most frequent first. ``notes``: what the recording lacks.
     """
 
+    MAIN = "messages"
+
     messages: Table
     by_event: Table
     totals: LogTotals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from dotnetdiag.table import Table
 
@@ -12,8 +12,17 @@ from dotnetdiag.table import Table
 class Report:
     """Tables, ``totals``, and as ``notes`` how the figures came to be and what the recording lacks."""
 
+    MAIN: ClassVar[str]
+    """The table that formats have which take one."""
+
     totals: Any
     notes: tuple[str, ...]
+
+    @property
+    def rows(self) -> Table:
+        """The table of a name that stands for all."""
+        found: Table = getattr(self, self.MAIN)
+        return found
 
     def with_notes(self, notes: tuple[str, ...]) -> Self:
         """The same with other notes, in its tables too."""

@@ -66,6 +66,8 @@ class RequestReport(Report):
     recording lacks.
     """
 
+    MAIN = "requests"
+
     requests: Table
     by_route: Table
     totals: RequestTotals

@@ -73,6 +73,8 @@ class StartupReport(Report):
     samples of that time. ``notes``: what the recording lacks.
     """
 
+    MAIN = "phases"
+
     phases: Table
     longest: Table
     profile: StackProfile

@@ -75,6 +75,8 @@ class TaskReport(Report):
     what in them. ``profile``: the logical stacks, in ms. ``notes``: what the recording lacks.
     """
 
+    MAIN = "awaits"
+
     awaits: Table
     by_method: Table
     chains: Table

@@ -68,6 +68,8 @@ class ThreadPoolReport(Report):
     who queued, by how long it waited, in ms. ``notes``: what the recording lacks.
     """
 
+    MAIN = "work"
+
     work: Table
     by_method: Table
     starvation: Table

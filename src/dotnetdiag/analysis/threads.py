@@ -60,6 +60,8 @@ class ThreadTotals:
 class ThreadReport(Report):
     """``threads``: a row for each, the one that ran longest first. ``notes``: what the recording lacks."""
 
+    MAIN = "threads"
+
     threads: Table
     totals: ThreadTotals
 

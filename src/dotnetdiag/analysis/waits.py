@@ -68,6 +68,8 @@ class WaitReport(Report):
     most time first. ``profile``: the stacks of who waited, in ms. ``notes``: what the recording lacks.
     """
 
+    MAIN = "waits"
+
     waits: Table
     by_method: Table
     by_lock: Table

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SEVERAL = "dotnetdiag.cli.several"
+PAGE, OUTPUT = "dotnetdiag.cli.page", "dotnetdiag.cli.output"
+"""Where the files are remembered that the options of a report name."""
 
 
 def named(path: Path) -> str:
@@ -94,7 +96,7 @@ class EachFile(Command):
         if len(files) == 1:
             ctx.params["file"] = files[0]
             return super().invoke(ctx)
-        if any(ctx.meta.get(key) is not None for key in ("dotnetdiag.cli.page", "dotnetdiag.cli.output")):
+        if any(ctx.meta.get(key) is not None for key in (PAGE, OUTPUT)):
             raise UsageError(
                 "a page and files of tables are of one recording: ask for one, or of several with --format"
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from dotnetdiag.cli.each_file import several
+from dotnetdiag.cli.each_file import OUTPUT, PAGE, several
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 class Answer(Protocol):
     """What was found."""
 
+    @property
+    def rows(self) -> Table:
+        """The table that formats have which take one."""
+
     def document(self) -> dict[str, Any]:
         """All of it, with tables in the place of their rows."""
 
 
 A = TypeVar("A", bound=Answer)
 F = TypeVar("F", bound=Callable[..., Any])
-_PAGE, _OUTPUT, _FORCE = "dotnetdiag.cli.page", "dotnetdiag.cli.output", "dotnetdiag.cli.force"
+_FORCE = "dotnetdiag.cli.force"
 
 
 def report_options(function: F) -> F:
@@ -50,7 +54,7 @@ def report_options(function: F) -> F:
             type=FilePath(),
             metavar="FILE",
             expose_value=False,
-            callback=_remembered(_OUTPUT),
+            callback=_remembered(OUTPUT),
             help="Write tables to a file, in the format of --format or of its name: app.csv, app.parquet, app.sqlite.",
         ),
         click.option(
@@ -58,7 +62,7 @@ def report_options(function: F) -> F:
             type=FilePath(),
             metavar="FILE",
             expose_value=False,
-            callback=_remembered(_PAGE),
+            callback=_remembered(PAGE),
             help="Write a page with a chart and all tables, for a browser without a network.",
         ),
     ):
@@ -76,7 +80,7 @@ def _remembered(key: str) -> Callable[[click.Context, click.Parameter, Any], Any
 
 def page_option() -> Path | None:
     """What ``--html`` names."""
-    found: Path | None = click.get_current_context().meta.get(_PAGE)
+    found: Path | None = click.get_current_context().meta.get(PAGE)
     return found
 
 
@@ -96,7 +100,7 @@ def sources() -> list[Path]:
 
 def check_files(form: str) -> None:
     """Before a recording is read: whether the files may be written that the options name. Raises what keeps them from that."""
-    page, output = page_option(), click.get_current_context().meta.get(_OUTPUT)
+    page, output = page_option(), click.get_current_context().meta.get(OUTPUT)
     if page is not None or output is not None:
         from dotnetdiag.recipes.outputs import is_stdout
         from dotnetdiag.recipes.report_files import check_files
@@ -119,7 +123,7 @@ def deliver(
     """Write a report of a kind where the options say: as a page, or its tables to a file. ``seconds`` tells how long was recorded. It is
     printed (``shown``: as for ``show``) where they say nothing, and in a form for programs beside a page.
     """
-    page, output, all_files = page_option(), click.get_current_context().meta.get(_OUTPUT), several()
+    page, output, all_files = page_option(), click.get_current_context().meta.get(OUTPUT), several()
     if all_files is not None:
         all_files.take(form, rows, **shown)
         return
@@ -153,10 +157,9 @@ def answer(
     form: str,
     ask: Callable[[Any], A],
     *,
-    rows: Callable[[A], Table],
     people: Callable[[A], None],
 ) -> None:
-    """Print what ``ask`` finds in a file in a form: ``rows`` for formats of tables, the whole as JSON, and ``people``'s lines; or write it where
+    """Print what ``ask`` finds in a file in a form: its rows for formats of tables, the whole as JSON, and ``people``'s lines; or write it where
     the options say.
     """
     from dotnetdiag.recipes.trace_files import open_trace
@@ -169,7 +172,7 @@ def answer(
         made,
         form,
         name=trace.name,
-        rows=lambda: rows(made),
+        rows=lambda: made.rows,
         seconds=lambda: trace.duration.total_seconds(),
         people=lambda: people(made),
         document=made.document,

@@ -34,7 +34,7 @@ def advice(file: Path, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import advice as ask
 
-    answer("advice", file, form, ask, rows=lambda made: made.findings, people=lambda made: _show(made, file))
+    answer("advice", file, form, ask, people=lambda made: _show(made, file))
 
 
 SAMPLED = "topN"

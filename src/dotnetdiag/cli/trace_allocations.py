@@ -41,7 +41,6 @@ def allocations(file: Path, number: int, form: str) -> None:
         file,
         form,
         ask,
-        rows=lambda made: made.by_type_and_method,
         people=lambda made: show(made, number),
     )
 

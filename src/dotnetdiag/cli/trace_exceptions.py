@@ -35,7 +35,7 @@ def exceptions(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import exceptions as ask
 
-    answer("exceptions", file, form, ask, rows=lambda made: made.by_type, people=lambda made: show(made, number))
+    answer("exceptions", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: ExceptionReport, number: int) -> None:

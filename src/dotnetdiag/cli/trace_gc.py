@@ -39,7 +39,7 @@ def gc(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import gc as ask
 
-    answer("gc", file, form, ask, rows=lambda made: made.collections, people=lambda made: show(made, number))
+    answer("gc", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: GcReport, number: int) -> None:

@@ -37,7 +37,7 @@ def jit(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import jit as ask
 
-    answer("jit", file, form, ask, rows=lambda made: made.methods, people=lambda made: show(made, number))
+    answer("jit", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: JitReport, number: int) -> None:

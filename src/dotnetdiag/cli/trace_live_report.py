@@ -33,21 +33,6 @@ KINDS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "waits": ("trace_waits", ("waits", ROWS)),
 }
 """Of each report the file that shows it to people, and with what."""
-MAIN = {
-    "allocations": "by_type_and_method",
-    "contention": "waits",
-    "exceptions": "by_type",
-    "gc": "collections",
-    "jit": "methods",
-    "loader": "binds",
-    "logs": "messages",
-    "requests": "requests",
-    "tasks": "awaits",
-    "threadpool": "work",
-    "threads": "threads",
-    "waits": "waits",
-}
-"""Of each report the table that formats of tables have, as in ``trace report``."""
 
 
 def refuse_others(options: WatchOptions, *, top: int | None) -> None:
@@ -78,7 +63,7 @@ def show(kind: str, made: Any, form: str) -> None:
     module, arguments = KINDS[kind]
     print_answer(
         form,
-        lambda: getattr(made, MAIN[kind]),
+        lambda: made.rows,
         people=lambda: import_module(f"dotnetdiag.cli.{module}").show(made, *arguments),
         document=made.document,
         digits=3,

@@ -39,7 +39,7 @@ def loader(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import loader as ask
 
-    answer("loader", file, form, ask, rows=lambda made: made.binds, people=lambda made: show(made, number))
+    answer("loader", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: LoaderReport, number: int) -> None:

@@ -34,7 +34,7 @@ def logs(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import logs as ask
 
-    answer("logs", file, form, ask, rows=lambda made: made.messages, people=lambda made: show(made, number))
+    answer("logs", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: LogReport, number: int) -> None:

@@ -52,7 +52,7 @@ def requests(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import requests as ask
 
-    answer("requests", file, form, ask, rows=lambda made: made.requests, people=lambda made: show(made, number))
+    answer("requests", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: RequestReport, number: int) -> None:

@@ -48,7 +48,6 @@ def startup(file: Path, first: str | None, number: int, form: str) -> None:
         file,
         form,
         lambda trace: ask(trace, first=first),
-        rows=lambda made: made.phases,
         people=lambda made: _show(made, number),
     )
 

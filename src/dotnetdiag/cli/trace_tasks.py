@@ -34,7 +34,7 @@ def tasks(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import tasks as ask
 
-    answer("tasks", file, form, ask, rows=lambda made: made.awaits, people=lambda made: show(made, number))
+    answer("tasks", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: TaskReport, number: int) -> None:

@@ -33,7 +33,7 @@ def threadpool(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import threadpool as ask
 
-    answer("threadpool", file, form, ask, rows=lambda made: made.work, people=lambda made: show(made, number))
+    answer("threadpool", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: ThreadPoolReport, number: int) -> None:

@@ -36,7 +36,7 @@ def threads(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import threads as ask
 
-    answer("threads", file, form, ask, rows=lambda made: made.threads, people=lambda made: show(made, number))
+    answer("threads", file, form, ask, people=lambda made: show(made, number))
 
 
 def show(made: ThreadReport, number: int) -> None:

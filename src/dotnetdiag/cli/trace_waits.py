@@ -42,7 +42,6 @@ def contention(file: Path, number: int, form: str) -> None:
         file,
         form,
         ask,
-        rows=lambda made: made.waits,
         people=lambda made: show(made, "contentions", number),
     )
 
@@ -64,7 +63,7 @@ def waits(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import waits as ask
 
-    answer("waits", file, form, ask, rows=lambda made: made.waits, people=lambda made: show(made, "waits", number))
+    answer("waits", file, form, ask, people=lambda made: show(made, "waits", number))
 
 
 def show(made: WaitReport, what: str, number: int) -> None:

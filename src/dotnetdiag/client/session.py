@@ -46,7 +46,7 @@ class StreamedSession(Followed):
 
     def has_arrived(self) -> bool:
         """Whether bytes, or the end, wait to be read. Never waits; false where the system does not say, and when the session is over."""
-        return self._stream.has_arrived()  # type: ignore[no-any-return]
+        return bool(self._stream.has_arrived())
 
     def _begin_stop(self) -> None:
         raise NotImplementedError

@@ -21,6 +21,11 @@ from dotnetdiag.nettrace.type_header import read_type
 _TWO_WORDS = struct.Struct("<II")
 
 
+def begins_as_recording(head: bytes) -> bool:
+    """Whether the first bytes of a file, as far as they are there, are those of nettrace or NetPerf."""
+    return MAGIC.startswith(head[:8]) or SERIALIZATION.startswith(head[:24])
+
+
 class Framer:
     """Splits bytes into blocks. Sans-IO: shown the bytes that are there, it answers with a block or how many it needs.
 
@@ -103,7 +108,7 @@ class Framer:
         at = -base
         have = len(data) - at
         head = bytes(data[at : at + 32])
-        if not (MAGIC.startswith(head[:8]) or SERIALIZATION.startswith(head[:24])):
+        if not begins_as_recording(head):
             raise FormatError("neither a NetPerf nor a nettrace file", offset=0, where="first bytes")
         if head[:8] == MAGIC:
             if have < 12:

@@ -51,7 +51,7 @@ TIMEOUT_S = 30.0
 BUFFER_MB, LARGER_BUFFER_MB = 1024, 4095
 """The reference's; for those who have lost events."""
 SILENT_S = 5.0
-"""NativeAOT makes no collection when it is asked, nor does a runtime that is not ready yet: no more than so long they are waited for."""
+"""A runtime that is not ready yet makes no collection when it is asked: no more than so long it is waited for."""
 MOST_ATTEMPTS = 3
 PARTING_S = 10.0
 """What a target may take to end a session whose walk has ended, beside the time of what still comes."""
@@ -130,17 +130,17 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         began = time.monotonic()
         with stop.waiting():
             pid = client.target_pid(timeout_s=timeout_s)
-            starts = let_start(client, stop) or options.target.listens
+            starts = let_start(client, stop) or options.target.listens  # who is refused runs on
+            if has_no_sampler(pid):
+                raise NotPossible("A heap of NativeAOT", NATIVE)
             if not _forgets_types(client):
                 _flush_types(client)
         loading = _Loading()
-        if has_no_sampler(pid):
-            raise NotPossible("A heap of NativeAOT", NATIVE)
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[float] = []
         while True:
-            walk = _Walk(client, options, pid, timeout_s, observer, stop, loading, starts=starts)
+            walk = _Walk(client, options, timeout_s, observer, stop, loading, starts=starts)
             try:
                 heap, lost = walk.run(buffer_mb)
             except TimedOut:
@@ -247,7 +247,6 @@ class _Walk:
         self,
         client: Client,
         options: HeapOptions,
-        pid: int | None,
         timeout_s: float,
         observer: HeapObserver,
         stop: Stop,
@@ -256,7 +255,7 @@ class _Walk:
         starts: bool,
     ) -> None:
         self._starts = starts
-        self._client, self._pid, self._timeout_s = client, pid, timeout_s
+        self._client, self._timeout_s = client, timeout_s
         self._observer, self._stop = observer, stop
         self._tee = None if options.raw is None else options.raw()
         self._loading = loading
@@ -282,7 +281,7 @@ class _Walk:
                 try:
                     self._read(session, reading)
                 except DiagnosticsError as error:
-                    if isinstance(error, Cancelled | TimedOut | NotPossible) or not self._fold.objects:
+                    if isinstance(error, Cancelled | TimedOut) or not self._fold.objects:
                         raise
                     broken = error
         finally:
@@ -354,7 +353,7 @@ class _Walk:
             raise Cancelled
 
     def _limit_s(self, seen: tuple[int, int, int]) -> float:
-        silent = not any(seen) and (self._starts or has_no_sampler(self._pid))
+        silent = not any(seen) and self._starts
         return min(SILENT_S, self._timeout_s) if silent else self._timeout_s
 
     def _give_up(self, seen: tuple[int, int, int], seconds: float) -> None:
@@ -362,8 +361,6 @@ class _Walk:
         if any(seen):
             self.notes.append(f"Nothing more of the heap came for {self._timeout_s:g} s; what had come is here.")
             return
-        if has_no_sampler(self._pid):
-            raise NotPossible("A heap of NativeAOT", NATIVE)
         raise TimedOut(
             "the runtime told of no object: it is busy, suspended, or has no heap to show", timeout_s=seconds
         )

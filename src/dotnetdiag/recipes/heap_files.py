@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.recipes.trace_files import is_gcdump, is_recording, read_bytes, trace_of
+from dotnetdiag.recipes.trace_files import is_gcdump, read_bytes, trace_of
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.heap import Heap
@@ -37,15 +37,18 @@ def open_file(path: PathText, *, threads: int | None = None, must_be_heap: bool 
     """
     path = os.fspath(path)
     buffer, oddities = read_bytes(path)
-    if must_be_heap and not (is_gcdump(buffer) or is_recording(buffer)):
-        raise FormatError(
-            "no heap is in it: a .gcdump is wanted, or the recording of a heap session (.nettrace)",
-            where=os.path.basename(path),
-        )
     if is_gcdump(buffer):
         from dotnetdiag.heap.gcdump_reader import read_gcdump
 
         return read_gcdump(buffer)
+    if must_be_heap:
+        from dotnetdiag.nettrace.framing import begins_as_recording
+
+        if not len(buffer) or not begins_as_recording(bytes(buffer[:32])):
+            raise FormatError(
+                "no heap is in it: a .gcdump is wanted, or the recording of a heap session (.nettrace)",
+                where=os.path.basename(path),
+            )
     return trace_of(path, buffer, oddities, threads=threads)
 
 

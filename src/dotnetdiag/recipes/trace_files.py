@@ -54,11 +54,6 @@ def is_gcdump(buffer: memoryview) -> bool:
     return b"!FastSerialization.1" in head and b"GCHeapDump" in head
 
 
-def is_recording(buffer: memoryview) -> bool:
-    """Whether its first bytes are those of a recording."""
-    return bytes(buffer[:8]) in (b"Nettrace", b"NetPerf\0") or b"!FastSerialization.1" in bytes(buffer[:64])
-
-
 def trace_of(path: str, buffer: memoryview, oddities: tuple[str, ...], *, threads: int | None = None) -> Trace:
     """The trace in these bytes, as of :func:`open_trace`."""
     from dotnetdiag.trace.trace import Trace  # not for a .gcdump
