@@ -9,6 +9,7 @@ import numpy as np
 
 from dotnetdiag.events import Column, Text, kernels
 from dotnetdiag.events.columns import Coded
+from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 V = TypeVar("V")
@@ -26,7 +27,7 @@ def distinct_texts(column: Text) -> tuple[list[str], Array]:
     lengths = np.diff(offsets)
     texts: list[str] = []
     which = np.zeros(len(column), np.int64)
-    for length in np.unique(lengths).tolist():
+    for length in distinct(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         if not length:
             which[rows] = len(texts)

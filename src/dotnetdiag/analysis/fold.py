@@ -95,8 +95,9 @@ class OfTypes:
         self._look_at(window.schemas)
         if len(self._own) == len(window.schemas):
             return window
-        mask, headers = self.mask(window), window.headers
-        return EventTable(window.trace, self._own, headers if mask.all() else headers[mask], fields=self._fields)
+        rows, headers = np.flatnonzero(self.mask(window)), window.headers
+        own = headers if len(rows) == len(headers) else headers.later(rows)
+        return EventTable(window.trace, self._own, own, fields=self._fields)
 
     def _look_at(self, schemas: Mapping[int, EventSchema]) -> None:
         if schemas is self._seen:
