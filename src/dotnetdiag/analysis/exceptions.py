@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, number, texts
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
@@ -269,7 +270,7 @@ class _Answer:
         np.maximum.at(last, told, thrown.ms)
 
         def distinct(*columns: Array) -> Array:
-            of = np.unique(np.stack([told, *columns]), axis=1)[0]
+            of = told[combined([told, *columns], len(told))[0]]
             return np.bincount(of, minlength=len(found))
 
         most = np.zeros(len(found))

@@ -385,7 +385,8 @@ def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, eve
     made = np.full(len(events), -1)
     in_background = (started >= 0) & is_background[np.maximum(started, 0)]
     # on a busy machine the thread that asks for one in the background ends it itself now and then (8 to 10)
-    threads = np.setdiff1d(stops.tid[in_background], stops.tid[~in_background])
+    threads = distinct(stops.tid[in_background])
+    threads = threads[~np.isin(threads, stops.tid[~in_background])]
     apart = np.isin(events.tid, threads)
     rows, own = np.flatnonzero(~apart), np.flatnonzero(~np.isin(stops.tid, threads))
     at = np.searchsorted(stops.ms[own], events.ms[rows], "left")

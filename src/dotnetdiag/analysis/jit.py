@@ -205,7 +205,8 @@ class JitFold:
         """Whether a thread of the tiers compiled it, between the begin and the end of such work."""
         made = np.zeros(len(starts), np.bool_)
         began, ended = (kept.all() for kept in self._in_background)
-        for pid, tid in np.unique(np.stack([began.pid, began.tid], axis=1), axis=0).tolist():
+        for first in began.threads().tolist():
+            pid, tid = began.pid[first], began.tid[first]
             rows = np.flatnonzero((starts.pid == pid) & (starts.tid == tid))
             own, over = (kept.ms[(kept.pid == pid) & (kept.tid == tid)] for kept in (began, ended))
             at = starts.ms[rows]

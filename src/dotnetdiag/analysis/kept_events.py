@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.distinct import distinct_texts, numbered
+from dotnetdiag.analysis.distinct import combined, distinct_texts, numbered
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import ListOf, Struct, Text, numbers_of
@@ -43,6 +43,10 @@ class Kept:
         return Kept(
             self.ms[rows], self.pid[rows], self.tid[rows], {name: values[rows] for name, values in self.fields.items()}
         )
+
+    def threads(self) -> Array:
+        """The first row of each thread."""
+        return combined([self.pid, self.tid], len(self))[0]
 
     def of_process(self, pid: int) -> Kept:
         """Those of one process."""

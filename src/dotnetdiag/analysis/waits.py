@@ -146,7 +146,8 @@ def _told_ms(stops: Kept, rows: Array) -> Array:
 def _is_within(events: Kept, starts: Kept, stops: Kept) -> Array:
     """Which events of a thread came between a start of it and the next stop."""
     made = np.zeros(len(events), np.bool_)
-    for pid, tid in np.unique(np.stack([starts.pid, starts.tid], axis=1), axis=0).tolist():
+    for first in starts.threads().tolist():
+        pid, tid = starts.pid[first], starts.tid[first]
         rows = np.flatnonzero((events.pid == pid) & (events.tid == tid))
         begun, over = (kept.ms[(kept.pid == pid) & (kept.tid == tid)] for kept in (starts, stops))
         at = events.ms[rows]
@@ -215,7 +216,7 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
             total_ms=float(ended.sum()),
             max_ms=float(ended.max(initial=0.0)),
             unfinished=int((~known).sum()),
-            threads=len(np.unique(np.stack([starts.pid, starts.tid]), axis=1).T),
+            threads=len(starts.threads()),
             waits_ms=quantiles_of(ended),
         ),
         notes=tuple(notes),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ def _cell(element: str, text: str, is_number: bool) -> str:
 
 
 def _text(text: str) -> str:
+    from html import escape  # a regular expression of all its entities: 2 ms, which events that are printed do not need
+
     return escape(visible(text))
 
 
