@@ -11,7 +11,7 @@ from tests.nettrace.recordings import data_of
 from tests.trace.made import RUNTIME
 
 from dotnetdiag.analysis.gc_collections import NO_NAMES, GcReport, gc
-from dotnetdiag.analysis.gc_events import PRIVATE
+from dotnetdiag.analysis.gc_events import GENERATIONS, PRIVATE
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.trace.trace import Trace
 
@@ -128,3 +128,12 @@ def test_it_is_said_why_who_asked_for_collections_is_not_told(
 @pytest.mark.parametrize(("name", "notes"), [("gccollect-10", (NO_NAMES,)), ("gcverbose-10", ())])
 def test_profiles_tell_who_asked_or_what_does(name: str, notes: tuple[str, ...]) -> None:
     assert gc(Trace(data_of(f"{name}.nettrace"), name=name)).notes == notes
+
+
+@pytest.mark.parametrize("name", ["gcverbose-10.nettrace", "gccollect-10.nettrace"])
+def test_what_survived_is_the_same_by_heap_and_by_collection(name: str) -> None:
+    made = gc(Trace(data_of(name)))
+    (heap,), rows = made.by_heap.to_pylist(), made.collections.to_pylist()
+    survived = sum(row[f"{one}_survived_bytes"] or 0 for row in rows for one in GENERATIONS)
+    assert heap.items() >= {"heap": 0, "survived_bytes": survived, "survived_percent": 100.0}.items()
+    assert heap["collections"] == len([row for row in rows if row["gen0_survived_bytes"] is not None])

@@ -19,6 +19,7 @@ from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
 from dotnetdiag.analysis.gc_collections import GcReport
+from dotnetdiag.analysis.gc_events import GENERATIONS
 
 pytestmark = pytest.mark.live
 
@@ -176,7 +177,13 @@ def test_collections_in_the_background_and_of_several_heaps(runtime: str, server
     finally:
         process.kill()
         process.communicate()
-    rows = assert_the_same(path).collections.to_pylist()
+    made = assert_the_same(path)
+    rows, heaps = made.collections.to_pylist(), made.by_heap.to_pylist()
+    assert [row["heap"] for row in heaps] == ([0, 1] if server == "1" else [0])
+    survived = sum(row[f"{one}_survived_bytes"] or 0 for row in rows for one in GENERATIONS)
+    assert sum(row["survived_bytes"] for row in heaps) == survived > 0
+    assert sum(row["survived_percent"] for row in heaps) == pytest.approx(100)
+    assert {row["collections"] for row in heaps} <= {len(rows), len(rows) - 1}
     assert len(rows) == young
     assert sum(row["generation"] == 2 for row in rows) == old
     if server == "1":

@@ -110,11 +110,14 @@ class GcTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class GcReport(Report):
-    """``collections``: a row for each. ``induced``: the stacks of those that a program asked for. ``notes``: what the recording lacks."""
+    """``collections``: a row for each. ``by_heap``: a row for each heap of a process, of which the server's collector has several. ``induced``:
+    the stacks of those that a program asked for. ``notes``: what the recording lacks.
+    """
 
     MAIN = "collections"
 
     collections: Table
+    by_heap: Table
     induced: StackProfile
     totals: GcTotals
 
@@ -151,10 +154,32 @@ class GcFold:
         columns["induced_by"], induced = self._induced(by_process)
         trace = None if self._window is None else self._window.trace
         notes = self._notes(columns["induced_by"]) if by_process else (NO_EVENTS,)
-        table = answer_table("collections", columns, notes, None if trace is None else trace.losses)
+        losses = None if trace is None else trace.losses
         return GcReport(
-            collections=table, induced=induced, totals=_totals(by_process, in_seconds(self._seconds)), notes=notes
+            collections=answer_table("collections", columns, notes, losses),
+            by_heap=answer_table("heaps", self._by_heap(), notes, losses),
+            induced=induced,
+            totals=_totals(by_process, in_seconds(self._seconds)),
+            notes=notes,
         )
+
+    def _by_heap(self) -> dict[str, Column]:
+        """What each heap had in the mean before a collection, and what survived on it in all."""
+        found = sorted(self._events.by_heap.items())
+        pids, heaps = (np.array([key[place] for key, _ in found], np.int64) for place in (0, 1))
+        count, before, survived = np.array([sums for _, sums in found], np.float64).reshape(-1, 3).T
+        own = np.zeros(len(found))
+        for pid in distinct(pids).tolist():
+            own[pids == pid] = survived[pids == pid].sum()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return {
+                "pid": whole(pids),
+                "heap": whole(heaps),
+                "collections": whole(count),
+                "before_bytes": whole(before / count),
+                "survived_bytes": whole(survived),
+                "survived_percent": number(100 * survived / own),
+            }
 
     def _notes(self, induced_by: Column) -> tuple[str, ...]:
         """Why it is not told who asked for collections."""

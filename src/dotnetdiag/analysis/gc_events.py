@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having, named, number_of, of_source
 from dotnetdiag.analysis.rows import is_worker
@@ -61,6 +62,10 @@ PER_GENERATION = (
     "NewAllocation",
 )
 """Of GC/PerHeapHistory, for each generation of a heap."""
+_BEFORE = PER_GENERATION.index("SizeBefore")
+_SURVIVED = [PER_GENERATION.index(name) for name in ("PinnedSurv", "NonePinnedSurv")]
+MOST_HEAPS = 1 << 14
+"""Heaps that are told apart, of all processes together; a damaged file may have any number."""
 TIMES = 8
 """Phases of GC/GlobalHeapHistory (5+), in µs: five of marking, the plan, relocation or the sweep, compaction."""
 
@@ -126,6 +131,8 @@ class GcEvents:
         self._started: Counter[int] = Counter()
         self.ticked: Counter[tuple[int, int]] = Counter()
         """By process and by how many collections had begun there: bytes that allocation ticks tell of."""
+        self.by_heap: dict[tuple[int, int], Array] = {}
+        """By process and number of the heap: collections that tell of it, bytes that it had before them, and that survived, in all."""
 
     def feed(self, window: EventTable) -> None:
         """Keep what is needed of it."""
@@ -134,6 +141,8 @@ class GcEvents:
             events = keeper.events_of(window)
             if len(events):
                 kept = keeper.of(events)
+                if number == PER_HEAP:
+                    self._add_heaps(kept)
                 keeper.add(_summed(kept) if number == PER_HEAP else kept)
                 starts = kept if number == START else starts
         self._add_ticks(self._ticks.of(window), starts)
@@ -147,6 +156,17 @@ class GcEvents:
         """The events that tell how many bytes are committed, and these."""
         kept = self._committed.all()
         return kept, np.sum([np.maximum(kept[name], 0) for name in _COMMITTED], axis=0)
+
+    def _add_heaps(self, told: Kept) -> None:
+        told = told.of(np.flatnonzero(~np.isnan(told[VALUES]).any(axis=(1, 2))))
+        values = told[VALUES]
+        sizes = values[:, :, _BEFORE].sum(axis=1), values[:, :, _SURVIVED].sum(axis=(1, 2))
+        first, which = combined([told.pid, told["HeapIndex"]], len(told))
+        sums = np.stack([np.bincount(which, weights, len(first)) for weights in (None, *sizes)], axis=1)
+        for row, own in zip(first.tolist(), sums, strict=True):
+            key = int(told.pid[row]), int(told["HeapIndex"][row])
+            if key in self.by_heap or len(self.by_heap) < MOST_HEAPS:
+                self.by_heap[key] = self.by_heap.get(key, 0) + own
 
     def _add_ticks(self, ticks: EventTable, starts: Kept | None) -> None:
         if len(ticks):

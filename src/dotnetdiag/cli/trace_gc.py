@@ -80,6 +80,31 @@ def show(made: GcReport, number: int) -> None:
     if number:
         rows = largest(made.collections, "pause_ms", number)
         table(columns, [_cells(row, several, background) for row in rows], right=right, drop=_LESS)
+        _show_heaps(made, several)
+
+
+def _show_heaps(made: GcReport, several: bool) -> None:
+    """Where there is more than one in a process."""
+    rows = made.by_heap.to_pylist()
+    if len(rows) == len({row["pid"] for row in rows}):
+        return
+    columns = (*(("process",) if several else ()), "heap", "collections", "mean before MB", "survived MB", "of all %")
+    echo()
+    table(
+        columns,
+        [
+            (
+                *((str(row["pid"]),) if several else ()),
+                str(row["heap"]),
+                f"{row['collections']:,}",
+                _megabytes(row["before_bytes"]),
+                _megabytes(row["survived_bytes"]),
+                "" if row["survived_percent"] is None else f"{row['survived_percent']:.1f}",
+            )
+            for row in rows
+        ],
+        right=columns,
+    )
 
 
 _IN_BACKGROUND = ("concurrent_mark_ms", "concurrent_sweep_ms")

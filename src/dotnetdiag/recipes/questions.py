@@ -143,7 +143,9 @@ def gc(source: PathText | Trace) -> GcReport:
     (since the one before), ``committed_bytes`` (at its end; .NET 6 and later); sizes also for ``gen0``,
     ``gen1``, ``gen2``, ``loh`` and ``poh`` (``gen0_before_bytes``, and ``after``, ``survived``, ``free``, ``budget``); ``heaps``,
     ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked for it). What the
-    recording does not tell is None.
+    recording does not tell is None. ``.by_heap`` has a row for each heap of a process, of which the server's collector has several: ``pid``,
+    ``heap``, ``collections`` that tell of it, ``before_bytes`` (the mean of its size before them), ``survived_bytes`` in all, and
+    ``survived_percent`` of what survived on all heaps of the process.
 
     It needs the keyword gc: profiles gc-collect, gc-verbose, dotnet-common. Raises InputError and FormatError for a path, as ``open``.
     """
