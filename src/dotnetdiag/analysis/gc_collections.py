@@ -290,7 +290,7 @@ class _Process:
         self.has_generations = np.zeros(self.count, np.bool_)
         rows = _owners(self.starts, self.is_background, stops, started, per_heap)
         known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
-        own, told = rows[known], per_heap[VALUES][known]
+        own, told = rows[known], per_heap[VALUES] if known.all() else per_heap[VALUES][known]
         if (own[1:] > own[:-1]).all():  # as nearly always: one row for each
             self.generations[own] = told
         else:

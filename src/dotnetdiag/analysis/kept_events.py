@@ -50,7 +50,8 @@ class Kept:
 
     def of_process(self, pid: int) -> Kept:
         """Those of one process."""
-        return self.of(np.flatnonzero(self.pid == pid))
+        own = self.pid == pid
+        return self if own.all() else self.of(np.flatnonzero(own))
 
 
 OTHERS = "(others)"
