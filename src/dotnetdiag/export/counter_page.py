@@ -1,7 +1,6 @@
 """Counters over time as one HTML page, drawn by a script of its own; nothing is loaded from anywhere.
 
-The data are JSON in a script element of another type, with every ``<`` escaped; names are set as text only; and a Content-Security-Policy
-lets the page's script run, by its hash, and nothing else::
+See :mod:`dotnetdiag.export.pages` for what keeps it safe. The data::
 
     {"title": …, "facts": [...],
      "charts": [{"title": …, "unit": …, "description": …, "lines": [{"label": …, "ms": [...], "values": [number|null, …]}]}]}
@@ -9,12 +8,15 @@ lets the page's script run, by its hash, and nothing else::
 
 from __future__ import annotations
 
-import json
 from typing import IO, Any
 
 from dotnetdiag.export.counter_charts import ChartLine, charts_of, counters_only
-from dotnetdiag.export.pages import asset, digest
+from dotnetdiag.export.pages import Page
 from dotnetdiag.export.texts import clean
+
+PAGE = Page(
+    title="Counters", body="counters/counters.html", styles=["counters/counters.css"], scripts=["counters/counters.js"]
+)
 
 
 def write(result: object, file: IO[bytes], *, name: str = "") -> None:
@@ -36,26 +38,9 @@ def write(result: object, file: IO[bytes], *, name: str = "") -> None:
             for chart in charts
         ],
     }
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    before, after = page().split("@DATA@")
-    file.write(before.encode("utf-8"))
-    file.write(text.encode("ascii"))
-    file.write(after.encode("utf-8"))
+    PAGE.write(data, file)
 
 
 def _line(line: ChartLine) -> dict[str, Any]:
     values = [None if value != value else value for value in line.values.tolist()]
     return {"label": line.label, "ms": line.ms.round(3).tolist(), "values": values}
-
-
-def page() -> str:
-    """The page with everything but its data, which go to ``@DATA@``."""
-    script = asset("counters/counters.js").strip()
-    text = asset("counters/counters.html")
-    for mark, part in {
-        "@SCRIPTS@": f"'sha256-{digest(script)}'",
-        "@STYLE@": asset("counters/counters.css").strip(),
-        "@PAGE@": script,
-    }.items():
-        text = text.replace(mark, part, 1)
-    return text

@@ -1,8 +1,6 @@
 """A flame graph as one HTML file, drawn by d3-flame-graph in any browser; nothing is loaded from anywhere.
 
-The data are JSON in ASCII in a script element of another type, with every ``<`` escaped, so that no name can end it; the
-page's script sets names as text only; and a Content-Security-Policy lets the page's own scripts run, by their hashes,
-and nothing else. ``up[i]`` is from how many levels up node ``i`` hangs, counted from the node before it::
+See :mod:`dotnetdiag.export.pages` for what keeps it safe. ``up[i]`` is from how many levels up node ``i`` hangs, counted from the node before it::
 
     {"kind": "profile"|"difference", "title": …, "root": …, "facts": [...], "unit": "ms", "scale": 0.001,
      "names": [...], "labels": [...], "code": [...],           methods; how boxes are labelled; index of their kind
@@ -19,7 +17,6 @@ where there are more than :data:`MOST_RUNS`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from enum import StrEnum
@@ -31,7 +28,7 @@ from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.filters import FRAMEWORK, NATIVE, is_framework
 from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.export.pages import asset, digest
+from dotnetdiag.export.pages import Page
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.export.walk import Walk, runs, walk
@@ -48,12 +45,15 @@ STATES = {
 """How the page calls a state, and what that means."""
 MOST_RUNS = 1 << 16
 """Runs of equal stacks of all threads that are written in order of time: less than a megabyte."""
-_SCRIPTS = {
-    "@D3@": "d3/d3-selection.min.js",
-    "@FLAMEGRAPH@": "d3-flame-graph/d3-flamegraph.min.js",
-    "@PAGE@": "page/page.js",
-}
-_STYLES = ("d3-flame-graph/d3-flamegraph.css", "page/page.css")
+PAGE = Page(
+    title="Flame graph",
+    body="page/page.html",
+    styles=["d3-flame-graph/d3-flamegraph.css", "page/page.css"],
+    scripts=["d3/d3-selection.min.js", "d3-flame-graph/d3-flamegraph.min.js", "page/page.js"],
+    notice="""<!-- d3-selection 3.0.0, (c) Mike Bostock, ISC licence: https://github.com/d3/d3-selection
+     d3-flame-graph 4.1.3, (c) Martin Spier, Apache License 2.0: https://github.com/spiermar/d3-flame-graph -->
+""",
+)
 _LONGEST_NAME = 80
 _SCALE = 0.001
 """Milliseconds are written as whole microseconds; so are the thousandths of other weights that are no whole numbers."""
@@ -103,27 +103,7 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
         data = _of_diff(result, style)
     else:
         data = _of_profile(profile_only(result, "flamegraph"), style)
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    before, after = page().split("@DATA@")
-    file.write(before.encode("utf-8"))
-    file.write(text.encode("ascii"))
-    file.write(after.encode("utf-8"))
-
-
-def scripts() -> list[str]:
-    """The scripts of the page, as its policy knows them."""
-    return [asset(name).strip() for name in _SCRIPTS.values()]
-
-
-def page() -> str:
-    """The page with everything but its data, which go to ``@DATA@``."""
-    scripts = {mark: asset(name).strip() for mark, name in _SCRIPTS.items()}
-    hashes = " ".join(f"'sha256-{digest(script)}'" for script in scripts.values())
-    parts = {"@SCRIPTS@": hashes, "@STYLE@": "\n".join(asset(name).strip() for name in _STYLES), **scripts}
-    text = asset("page/page.html")
-    for mark, part in parts.items():
-        text = text.replace(mark, part, 1)
-    return text
+    PAGE.write(data, file)
 
 
 def _of_profile(profile: StackProfile, style: Style | None) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A heap as one HTML page: an icicle of what keeps what alive, the types, and why they are alive; nothing is loaded from anywhere.
 
-The data are JSON in a script element of another type, with every ``<`` escaped; names are set as text only; and a Content-Security-Policy
-lets the page's script run, by its hash, and nothing else. Rows of the tree that keep little alive are left out, so that the page stays small::
+See :mod:`dotnetdiag.export.pages` for what keeps it safe. Rows of the tree that keep little alive are left out, so that the page stays small::
 
     {"title": …, "facts": [...],
      "tree": {"type": [...], "parent": [...], "count": [...], "bytes": [...], "retained": [...]},     parents before what is below them
@@ -11,12 +10,11 @@ lets the page's script run, by its hash, and nothing else. Rows of the tree that
 
 from __future__ import annotations
 
-import json
 from typing import IO, Any
 
 import numpy as np
 
-from dotnetdiag.export.pages import asset, digest
+from dotnetdiag.export.pages import Page
 from dotnetdiag.export.texts import clean
 from dotnetdiag.heap.advice import unreached_bytes
 from dotnetdiag.heap.heap import Heap
@@ -29,26 +27,12 @@ _MOST_PATHS, _WAYS = 40, 4
 """Types whose ways from the roots are on the page, and how many of each."""
 
 
+PAGE = Page(title="Heap", body="heap/heap.html", styles=["heap/heap.css"], scripts=["heap/heap.js"])
+
+
 def write(heap: Heap, file: IO[bytes]) -> None:
     """Write the page."""
-    text = json.dumps(_data(heap), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    before, after = page().split("@DATA@")
-    file.write(before.encode("utf-8"))
-    file.write(text.encode("ascii"))
-    file.write(after.encode("utf-8"))
-
-
-def page() -> str:
-    """The page with everything but its data, which go to ``@DATA@``."""
-    script = asset("heap/heap.js").strip()
-    text = asset("heap/heap.html")
-    for mark, part in {
-        "@SCRIPTS@": f"'sha256-{digest(script)}'",
-        "@STYLE@": asset("heap/heap.css").strip(),
-        "@PAGE@": script,
-    }.items():
-        text = text.replace(mark, part, 1)
-    return text
+    PAGE.write(_data(heap), file)
 
 
 def _data(heap: Heap) -> dict[str, Any]:

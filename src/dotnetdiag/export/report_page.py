@@ -1,7 +1,6 @@
 """Reports as one HTML page: a tab for each, with a chart and its tables, drawn by a script of its own; nothing is loaded from anywhere.
 
-The data are JSON in ASCII in a script element of another type, with every ``<`` escaped; the page's script sets texts as text only; and a
-Content-Security-Policy lets the page's own scripts run, by their hashes, and nothing else. A flame graph is a page within the page::
+See :mod:`dotnetdiag.export.pages` for what keeps it safe. A flame graph is a page within the page::
 
     {"title": …,
      "tabs": [{"name": …, "findings": [{"text", "question"}], "facts": [...], "chart": null|{"kind": …}, "flame": null|"<!DOCTYPE html>…",
@@ -23,7 +22,7 @@ import numpy as np
 from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import flamegraph
-from dotnetdiag.export.pages import asset, digest
+from dotnetdiag.export.pages import Page
 from dotnetdiag.export.report_charts import chart_of, held, numbers
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
@@ -38,6 +37,13 @@ EXACT = 1 << 53
 """Beyond it numbers of JavaScript are not exact: these are texts."""
 IDS = frozenset({"pid", "number", "task", "awaited_by", "event_id", "status", "request_row", "parent", "row"})
 """Columns whose numbers count nothing."""
+PAGE = Page(
+    title="Report",
+    body="reports/reports.html",
+    styles=["reports/reports.css"],
+    scripts=["reports/reports.js"],
+    frames=flamegraph.PAGE.scripts,
+)
 FLAME_GRAPH = "flame graph"
 
 
@@ -60,26 +66,7 @@ def write(
         )
     what = next(iter(reports)) if len(reports) == 1 else "report"
     data = {"title": clean(f"{what} of {name}" if name else what), "tabs": tabs}
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    before, after = page().split("@DATA@")
-    file.write(before.encode("utf-8"))
-    file.write(text.encode("ascii"))
-    file.write(after.encode("utf-8"))
-
-
-def page() -> str:
-    """The page with everything but its data, which go to ``@DATA@``."""
-    script = asset("reports/reports.js").strip()
-    text = asset("reports/reports.html")
-    # the flame graph is a page within this one, and has its policy too
-    hashes = [f"'sha256-{digest(one)}'" for one in (script, *flamegraph.scripts())]
-    for mark, part in {
-        "@SCRIPTS@": " ".join(hashes),
-        "@STYLE@": asset("reports/reports.css").strip(),
-        "@PAGE@": script,
-    }.items():
-        text = text.replace(mark, part, 1)
-    return text
+    PAGE.write(data, file)
 
 
 def tables_in(made: Any) -> dict[str, Table]:
